@@ -12,8 +12,9 @@ SLOW := slow or java or spark
 SLOWEST := --durations=20 --durations-min=5
 # A busy machine may make one test late; what fails twice is a failure, and each rerun is named before the last summary.
 TESTS := $(PYTEST) tests --reruns 1 $(SLOWEST)
-COMPAT := $(PYTEST) compat-tests --target kpybroker --reruns 2 $(SLOWEST)
-PARTS := test-slow compat-java compat-rest compat-spark
+COMPAT := $(PYTEST) --target kpybroker --reruns 2 $(SLOWEST)
+GROUPS := compat-tests/groups compat-tests/security
+PARTS := test-slow compat-java compat-groups compat-rest compat-spark
 LOGS := $(PARTS:%=build/%.log)
 # The tests of `make check`, below tests/.
 QUICK := project/test_tidy.py project/test_language.py project/test_documents.py broker/test_plain_start.py \
@@ -97,15 +98,19 @@ test-slow: setup
 
 compat-java: setup
 	@echo "Clients in Java run too: build/$@.log"
-	@exec .ci/stage $@ $(COMPAT) -m "not slow and java and not spark" > build/$@.log 2>&1
+	@exec .ci/stage $@ $(COMPAT) compat-tests -m "not slow and java and not spark" > build/$@.log 2>&1
+
+compat-groups: setup
+	@echo "Clients in groups and with logins run too: build/$@.log"
+	@exec .ci/stage $@ $(COMPAT) $(GROUPS) -m "not ($(SLOW))" > build/$@.log 2>&1
 
 compat-rest: setup
 	@echo "All other clients run too: build/$@.log"
-	@exec .ci/stage $@ $(COMPAT) -m "not ($(SLOW))" > build/$@.log 2>&1
+	@exec .ci/stage $@ $(COMPAT) compat-tests $(GROUPS:%=--ignore=%) -m "not ($(SLOW))" > build/$@.log 2>&1
 
 compat-spark: setup
 	@echo "Spark runs too: build/$@.log"
-	@exec .ci/stage $@ $(COMPAT) -m "not slow and spark" > build/$@.log 2>&1
+	@exec .ci/stage $@ $(COMPAT) compat-tests -m "not slow and spark" > build/$@.log 2>&1
 
 .PHONY: lint
 lint: setup ## ruff, mypy, import rules
@@ -134,7 +139,7 @@ bench-quick: setup $(BENCHED)/bin/kpybroker ## kpybroker and Apache Kafka in alt
 .PHONY: tables
 tables: setup ## write the documents that are made from the code
 	$(BIN)/python -m release.documents
-	PYTHONPATH=.:compat-tests $(BIN)/python -m parity
+	PYTHONPATH=.:compat-tests $(BIN)/python -m support.parity
 	$(BIN)/python -m benchmarks.readme
 
 .PHONY: clean
@@ -219,18 +224,18 @@ compat-zookeeper: setup ## the suites of real clients on a broker in ZooKeeper m
 
 .PHONY: spark
 spark: setup ## all of Spark's suite, with one of its versions (SPARK=3.5.1, 4.0.0 or 4.2.0; TARGET as above)
-	$(PYTEST) compat-tests/test_spark_*.py --target $(TARGET) --spark $(SPARK)
+	$(PYTEST) compat-tests/spark/test_spark_*.py --target $(TARGET) --spark $(SPARK)
 
 .PHONY: spark-all
 spark-all: setup ## the same with every version, each against both brokers
 	failed=0; for target in kpybroker apache-kafka; do for spark in $(SPARKS); do \
-	    $(PYTEST) compat-tests/test_spark_*.py --target $$target --spark $$spark || failed=1; \
+	    $(PYTEST) compat-tests/spark/test_spark_*.py --target $$target --spark $$spark || failed=1; \
 	done; done; exit $$failed
 
 # Spark gives a Python process ten seconds to start, which is little on a busy machine: that alone is tried again.
 .PHONY: spark-source
 spark-source: setup ## the same suite with format("kpybroker") in place of Spark's own source (SPARK=4.0.0, 4.2.0 or 4.3.0)
-	$(PYTEST) compat-tests/test_spark_*.py compat-tests/test_cluster_spark.py --target $(TARGET) --spark $(SPARK) \
+	$(PYTEST) compat-tests/spark/test_spark_*.py compat-tests/spark/test_cluster_spark.py --target $(TARGET) --spark $(SPARK) \
 	    --spark-format kpybroker --reruns 2 --only-rerun "failed to connect back"
 
 .PHONY: foreign
@@ -239,7 +244,7 @@ foreign: setup ## test suites of public clients at pinned versions (SUITE=librdk
 
 .PHONY: consoles
 consoles: setup ## consoles that others made, built elsewhere, at a cluster (KAFDROP=kafdrop.jar REDPANDA_CONSOLE=program TARGET=…)
-	$(PYTEST) compat-tests/test_console_programs.py -rs --target $(TARGET) $(KAFDROP:%=--kafdrop %) $(REDPANDA_CONSOLE:%=--redpanda-console %)
+	$(PYTEST) compat-tests/tools/test_console_programs.py -rs --target $(TARGET) $(KAFDROP:%=--kafdrop %) $(REDPANDA_CONSOLE:%=--redpanda-console %)
 
 ## More: beside Apache Kafka
 
@@ -262,7 +267,7 @@ differential: setup ## random requests to Apache Kafka and kpybroker, other ones
 
 .PHONY: permissions
 permissions: setup ## every API, version and user with one permission or without one, on Apache Kafka and here
-	KPYBROKER_EVERY_PERMISSION=1 $(PYTEST) compat-tests/test_permissions.py
+	KPYBROKER_EVERY_PERMISSION=1 $(PYTEST) compat-tests/security/test_permissions.py
 
 .PHONY: acls
 acls: setup ## a million decisions on random ACLs, here and by Kafka's own authorizer (DECISIONS=…)
@@ -277,8 +282,8 @@ transactions: setup ## many more random transactions: beside Kafka's coordinator
 	$(PYTEST) tests/transactions -o timeout=0 --transaction-seeds 4000 --transaction-histories 300
 
 .PHONY: mixed
-mixed: setup ## one cluster of both programs: Apache Kafka and kpybroker lead and follow one another, byte for byte
-	$(BIN)/python -m pytest compat-tests/test_mixed_quorum.py -q
+mixed: setup ## one cluster of both programs, at every level that Kafka 4.3.1 and 4.4.0 know: who leads, follows, raises levels
+	$(BIN)/python -m pytest compat-tests/cluster/test_mixed_quorum.py -q --every-level
 
 .PHONY: replace
 replace: setup ## live clusters of Apache Kafka become kpybroker's node by node, and back, under load (OPTIONS='--kind zookeeper')
@@ -286,7 +291,7 @@ replace: setup ## live clusters of Apache Kafka become kpybroker's node by node,
 
 .PHONY: upgrade
 upgrade: setup ## clusters of the last versions are upgraded under load, and back, and again (UPGRADES=5); then clusters of older levels
-	$(BIN)/python -m pytest compat-tests/test_rolling_upgrade.py compat-tests/test_cluster_levels.py -q --upgrades $(UPGRADES)
+	$(BIN)/python -m pytest compat-tests/cluster/test_rolling_upgrade.py compat-tests/cluster/test_cluster_levels.py -q --upgrades $(UPGRADES)
 
 .PHONY: earlier
 earlier: setup ## write again the data directories of earlier versions that tests open, with these versions (tests/moving/left)
@@ -308,7 +313,7 @@ failover: setup ## a million acknowledged records for each way in which nodes of
 
 .PHONY: secured
 secured: setup ## security in use: a cluster moves to SASL_SSL and exchanges certificates under load; then failover with both (TARGET=…)
-	$(PYTEST) compat-tests/test_rolling_security.py compat-tests/test_certificates_exchanged.py --target $(TARGET)
+	$(PYTEST) compat-tests/security/test_rolling_security.py compat-tests/security/test_certificates_exchanged.py --target $(TARGET)
 	PYTHONPATH=.:compat-tests $(BIN)/python -m failover --program $(TARGET) --secured $(OPTIONS)
 
 .PHONY: rounds
@@ -348,7 +353,7 @@ soak: setup ## an hour of mixed load (SECONDS=3600) that must not grow memory, d
 sim: setup ## whole nodes on a simulated clock, network and disk (SEEDS=0-999, OPTIONS='--nodes 3 --trace')
 	$(PYTEST) tests/sim -o timeout=0 -k once_failed --kept-seeds 1
 	$(PYTEST) tests/raft tests/replication -o timeout=0 -k whatever_happens --more-seeds 5
-	$(BIN)/python -m tests.sim run --seeds=$(SEEDS) $(if $(filter file,$(origin SEEDS)),--lending 0-99 --beating 0-99 --streaming 0-99 --sharing 0-99 --flushing 0-99 --zookeeper 0-99) $(OPTIONS)
+	$(BIN)/python -m tests.sim run --seeds=$(SEEDS) $(if $(filter file,$(origin SEEDS)),--lending 0-99 --beating 0-99 --streaming 0-99 --sharing 0-99 --flushing 0-99 --levelling 0-99 --zookeeper 0-99) $(OPTIONS)
 
 .PHONY: sim-zookeeper
 sim-zookeeper: setup ## the same with brokers in ZooKeeper mode at a simulated ensemble of three servers (SEEDS=0-1999)

@@ -45,7 +45,9 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "searching"))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--record-kafka", action="store_true", help="ask Apache Kafka again for what quick tests replay")
+    group = parser.getgroup("recording")
+    group.addoption("--record-kafka", action="store_true", help="ask Apache Kafka again for what quick tests replay")
+    group.addoption("--record-transcripts", action="store_true", help="write what the machines do into the stories")
     group = parser.getgroup("hostile clients")
     group.addoption(
         "--hostile-rounds", type=int, default=1, help="the number of times 2 500 damaged requests of each API are sent"
@@ -67,8 +69,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--flips", type=int, default=60, help="how many flipped bits must be found; a tenth is started with"
     )
     group.addoption("--flip-seed", type=int, default=7, help="which ones")
-    group = parser.getgroup("transcripts")
-    group.addoption("--record-transcripts", action="store_true", help="write what the machines do into the stories")
     group = parser.getgroup("simulation")
     group.addoption("--more-seeds", type=int, default=1, help="the number of times as many seeds of each history")
     group.addoption("--kept-seeds", type=int, default=3, help="every nth seed that once failed is played; 1: all")

@@ -177,15 +177,10 @@ MODULES = (
     "kpybroker.requests.serving.consumer_protocol",
     "kpybroker.requests.serving.group_requests",
     "kpybroker.requests.serving.permissions",
-    "kpybroker.requests.serving.reading.answer_budget",
+    "kpybroker.requests.serving.reading.answer",
     "kpybroker.requests.serving.reading.client",
-    "kpybroker.requests.serving.reading.lookup",
-    "kpybroker.requests.serving.reading.policy",
     "kpybroker.requests.serving.reading.reader",
-    "kpybroker.requests.serving.reading.remembered",
     "kpybroker.requests.serving.reading.replica",
-    "kpybroker.requests.serving.reading.session_answer",
-    "kpybroker.requests.serving.reading.throttled",
     "kpybroker.requests.serving.repeated_partitions",
     "kpybroker.requests.serving.transaction_requests",
     "kpybroker.requests.serving.transaction_verification",
@@ -224,6 +219,7 @@ MODULES = (
     "kpystorage.directory",
     "kpystorage.entry_file",
     "kpystorage.gathering",
+    "kpystorage.home",
     "kpystorage.leader_epochs",
     "kpystorage.log",
     "kpystorage.log_offset",
@@ -278,7 +274,7 @@ setup(name="kpybroker", packages=[], ext_modules=modules)
 """
 EXPORTED = "{ global: PyInit_*; local: *; };\n"
 """The names that linkers keep in a compiled module."""
-SAID_LAST_LINES = 30
+SHOWN_LAST_LINES = 30
 
 
 def is_asked_for() -> bool:
@@ -330,7 +326,7 @@ def compile_modules(directory: Path) -> list[Path]:
         command, cwd=directory, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
     )
     if done.returncode != 0:
-        said = "\n".join(done.stdout.splitlines()[-SAID_LAST_LINES:])
-        raise RuntimeError(f"{said}\n{ASKED_BY} asks for compiled modules, and they cannot be built (see above)")
+        reported = "\n".join(done.stdout.splitlines()[-SHOWN_LAST_LINES:])
+        raise RuntimeError(f"{reported}\n{ASKED_BY} asks for compiled modules, and they cannot be built (see above)")
     suffix = sysconfig.get_config_var("EXT_SUFFIX")
     return sorted(path for package in PACKAGES for path in directory.glob(f"{Path(package).name}/**/*{suffix}"))

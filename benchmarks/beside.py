@@ -17,7 +17,7 @@ from benchmarks.kfake.side import KfakeSide
 from benchmarks.kfake.side import program as kfake_program
 from benchmarks.raw.compiled import CompileError
 from benchmarks.rows import Row
-from benchmarks.sides import Side, told
+from benchmarks.sides import Side, failure_text
 from oracle import BrokerProcessError
 
 SIDES: Final[Mapping[str, Callable[[str, Path], Side]]] = {"ceiling": Ceiling, "kfake": KfakeSide}
@@ -114,4 +114,4 @@ class Beside:
         try:
             step(side)
         except Exception as failure:
-            self.apart.setdefault(side.program, told(side, failure) + side.last_words)
+            self.apart.setdefault(side.program, failure_text(side, failure) + side.last_words)

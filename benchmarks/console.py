@@ -17,8 +17,8 @@ from kpywire.messages.list_offsets import ListOffsetsPartition, ListOffsetsReque
 from kpywire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kpywire.record import Record, build_batch
 from oracle import free_port
-from raw_client import RawClient
-from targets import KpyBroker
+from support.raw_client import RawClient
+from support.targets import KpyBroker
 
 TOPIC = "large"
 BATCH_RECORDS = 900

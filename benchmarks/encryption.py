@@ -19,10 +19,10 @@ from typing import Any, Final, Protocol
 from rich.console import Console
 from rich.table import Table
 
-from certificates import Authority
 from kpybroker.requests.server.channel import PlainChannel
 from kpybroker.requests.server.tls_channel import TlsListener
-from kpybroker.requests.server.tls_mistakes import Terms
+from kpybroker.requests.server.tls_mistakes import ListenerTerms
+from support.certificates import Authority
 
 ROUNDS: Final = 9
 CONNECTIONS: Final = (1, 20, 100)
@@ -206,7 +206,7 @@ def main() -> None:
         context.load_cert_chain(authority.issue().save_pem(Path(directory, "broker.pem")))
     context.num_tickets = 0
     timers: Any = NoTimers()
-    listener = TlsListener(context, Terms("TLS", "SSL", "", "none"), timers)
+    listener = TlsListener(context, ListenerTerms("TLS", "SSL", "", "none"), timers)
     ways: list[tuple[Callable[[socket.socket], Receiver], ssl.SSLContext | None]] = [
         (lambda sock: OverChannel(sock, None), None),
         (lambda sock: Bare(sock, context), trust),

@@ -17,7 +17,7 @@ from benchmarks.pace import Pace
 from benchmarks.progress import Watch
 from benchmarks.rows import Effort, RoundError, Row, RowsOf
 from benchmarks.rows.row import Point
-from benchmarks.sides import Side, told
+from benchmarks.sides import Side, failure_text
 
 SMALL_EFFORT = Effort(rounds=1, uncounted_rounds=0, warm_s=0, load_s=1, produced_mb=100, partitions=6)
 COLD_JVM = "apache-kafka"
@@ -103,7 +103,7 @@ def warm(side: Side, rows_of: RowsOf, keys: Sequence[str], seconds: float, say: 
                 row.play(side)
                 row.close(side)
             except Exception as failure:
-                say(f"{row.title}: {told(side, failure)}")
+                say(f"{row.title}: {failure_text(side, failure)}")
                 if side.ended is not None:
                     return
 
@@ -127,7 +127,7 @@ def play(
     result = Result(row.key, row.title, row.figures, row.points)
     for side in (a, b):
         if side.ended is not None:
-            result.failure = told(side, RoundError("not played"))
+            result.failure = failure_text(side, RoundError("not played"))
             return result
     pace = pace or Pace()
     opened: list[Side] = []
@@ -166,14 +166,14 @@ def play(
         result.histogram_a, result.histogram_b = row.histogram_us(a), row.histogram_us(b)
     except Exception as failure:
         # Whatever it is: the rows behind it go on.
-        result.failure = told(side, failure)
+        result.failure = failure_text(side, failure)
     beside.close()
     result.apart = {program: why for program, why in beside.apart.items() if program not in result.beside}
     for side in opened:
         try:
             row.close(side)
         except Exception as failure:
-            result.failure = result.failure or told(side, failure)
+            result.failure = result.failure or failure_text(side, failure)
     return result
 
 

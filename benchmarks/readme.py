@@ -146,8 +146,8 @@ def table(published: Published) -> str:
                 for side in (comparison.a, comparison.b)
             )
             lines.append(f"| {choice.label} | {a} | {b} | {ratio_text(comparison.ratios.median)} |")
-    said = f"{published.around}. {published.rounds}. {published.calmness}".rstrip()
-    return "\n".join([*lines, "", said, ""])
+    reported = f"{published.around}. {published.rounds}. {published.calmness}".rstrip()
+    return "\n".join([*lines, "", reported, ""])
 
 
 def picture(published: Published) -> Picture:

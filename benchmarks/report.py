@@ -113,9 +113,9 @@ def explained(runs: Sequence[Circumstances]) -> list[str]:
 def lengths(runs: Sequence[Circumstances]) -> list[str]:
     """How long the rounds were, and of how many rows; nothing where it is not known of any."""
     counts = Counter(run.rounds_of for run in runs if run.rounds_of)
-    said = [f"{count} rows: {words}" for words, count in counts.items()]
+    reported = [f"{count} rows: {words}" for words, count in counts.items()]
     few = sum(run.rounds < ROUNDS for run in runs)
-    return [*(f"{each}." for each in said), *([f"{few} rows: fewer than {ROUNDS} rounds."] if few else []), ""]
+    return [*(f"{each}." for each in reported), *([f"{few} rows: fewer than {ROUNDS} rounds."] if few else []), ""]
 
 
 def calmness(results: Sequence[Result]) -> list[str]:
@@ -124,8 +124,8 @@ def calmness(results: Sequence[Result]) -> list[str]:
     slow = sum(each > CALM for result in results for each in result.slowness)
     if not left_out and not slow:
         return []
-    said = f"{left_out} pairs of rounds do not count, since the machine was slow around them"
-    return [f"{said}; {slow} count although it was.", ""]
+    reported = f"{left_out} pairs of rounds do not count, since the machine was slow around them"
+    return [f"{reported}; {slow} count although it was.", ""]
 
 
 def verdict(results: Sequence[Result]) -> list[str]:

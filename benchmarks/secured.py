@@ -14,8 +14,8 @@ from confluent_kafka.admin._scram import ScramCredentialInfo, ScramMechanism, Us
 from benchmarks.raw.asking import Address, Conversation
 from benchmarks.raw.scram import LoginError, log_in
 from benchmarks.sides import ADMIN_TIMEOUT_S, HOST, Kpybroker, Side
-from certificates import Authority
 from oracle import ApacheKafka, BrokerProcess, free_port
+from support.certificates import Authority
 
 TLS, LOGINS = "TLS", "LOGINS"
 USER, PASSWORD = "bench", "a secret"

@@ -220,7 +220,7 @@ class Side:
         return frames.answered_offsets(topic, partitions, answer)
 
 
-def told(side: Side, failure: Exception) -> str:
+def failure_text(side: Side, failure: Exception) -> str:
     """The failure in one line: where, what, and whether the broker is still there."""
     code = side.ended
     gone = "" if code is None else f" (the broker has ended with code {code})"

@@ -25,10 +25,10 @@ from rich.table import Table
 
 from benchmarks import processes
 from benchmarks.clients.running import client
-from clusters import Cluster, KpyNode, Nodes, kpybroker_node, shipped_kafka_node
 from failover.faults import leader_of, wait_for_in_sync
 from failover.producing import ConfluentWriter
 from failover.verdict import longest_gap_s
+from support.clusters import Cluster, KpyNode, Nodes, kpybroker_node, shipped_kafka_node
 
 NODES: Final = 3
 PARTITIONS: Final = 3

@@ -33,7 +33,7 @@ from failover.verdict import longest_gap_s
 from failover.zookeeper_faults import controller_of
 from oracle import SERVER_JVM, SERVER_PROPERTIES, BrokerProcess
 from oracle.zookeeper import KafkaOnZooKeeper
-from zookeeper_clusters import REPLICATED, SESSION_TIMEOUT_MS, KpyOnZooKeeper, ZooKeeperCluster
+from support.zookeeper_clusters import REPLICATED, SESSION_TIMEOUT_MS, KpyOnZooKeeper, ZooKeeperCluster
 
 PATIENCE_S: Final = 300.0
 """The longest wait for one thing. librdkafka gives a request no more time."""

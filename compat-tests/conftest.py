@@ -17,27 +17,26 @@ from typing import TYPE_CHECKING, Protocol
 import pytest
 from confluent_kafka.admin import AdminClient
 
-import spark_formats
-import spark_versions
-from clients import CLIENTS, Client, Confluent
-from clusters import KpyNode
-from java_tools import JavaTools
 from kpybroker.machines.zookeeper.broker import apis
 from oracle import BrokerProcess
 from oracle.container import ContainedKafka, why_not
-from raw_client import RawClient, connect
-from targets import EXTERNAL, IN_ZOOKEEPER_MODE, TARGETS, KpyBroker
-from topics import create_topic, delete_topics
-from zookeeper_clusters import KpyOnZooKeeper
-from zookeeper_mode_skips import reason
+from support import spark_formats, spark_versions
+from support.clients import CLIENTS, Client, Confluent
+from support.clusters import KpyNode
+from support.java_tools import JavaTools
+from support.raw_client import RawClient, connect
+from support.targets import EXTERNAL, IN_ZOOKEEPER_MODE, TARGETS, KpyBroker
+from support.topics import create_topic, delete_topics
+from support.zookeeper_clusters import KpyOnZooKeeper
+from support.zookeeper_mode_skips import reason
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from spark_pipeline import Batch, Pipeline
+    from support.spark_pipeline import Batch, Pipeline
 
 
-collect_ignore = ["test_mixed_quorum.py"]
+collect_ignore = ["cluster/test_mixed_quorum.py"]
 """It takes minutes where there is little CPU, so only who names it runs it (`make mixed`)."""
 started: list[BrokerProcess] = []
 no_spark = pytest.StashKey[str]()
@@ -52,14 +51,17 @@ class NewTopic(Protocol):
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    group = parser.getgroup("compatibility")
+    group = parser.getgroup("target", "the broker that the suites test")
     group.addoption("--target", choices=sorted(TARGETS), default="kpybroker", help="the broker to test")
     group.addoption("--kpybroker", metavar="PATH", type=Path, help="the kpybroker command, of another environment")
     group.addoption("--image", default=ContainedKafka.image, help="with --target container: Kafka's image")
     group.addoption("--bootstrap-server", metavar="HOST:PORT", help="test a broker that runs already, instead")
+    group = parser.getgroup("kills and upgrades")
     group.addoption("--kills", type=int, default=40, help="how often the long durability test kills the broker")
     group.addoption("--upgrades", type=int, default=1, help="how often a cluster is upgraded, and back before the next")
+    group.addoption("--every-level", action="store_true", help="clusters of both programs begin at every level")
     group.addoption("--seed", type=int, default=0, help="seed of the moments at which brokers are killed")
+    group = parser.getgroup("spark")
     group.addoption("--spark", choices=sorted(spark_versions.VERSIONS), help="Spark's version, if not the installed")
     group.addoption(
         "--spark-format", choices=spark_formats.FORMATS, default=spark_formats.KAFKA, help="the source Spark reads with"
@@ -67,8 +69,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--option-sets", type=int, default=48, help="how many sets of options Spark's sources are compared by"
     )
+    group = parser.getgroup("consoles")
     group.addoption("--kafdrop", metavar="JAR", type=Path, help="Kafdrop, built elsewhere, for the tests of consoles")
     group.addoption("--redpanda-console", metavar="PATH", type=Path, help="Redpanda Console's program, likewise")
+    group = parser.getgroup("recording")
     group.addoption("--record", action="store_true", help="write what Apache Kafka does into expected/")
 
 
@@ -221,7 +225,7 @@ def java_tools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaTools]:
 @pytest.fixture(scope="session")
 def spark(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
     """A Spark session with the Kafka connector, one for all tests."""
-    from spark_session import small_spark
+    from support.spark_session import small_spark
 
     if reason := pytestconfig.stash.get(no_spark, None):
         pytest.skip(reason)
@@ -249,7 +253,7 @@ def kafka_sink(spark: "SparkSession") -> None:
 @pytest.fixture
 def read(spark: "SparkSession", bootstrap_servers: str) -> "Batch":
     """Opens a topic as a batch query of Spark."""
-    from spark_pipeline import Batch
+    from support.spark_pipeline import Batch
 
     return Batch(spark, bootstrap_servers)
 
@@ -257,7 +261,7 @@ def read(spark: "SparkSession", bootstrap_servers: str) -> "Batch":
 @pytest.fixture
 def pipeline(spark: "SparkSession", bootstrap_servers: str, tmp_path: Path) -> Callable[..., "Pipeline"]:
     """Makes a streaming query of Spark with the options of its source, and a checkpoint of the test's own."""
-    from spark_pipeline import Pipeline
+    from support.spark_pipeline import Pipeline
 
     return partial(Pipeline, spark, bootstrap_servers, tmp_path)
 

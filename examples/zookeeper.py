@@ -16,7 +16,7 @@ import click
 from oracle import BrokerProcess
 from oracle.process import HOST
 from oracle.zookeeper import KafkaOnZooKeeper, ZooKeeper
-from zookeeper_clusters import KpyOnZooKeeper
+from support.zookeeper_clusters import KpyOnZooKeeper
 
 CHROOT: Final = "/kafka"
 MOST_REPLICAS: Final = 3

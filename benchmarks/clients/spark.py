@@ -24,9 +24,9 @@ from pyspark.sql import Observation, SparkSession
 from pyspark.sql.functions import count as count_of
 from pyspark.sql.functions import lit
 
-from kpybroker.pipeline.lake.generations import Wish
+from kpybroker.pipeline.lake.generations import WriteMode
 from kpybroker.spark.lake import Lake
-from spark_session import small_spark
+from support.spark_session import small_spark
 
 MEMORY: Final = "2g"
 FILLING: Final = {"kafka.linger.ms": "50", "kafka.batch.size": "65536"}
@@ -77,7 +77,7 @@ class Work:
         """A new Delta table of the topic."""
         with TemporaryDirectory(dir=self.directory) as place:
             servers = {"kafka.bootstrap.servers": bootstrap}
-            lake = Lake(self.spark, servers, topic, f"delta:{place}/table", Wish(values=values))
+            lake = Lake(self.spark, servers, topic, f"delta:{place}/table", WriteMode(values=values))
             return sum(commit.rows for commit in lake.once())
 
     def read(self, bootstrap: str, topic: str, count: int, source: str, options: dict[str, str]) -> int:  # noqa: ARG002

@@ -20,9 +20,9 @@ import click
 
 from benchmarks.groups.lag import LoopLag
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.machines.groups.record import Record as GroupRecord
+from kpybroker.machines.groups.record import GroupRecord
 from kpybroker.node.node import Node
-from kpybroker.runtime.io.collector import Collector
+from kpybroker.runtime.io.collector import GarbageCollector
 from kpybroker.runtime.io.event_loop import new_event_loop
 from kpystorage.real_disk import RealDisk
 from kpystorage.real_file import Descriptors
@@ -99,7 +99,7 @@ async def load(directory: Path) -> None:
     began = time.perf_counter()
     node = Node(config_of(directory), asyncio.get_running_loop(), print)
     await node.start(RealDisk(Descriptors(512)))
-    Collector(node.scheduler).start()
+    GarbageCollector(node.scheduler).start()
     ready = time.perf_counter()
     broker = node.broker
     assert broker is not None

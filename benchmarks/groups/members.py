@@ -34,7 +34,7 @@ import asyncio, json, sys
 from pathlib import Path
 from benchmarks.groups.lag import LoopLag
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.runtime.io.collector import Collector
+from kpybroker.runtime.io.collector import GarbageCollector
 from kpybroker.runtime.io.event_loop import new_event_loop
 from kpybroker.node.node import Node
 from kpystorage.real_disk import RealDisk
@@ -48,7 +48,7 @@ async def main():
     loop = asyncio.get_running_loop()
     node = Node(config, loop, print)
     await node.start(RealDisk(Descriptors(512)))
-    Collector(node.scheduler).start()
+    GarbageCollector(node.scheduler).start()
     print(node.ports["PLAINTEXT"], flush=True)
     lag = LoopLag(loop)
     commands = asyncio.StreamReader()

@@ -10,9 +10,9 @@ from time import perf_counter, time
 
 from benchmarks.micro.clock import Operation
 from benchmarks.raw import frames
-from kpybroker.machines.audit.running import Wanted, audit
+from kpybroker.machines.audit.running import AuditScope, audit
 from kpybroker.machines.audit.work import Mapped
-from kpybroker.pipeline.audit.directories import Directories
+from kpybroker.pipeline.audit.directories import AuditedDirectories
 from kpybroker.pipeline.audit.mapping import in_processes
 from kpybroker.pipeline.audit.segment_reading import WINDOW_BYTES
 from kpystorage import names
@@ -32,7 +32,7 @@ def operations() -> Iterator[Operation]:
         directory.mkdir()
         path = directory / f"{0:020d}.log"
         size = write(path)
-        source = Directories([home])
+        source = AuditedDirectories([home])
         (replica,) = source.replicas(())
         (task,) = source.tasks(replica, 0, deep=False)
         (deep,) = source.tasks(replica, 0, deep=True)
@@ -60,13 +60,13 @@ def over_processes() -> Iterator[Operation]:
             name.hardlink_to(logs[0])
             index_of(name).hardlink_to(index_of(logs[0]))
         (Path(home) / names.CLEAN_SHUTDOWN).touch()
-        source = Directories([home])
+        source = AuditedDirectories([home])
         megabytes = COPIES * size // 1_000_000
         for processes in (1, 2):
             mapped = in_processes(processes)
 
             def whole(mapped: Mapped = mapped) -> None:
-                result = audit(source, Wanted(), mapped, lambda _: None, lambda _: None)
+                result = audit(source, AuditScope(), mapped, lambda _: None, lambda _: None)
                 assert result.partitions == COPIES
 
             title = f"audit with {processes} process{'es' if processes > 1 else ''}, wall"

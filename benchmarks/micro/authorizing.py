@@ -8,7 +8,7 @@ from typing import Any
 
 from benchmarks.micro.clock import Operation
 from kpybroker.machines.authorization.authorizer import Authorizer
-from kpybroker.machines.authorization.resources import Operation as Allowed
+from kpybroker.machines.authorization.resources import AclOperation as Allowed
 from kpybroker.machines.authorization.resources import PatternType, Permission, ResourceType
 from kpybroker.machines.sasl import scram
 from kpybroker.machines.sasl.made_up_credentials import MadeUpCredentials
@@ -30,10 +30,10 @@ def operations() -> Iterator[Operation]:
     authorizer.acls_changed(acls, acls)
     user = Principal("User", "user-7")
     node, call = SimpleNamespace(authorizer=authorizer), SimpleNamespace(principal=user, host=HOST, api_key=0)
-    nobody = SimpleNamespace(authorizer=None)
+    anonymous = SimpleNamespace(authorizer=None)
     yield Operation("remembered decision", deciding(authorizer, user, "topic-107"))
     yield Operation("remembered, as handlers ask", asking(node, call, "topic-107"))
-    yield Operation("without an authorizer, as handlers ask", asking(nobody, call, "topic-107"))
+    yield Operation("without an authorizer, as handlers ask", asking(anonymous, call, "topic-107"))
     yield Operation(f"new decision among {ACLS} ACLs, by name", deciding_anew(authorizer, user, "topic-{}"))
     yield Operation(f"new decision among {ACLS} ACLs, by prefix", deciding_anew(authorizer, user, "prefix-0{}"))
     yield Operation("SCRAM-SHA-256, both messages", logging_in())

@@ -6,7 +6,7 @@ from functools import partial
 
 from benchmarks.micro.clock import Operation
 from kpywire.aborted import Aborted
-from kpywire.columns.decoder import Decoder, Place
+from kpywire.columns.decoder import DecodedPartition, Decoder
 from kpywire.columns.schema import PLAIN
 from kpywire.record import Record, build_batch
 
@@ -38,5 +38,5 @@ def log_of(least: int, most: int, count: int) -> bytes:
 
 
 def decode(log: bytes) -> int:
-    decoder = Decoder(Place("t", 0), PLAIN)
+    decoder = Decoder(DecodedPartition("t", 0), PLAIN)
     return sum(batch.num_rows for batch in (*decoder.decode(log, Aborted()), *decoder.take()))

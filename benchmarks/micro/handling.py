@@ -20,7 +20,7 @@ from kpybroker.node.node import Node
 from kpybroker.requests.server.channel import PlainChannel
 from kpybroker.requests.server.connection import Connection
 from kpybroker.requests.server.outbox import Reply
-from kpybroker.runtime.calls.client import Client
+from kpybroker.runtime.calls.client import ConnectedClient
 from kpybroker.runtime.calls.pending import Pending
 from kpybroker.runtime.io.event_loop import new_event_loop
 from kpystorage.real_disk import RealDisk
@@ -142,7 +142,7 @@ def any_connection(node: Node) -> Connection:
     clients.append(theirs)
     ours.setblocking(False)
     channel = PlainChannel(ours, node.server.poller)
-    connection = Connection(node.server, channel, Client("127.0.0.1", 1, "PLAINTEXT"), node.dispatcher)
+    connection = Connection(node.server, channel, ConnectedClient("127.0.0.1", 1, "PLAINTEXT"), node.dispatcher)
     node.server.connections[connection] = None
     return connection
 

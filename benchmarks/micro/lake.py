@@ -14,17 +14,17 @@ from typing import Any
 import pyarrow as pa
 
 from benchmarks.micro.clock import Operation
-from kpybroker.machines.lake.coverage import Step
-from kpybroker.machines.lake.planning import Limits
+from kpybroker.machines.lake.coverage import LaneStep
+from kpybroker.machines.lake.planning import CommitLimits
 from kpybroker.pipeline.lake.formats import values_of
 from kpybroker.pipeline.lake.generations import dead_letters_of
 from kpybroker.pipeline.lake.tables import BYTES, Origin
 from kpybroker.pipeline.lake.target import Target, target_of
 from kpybroker.pipeline.lake.topic import COLUMNS
 from kpybroker.pipeline.lake.values import Values
-from kpybroker.pipeline.lake.writing import Writer
+from kpybroker.pipeline.lake.writing import GenerationWriter
 from kpywire.aborted import Aborted
-from kpywire.columns.decoder import Decoder, Place
+from kpywire.columns.decoder import DecodedPartition, Decoder
 from kpywire.columns.schema import schema_of
 from kpywire.record import Record, build_batch
 
@@ -68,11 +68,11 @@ class Log:
     def log_ends(self) -> dict[int, int]:
         return self.ends()
 
-    def read(self, steps: Iterable[Step], most_bytes: int) -> tuple[pa.Table, list[Step]]:  # noqa: ARG002
+    def read(self, steps: Iterable[LaneStep], most_bytes: int) -> tuple[pa.Table, list[LaneStep]]:  # noqa: ARG002
         steps = list(steps)
         batches: list[Any] = []
         for step in steps:
-            decoder = Decoder(Place("t", 0), COLUMNS, start_offset=step.start, end_offset=step.end)
+            decoder = Decoder(DecodedPartition("t", 0), COLUMNS, start_offset=step.start, end_offset=step.end)
             batches += [*decoder.decode(self._log, Aborted()), *decoder.take()]
         return pa.Table.from_batches(batches, schema_of(COLUMNS)), steps
 
@@ -84,7 +84,9 @@ def written(topic: Log, values: Values, kind: str) -> None:
         origin = Origin(topic.name, (TOPIC_ID,), "append", kind)
         schema = values.first_schema(topic_sample(topic)) if kind == "json" else BYTES
         table = target.create(schema, origin)
-        writer = Writer(topic, TOPIC_ID, table, partial(dead_letters_of, target, origin), values, Limits(), 1)
+        writer = GenerationWriter(
+            topic, TOPIC_ID, table, partial(dead_letters_of, target, origin), values, CommitLimits(), 1
+        )
         writer.take_over(None)
         writer.begin(backfill=False)
         while writer.write(topic.ends()) is not None:
@@ -93,4 +95,4 @@ def written(topic: Log, values: Values, kind: str) -> None:
 
 
 def topic_sample(topic: Log) -> pa.Table:
-    return topic.read([Step(0, 0, 0, 1_000)], 1 << 20)[0]
+    return topic.read([LaneStep(0, 0, 0, 1_000)], 1 << 20)[0]

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from admin_requests import acl, acl_filter, quorum_of
 from differential.steps import learned
 from differential.world import call
 from kpywire import api
@@ -60,10 +59,11 @@ from kpywire.messages.unregister_broker import UnregisterBrokerRequest
 from kpywire.messages.unregister_controller import UnregisterControllerRequest
 from kpywire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from kpywire.uuid import ZERO_UUID
-from quorum_requests import addition_of, removal_of
-from quota_requests import alteration as change_of_quotas
-from quota_requests import entry
-from raw_requests import (
+from support.admin_requests import acl, acl_filter, quorum_of
+from support.quorum_requests import addition_of, removal_of
+from support.quota_requests import alteration as change_of_quotas
+from support.quota_requests import entry
+from support.raw_requests import (
     INVALID_NAMES,
     TOPIC,
     UNKNOWN_ID,
@@ -76,7 +76,7 @@ from raw_requests import (
 
 BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 4, 8, 16, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
-NOBODY = 1 << 30
+NO_SUCH_NODE = 1 << 30
 MEANT_FROM = 5
 """The first version of ApiVersions that says which cluster and node the client means."""
 BAD_CONFIGS: tuple[tuple[str, str | None], ...] = (
@@ -391,12 +391,12 @@ def _update_features(version: int) -> Iterator[Any]:
 
 
 def _unregister_broker(version: int) -> Iterator[Any]:  # noqa: ARG001
-    yield UnregisterBrokerRequest(broker_id=NOBODY)
+    yield UnregisterBrokerRequest(broker_id=NO_SUCH_NODE)
     yield UnregisterBrokerRequest(broker_id=-1)
 
 
 def _unregister_controller(version: int) -> Iterator[Any]:  # noqa: ARG001
-    yield UnregisterControllerRequest(controller_id=NOBODY)
+    yield UnregisterControllerRequest(controller_id=NO_SUCH_NODE)
     yield UnregisterControllerRequest(controller_id=-1)
     yield UnregisterControllerRequest(controller_id=1)
 

@@ -8,11 +8,11 @@ from differential.world import World, call
 from kpybroker.requests.handlers import served_versions
 from kpywire import api
 from kpywire.schema import Structure
-from raw_requests import UNKNOWN_ID
-from test_protocol_versions import plausible
+from protocol.test_protocol_versions import plausible
+from support.raw_requests import UNKNOWN_ID
 from tests.wire.message_values import random_message
 
-NOBODY = 1 << 30
+NO_SUCH_NODE = 1 << 30
 UNTOUCHED = frozenset({"timeout_ms", "timeout_ms_", "max_wait_ms", "acks"})
 """Fields that keep their values: times would make two brokers race, and without acknowledgements there is no answer."""
 NOT_AT_RANDOM = frozenset({api.UPDATE_FEATURES, api.CREATE_TOPICS, api.CREATE_PARTITIONS, api.PRODUCE})
@@ -65,7 +65,7 @@ def any_request(world: World) -> list[Step]:
 def harmless(actor: str, key: int, version: int, request: Any) -> Step:
     """The step, so changed that it waits for nobody and takes no broker away."""
     if key == api.UNREGISTER_BROKER:
-        request.broker_id |= NOBODY
+        request.broker_id |= NO_SUCH_NODE
     if key == api.FETCH:
         request.max_wait_ms = 0
     if key == api.ADD_PARTITIONS_TO_TXN and version >= 4 and not request.transactions:

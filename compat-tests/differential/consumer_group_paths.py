@@ -6,7 +6,6 @@ from typing import Any
 from differential.group_paths import join, stable
 from differential.steps import Pause, Step, learned
 from differential.world import call
-from group_requests import Protocol, beating, committing, fetching
 from kpywire import api
 from kpywire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from kpywire.messages.delete_groups import DeleteGroupsRequest
@@ -14,7 +13,8 @@ from kpywire.messages.describe_groups import DescribeGroupsRequest
 from kpywire.messages.heartbeat import HeartbeatRequest
 from kpywire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from kpywire.messages.list_groups import ListGroupsRequest
-from raw_requests import UNKNOWN_ID
+from support.group_requests import Protocol, beating, committing, fetching
+from support.raw_requests import UNKNOWN_ID
 
 T0 = learned("topic_id", "~t0")
 MOST_MEMBERS = 4

@@ -8,7 +8,6 @@ Nothing here changes what the only broker and the only voter are.
 from collections.abc import Callable, Generator, Mapping
 from typing import Any, NamedTuple
 
-from envelopes import envelope_of
 from kpywire import api
 from kpywire.messages import (
     allocate_producer_ids,
@@ -20,15 +19,16 @@ from kpywire.messages import (
 )
 from kpywire.messages.delete_topics import DeleteTopicsRequest
 from kpywire.uuid import ONE_UUID, ZERO_UUID
-from quorum_requests import begin_of, end_of, snapshot_of, update_of, vote_of
-from raw_requests import UNKNOWN_ID
+from support.envelopes import envelope_of
+from support.quorum_requests import begin_of, end_of, snapshot_of, update_of, vote_of
+from support.raw_requests import UNKNOWN_ID
 
-NEW, NOBODY = 77, 99
+NEW, NO_SUCH_NODE = 77, 99
 """A broker that registers, and one that never does."""
 FAR = 1 << 40
 FEATURES = {
     "metadata.version": (7, 30), "kraft.version": (0, 1), "transaction.version": (0, 2), "group.version": (0, 1),
-    "eligible.leader.replicas.version": (0, 1), "share.version": (0, 1), "streams.version": (0, 1),
+    "eligible.leader.replicas.version": (0, 1), "share.version": (0, 2), "streams.version": (0, 1),
 }  # fmt: skip
 DIRECTORY, OTHER_DIRECTORY = bytes(range(50, 66)), bytes(range(70, 86))
 
@@ -92,7 +92,7 @@ def _heartbeat(facts: Facts, version: int) -> Asking:
         whole = {"broker_epoch": made.broker_epoch, "current_metadata_offset": 0, "want_fence": True, **changes}
         return broker_heartbeat.BrokerHeartbeatRequest(broker_id=broker_id, want_shut_down=False, **whole)
 
-    yield beating(NOBODY)
+    yield beating(NO_SUCH_NODE)
     yield beating(-1)
     for epoch in (made.broker_epoch - 1, made.broker_epoch + 1, -1):
         yield beating(broker_epoch=epoch)
@@ -109,7 +109,13 @@ def _heartbeat(facts: Facts, version: int) -> Asking:
 
 def _producer_ids(facts: Facts, version: int) -> Asking:  # noqa: ARG001
     made = yield registration(facts)
-    for broker_id, epoch in ((NOBODY, 0), (1, -1), (-1, -1), (NEW, made.broker_epoch + 1), (NEW, made.broker_epoch)):
+    for broker_id, epoch in (
+        (NO_SUCH_NODE, 0),
+        (1, -1),
+        (-1, -1),
+        (NEW, made.broker_epoch + 1),
+        (NEW, made.broker_epoch),
+    ):
         yield allocate_producer_ids.AllocateProducerIdsRequest(broker_id=broker_id, broker_epoch=epoch)
 
 
@@ -163,7 +169,7 @@ def _assignments(facts: Facts, version: int) -> Asking:  # noqa: ARG001
         )
 
     epoch, mine = made.broker_epoch, facts.topic_id
-    yield asking(NOBODY, epoch, (DIRECTORY, mine, [0]))
+    yield asking(NO_SUCH_NODE, epoch, (DIRECTORY, mine, [0]))
     yield asking(NEW, epoch + 1, (DIRECTORY, mine, [0]))
     yield asking(NEW, epoch)
     yield asking(NEW, epoch, (DIRECTORY, mine, [0, 5, -1]), (OTHER_DIRECTORY, UNKNOWN_ID, [0]))
@@ -187,7 +193,7 @@ def _alterations(facts: Facts, version: int) -> Asking:
         return alter_partition.AlterPartitionRequest(broker_id=broker_id, broker_epoch=epoch, topics=[topic])
 
     epoch = made.broker_epoch
-    yield asking(NOBODY, epoch)
+    yield asking(NO_SUCH_NODE, epoch)
     yield asking(1, -1)
     yield asking(NEW, epoch + 1)
     yield asking(NEW, epoch)
@@ -225,8 +231,8 @@ def _snapshots(facts: Facts, version: int) -> Asking:  # noqa: ARG001
 
 
 def _updates(facts: Facts, version: int) -> Asking:  # noqa: ARG001
-    yield update_of(facts.epoch, NOBODY, cluster_id="another")
-    yield update_of(facts.epoch, NOBODY)
+    yield update_of(facts.epoch, NO_SUCH_NODE, cluster_id="another")
+    yield update_of(facts.epoch, NO_SUCH_NODE)
     yield update_of(facts.epoch, -1)
     yield update_of(facts.epoch - 1, 1)
     yield update_of(facts.epoch + 1, 1)

@@ -25,7 +25,7 @@ from differential.topic_steps import ADMIN
 from differential.world import call
 from kpybroker.requests.handlers import served_versions
 from kpywire import api
-from raw_requests import creation, topic_named
+from support.raw_requests import creation, topic_named
 
 Paths = Callable[[int], Iterable[Any]]
 """By version: requests, and steps where somebody in particular sends them."""

@@ -6,7 +6,6 @@ from typing import Any
 
 from differential.steps import Hangup, Pause, Step, learned
 from differential.world import call
-from group_requests import Protocol, committing, fetching, fetching_one, joining, syncing
 from kpywire import api
 from kpywire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from kpywire.messages.delete_groups import DeleteGroupsRequest
@@ -29,7 +28,8 @@ from kpywire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 from kpywire.uuid import to_string
-from raw_requests import UNKNOWN_ID
+from support.group_requests import Protocol, committing, fetching, fetching_one, joining, syncing
+from support.raw_requests import UNKNOWN_ID
 
 MINUTE_MS = 60_000
 ASKED_TWICE = 4

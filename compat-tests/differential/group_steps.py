@@ -5,7 +5,6 @@ from typing import Any
 
 from differential.steps import Hangup, Pause, Step, learned
 from differential.world import World, call
-from group_requests import Protocol, committing, fetching, fetching_one, joining, syncing
 from kpywire import api
 from kpywire.messages.delete_groups import DeleteGroupsRequest
 from kpywire.messages.describe_groups import DescribeGroupsRequest
@@ -18,6 +17,7 @@ from kpywire.messages.offset_delete import (
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
+from support.group_requests import Protocol, committing, fetching, fetching_one, joining, syncing
 
 MEMBERS = ("m1", "m2", "m3")
 INSTANCES: Mapping[str, str | None] = {"m1": None, "m2": None, "m3": "~instance"}

@@ -12,7 +12,7 @@ from differential.steps import Batch, Call
 from kpywire import api, error_codes
 from kpywire.batch import LENGTH_END, MAGIC, MAGIC_POSITION
 from kpywire.uuid import ZERO_UUID
-from raw_client import api_key_of
+from support.raw_client import api_key_of
 
 FINAL_EPOCH = -1
 """The epoch of a Fetch that is in no session."""

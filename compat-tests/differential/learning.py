@@ -58,9 +58,9 @@ class Learnings:
                 self.memory["old_topic_id", own] = known
             self._made_up("topic_id", own, topic_id)
 
-    def _made_up(self, kind: str, whose: str, value: Any) -> None:
-        self.memory[kind, whose] = value
+    def _made_up(self, kind: str, owner: str, value: Any) -> None:
+        self.memory[kind, owner] = value
         if value not in self.symbols:
-            name = f"{kind} of {whose}"
+            name = f"{kind} of {owner}"
             self._counts[name] = count = self._counts.get(name, 0) + 1
             self.symbols[value] = f"<{name}>" if count == 1 else f"<{name}, {count}>"

@@ -8,23 +8,24 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from admitted import AUTHORITY, admit, allow, connect_secured, is_allowed, is_served, secure
 from differential.author import sequence
 from differential.playing import Play, Played, Ports, prepare
 from differential.shrinking import shrunk
 from differential.side import ANSWER_WITHIN_S, PLAINLY, Reach, connect_plainly
 from differential.steps import Step
-from group_requests import coordinator_ready
 from kpywire import error_codes
 from kpywire.messages.find_coordinator import FindCoordinatorRequest
 from kpywire.messages.init_producer_id import InitProducerIdRequest
 from kpywire.uuid import to_string
 from oracle import RECEIVER, SMALL_JVM, ApacheKafka, BrokerProcess
 from oracle.broker import SMALL_PROPERTIES
-from raw_client import RawClient, connect
-from share_requests import SOME_ID, reading_state
-from targets import KpyBroker
-from waiting import eventually
+from support.admitted import AUTHORITY, admit, allow, connect_secured, is_allowed, is_served, secure
+from support.group_requests import coordinator_ready
+from support.raw_client import RawClient, connect
+from support.share_requests import SOME_ID, reading_state
+from support.streams_requests import IN_MEMORY_PLUGIN
+from support.targets import KpyBroker
+from support.waiting import eventually
 
 ALIKE = {
     **{name: value for name, value in SMALL_PROPERTIES.items() if not name.startswith("broker.")},
@@ -37,6 +38,7 @@ ALIKE = {
     "group.streams.max.size": "4",
     "group.streams.assignment.interval.ms": "0",
     "group.streams.initial.rebalance.delay.ms": "0",
+    "group.streams.topology.description.plugin.class": IN_MEMORY_PLUGIN,
     "num.partitions": "2",
     **RECEIVER,
 }

@@ -12,12 +12,12 @@ from typing import Any, NamedTuple, cast
 from differential.comparison import Difference, differences
 from differential.known import KNOWN, Known, known_for
 from differential.normalisation import BACKDATED_MS
-from differential.side import ANSWER_WITHIN_S, PLAINLY, SILENT, WAITING, Reach, Side, until
+from differential.side import ANSWER_WITHIN_S, PLAINLY, SILENT, WAITING, Reach, Side, in_time
 from differential.steps import Call, Hangup, Pause, Step, resolved, text_of
 from kpywire import api, error_codes
 from kpywire.messages.describe_transactions import DescribeTransactionsRequest
-from raw_client import RawClient, api_key_of
-from raw_requests import (
+from support.raw_client import RawClient, api_key_of
+from support.raw_requests import (
     SET,
     TOPIC,
     configs_set,
@@ -176,11 +176,11 @@ def take_effect(side: Side, call: Call, answer: Any) -> None:
             _led(side, {each.name for each in answer.results if not each.error_code})
         case api.DELETE_TOPICS:
             names = [each.name for each in answer.responses if not each.error_code]
-            until(lambda: all(_error(side, name, 0) == error_codes.UNKNOWN_TOPIC_OR_PARTITION for name in names))
+            in_time(lambda: all(_error(side, name, 0) == error_codes.UNKNOWN_TOPIC_OR_PARTITION for name in names))
             if names:
                 time.sleep(QUIET_S)  # groups forget what was committed for them
         case api.END_TXN | api.INIT_PRODUCER_ID if call.request.transactional_id:
-            until(lambda: not _is_ending(side, call.request.transactional_id))
+            in_time(lambda: not _is_ending(side, call.request.transactional_id))
         case api.ALTER_CONFIGS | api.INCREMENTAL_ALTER_CONFIGS if not call.request.validate_only:
             if _is_changed(answer.responses):
                 _configs_seen(side)
@@ -210,20 +210,20 @@ def _led(side: Side, topics: set[str]) -> None:
     """Wait until every partition has its leader, and learn the topics' ids."""
     for name in topics:
         side_request = metadata(name)
-        until(lambda request=side_request: not side.call(request, 12).topics[0].error_code, TAKES_EFFECT_S)
+        in_time(lambda request=side_request: not side.call(request, 12).topics[0].error_code, TAKES_EFFECT_S)
         (found,) = side.call(side_request, 12).topics
         if found.error_code:
             continue
         side.learned.topic(name, found.topic_id)
         for partition in found.partitions:
-            until(lambda name=name, index=partition.partition_index: not _error(side, name, index))
+            in_time(lambda name=name, index=partition.partition_index: not _error(side, name, index))
 
 
 def _configs_seen(side: Side) -> None:
     """Change a config of a topic that is there for this, and wait until it is seen: so is all that came before."""
     value = str(10_000 + time.time_ns() % 1_000_000_000)
     side.call(incremental_alteration((TOPIC, MARKED, [("retention.ms", SET, value)])), 1)
-    until(lambda: configs_set(cast(RawClient, side), TOPIC, MARKED).get("retention.ms") == value)
+    in_time(lambda: configs_set(cast(RawClient, side), TOPIC, MARKED).get("retention.ms") == value)
     time.sleep(QUIET_S / 2)
 
 

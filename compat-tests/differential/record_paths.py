@@ -18,7 +18,7 @@ from kpywire.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopic,
 )
 from kpywire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from raw_requests import UNKNOWN_ID, creation, deletion, topic_named
+from support.raw_requests import UNKNOWN_ID, creation, deletion, topic_named
 
 Records = tuple[tuple[int, bytes | None, bytes | None], ...]
 THREE: Records = ((0, b"k", b"v"), (1, b"k", b"v"), (2, b"k", b"v"))

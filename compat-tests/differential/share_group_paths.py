@@ -7,8 +7,8 @@ from differential.steps import learned
 from differential.world import call
 from kpywire import api
 from kpywire.messages.share_group_describe import ShareGroupDescribeRequest
-from raw_requests import UNKNOWN_ID
-from share_group_requests import acknowledging, acquiring, altering, deleting, describing, sharing
+from support.raw_requests import UNKNOWN_ID
+from support.share_group_requests import acknowledging, acquiring, altering, deleting, describing, sharing
 
 T0 = learned("topic_id", "~t0")
 

@@ -8,7 +8,7 @@ from differential.world import call
 from kpywire import api
 from kpywire.messages.find_coordinator import FindCoordinatorRequest
 from kpywire.uuid import to_string
-from share_requests import SOME_ID, deleting_state, initializing, reading_state, summarizing, writing_state
+from support.share_requests import SOME_ID, deleting_state, initializing, reading_state, summarizing, writing_state
 
 TOPIC = learned("topic_id", "~t0")
 WITHOUT_STATE = 1

@@ -5,7 +5,6 @@ before it still waiting is not sent, and that is its outcome.
 """
 
 import select
-import time
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
@@ -15,7 +14,8 @@ from differential.normalisation import View, normalised
 from differential.steps import Call, resolved
 from kpywire import api
 from kpywire.messages.api_versions import ApiVersionsRequest
-from raw_client import RawClient, api_key_of
+from support.raw_client import RawClient, api_key_of
+from support.waiting import NotInTimeError, eventually
 
 ANSWER_WITHIN_S = 20.0
 CLOSED = "closed the connection"
@@ -145,11 +145,10 @@ class Side:
             client.sock.close()
 
 
-def until(condition: Any, within_s: float = 10.0) -> bool:
-    """Whether it came true in time."""
-    deadline = time.monotonic() + within_s
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.002)
+def in_time(condition: Any, within_s: float = 10.0) -> bool:
+    """Whether it comes true in time. What does not is a difference, and no failure."""
+    try:
+        eventually(condition, within_s=within_s, every_s=0.002)
+    except NotInTimeError:
+        return False
     return True

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from kpywire.crc import crc32c
 from kpywire.record import Record, build_batch
 from kpywire.schema import Field, Structure, fields_of
-from raw_requests import UNKNOWN_ID
+from support.raw_requests import UNKNOWN_ID
 
 Memory = Mapping[tuple[str, str], Any]
 """The facts that a broker reported, by kind ("topic_id", "member_id", ...) and whose it is (a name, an actor)."""
@@ -35,15 +35,15 @@ class Learned(NamedTuple):
     """The last fact that the broker reported: its kind, and whose it is."""
 
     kind: str
-    whose: str
+    owner: str
 
     def __repr__(self) -> str:
-        return f"<{self.kind} of {self.whose}>"
+        return f"<{self.kind} of {self.owner}>"
 
 
-def learned(kind: str, whose: str) -> Any:
+def learned(kind: str, owner: str) -> Any:
     """The symbol, to stand in a field of any type."""
-    return Learned(kind, whose)
+    return Learned(kind, owner)
 
 
 class Batch(NamedTuple):
@@ -99,7 +99,7 @@ def resolved(value: Any, memory: Memory, prefix: str, began_ms: int) -> Any:
         unchanged = all(new[name] is each for name, each in old.items())
         return value if unchanged else type(value)(**new)
     if isinstance(value, Learned):
-        return memory.get((value.kind, value.whose), NOTHING_LEARNED[value.kind])
+        return memory.get((value.kind, value.owner), NOTHING_LEARNED[value.kind])
     if isinstance(value, Batch):
         return batch_bytes(value, memory, began_ms)
     if isinstance(value, list):
@@ -227,19 +227,19 @@ def text_of(step: Step) -> str:
 
 def _text(value: Any) -> str:
     if isinstance(value, Structure):
-        said = [
+        reported = [
             f"{each.name}={_text(getattr(value, each.name))}"
             for each in fields_in(value)
             if getattr(value, each.name) != each.fresh_default()
         ]
-        return f"{type(value).__name__}({', '.join(said)})"
+        return f"{type(value).__name__}({', '.join(reported)})"
     if isinstance(value, Batch):
-        said = [
+        reported = [
             f"{name}={_short(part)}"
             for name, part in value._asdict().items()
             if part != Batch._field_defaults.get(name)
         ]
-        return f"Batch({', '.join(said)})"
+        return f"Batch({', '.join(reported)})"
     if isinstance(value, list):
         return f"[{', '.join(map(_text, value))}]"
     return _short(value)

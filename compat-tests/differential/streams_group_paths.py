@@ -6,7 +6,6 @@ from typing import Any
 from differential.group_paths import join, stable
 from differential.steps import Pause, Step, learned
 from differential.world import call
-from group_requests import Protocol, committing, fetching
 from kpywire import api
 from kpywire.messages.delete_groups import DeleteGroupsRequest
 from kpywire.messages.list_groups import ListGroupsRequest
@@ -19,7 +18,8 @@ from kpywire.messages.streams_group_heartbeat import (
     TopicInfo,
     Topology,
 )
-from streams_requests import source_of, streaming
+from support.group_requests import Protocol, committing, fetching
+from support.streams_requests import PROCESSOR, SINK, SOURCE, describing, node, source_of, streaming
 
 MOST_MEMBERS = 4
 """``group.streams.max.size`` of both brokers."""
@@ -211,8 +211,49 @@ def _describe(_version: int) -> Iterator[Any]:
     yield StreamsGroupDescribeRequest(group_ids=["~shown", "~shown-classic"], include_authorized_operations=True)
 
 
+def _describe_topology(_version: int) -> Iterator[Any]:
+    """A member is asked for the description of its topology; what is wrong with one, and the end of one."""
+    of = "~described"
+
+    def beat(epoch: Any = None, **fields: Any) -> Step:
+        return call("m", 1, streaming(of, "m", learned("generation", "m") if epoch is None else epoch, **fields))
+
+    def shown(**fields: Any) -> Step:
+        request = StreamsGroupDescribeRequest(group_ids=[of, "~none"], include_authorized_operations=False, **fields)
+        return call("d", 1, request)
+
+    yield from (describing(of, "m"), describing(of, ""), describing("", "m"), describing(of, " "))
+    yield beat(0, topology=READING)
+    yield beat()
+    yield shown(include_topology_description=True)
+    yield from (describing(of, "n"), describing(of, "m", 1), describing(of, "m", -1))
+    for node_type in (0, 4, -1, 127):
+        yield describing(of, "m", nodes=[node("wrong", node_type)])
+    source, processor = node("global", SOURCE, "fill", source_topics=["g"]), node("fill", PROCESSOR, stores=["s", "s"])
+    yield describing(of, "m", stores=[(processor, source)])
+    yield describing(of, "m", stores=[(source, source)])
+    yield shown(include_topology_description=True)
+    yield describing(of, "m", stores=[(source, processor)])
+    yield from (beat(), shown(include_topology_description=True), shown())
+    everywhere: Mapping[str, Any] = {"source_topics": ["a", "b", "a"], "stores": ["s", "s", "t"], "sink_topic": "k"}
+    yield describing(
+        of, "m", nodes=[node(f"n{each}", each, "x", "y", "x", **everywhere) for each in (SOURCE, PROCESSOR, SINK)]
+    )
+    yield shown(include_topology_description=True)
+    yield describing(of, "m", nodes=[])
+    yield shown(include_topology_description=True)
+    yield from stable(f"{of}-classic", "k")
+    yield describing(f"{of}-classic", "m")
+    yield beat(-1)
+    yield describing(of, "m")
+    yield shown(include_topology_description=True)
+    yield call("c", 3, DeleteGroupsRequest(groups_names=[of, "~none"]))
+    yield shown(include_topology_description=True)
+
+
 PATHS: Mapping[int, Any] = {
     api.STREAMS_GROUP_HEARTBEAT: _heartbeat,
     api.STREAMS_GROUP_DESCRIBE: _describe,
+    api.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE: _describe_topology,
 }
 """By api key; see `error_paths.Paths`."""

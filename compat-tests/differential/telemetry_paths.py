@@ -10,8 +10,8 @@ from kpywire.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD, compress
 from kpywire.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
 from kpywire.messages.push_telemetry import PushTelemetryRequest
 from kpywire.uuid import ONE_UUID, ZERO_UUID
-from otlp import Metric, metrics_data
-from raw_requests import UNKNOWN_ID, incremental_alteration
+from support.otlp import Metric, metrics_data
+from support.raw_requests import UNKNOWN_ID, incremental_alteration
 
 CLIENT_METRICS = 16
 SET, DELETE = 0, 1

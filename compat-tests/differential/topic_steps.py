@@ -20,7 +20,7 @@ from kpywire.messages.describe_topic_partitions import (
     TopicRequest,
 )
 from kpywire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from raw_requests import INVALID_NAMES, TOPIC, alteration, creation, incremental_alteration, topic_named
+from support.raw_requests import INVALID_NAMES, TOPIC, alteration, creation, incremental_alteration, topic_named
 
 ADMIN = "admin"
 CONFIGS: Mapping[str, tuple[str, ...]] = {

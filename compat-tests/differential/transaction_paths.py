@@ -9,7 +9,6 @@ from differential.group_paths import stable as stable_group
 from differential.record_paths import THREE, reading, writing
 from differential.steps import Batch, Pause, Step, learned
 from differential.world import call
-from group_requests import fetching
 from kpywire import api
 from kpywire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from kpywire.messages.add_partitions_to_txn import (
@@ -29,7 +28,8 @@ from kpywire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 from kpywire.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
-from raw_requests import UNKNOWN_ID, list_offsets
+from support.group_requests import fetching
+from support.raw_requests import UNKNOWN_ID, list_offsets
 
 MINUTE_MS = 60_000
 FIRST_BY_BROKERS = 4
@@ -56,22 +56,22 @@ def begun(transactional_id: str) -> Step:
     return call(ACTOR, 5, request)
 
 
-def adding(of: str, version: int, *topics: tuple[str, list[int]], verify_only: bool = False, **who: Any) -> Any:
+def adding(of: str, version: int, *topics: tuple[str, list[int]], verify_only: bool = False, **identity: Any) -> Any:
     wanted = [AddPartitionsToTxnTopic(name=name, partitions=partitions) for name, partitions in topics]
-    who = {**MINE, **who}
+    identity = {**MINE, **identity}
     if version < FIRST_BY_BROKERS:
         return AddPartitionsToTxnRequest(
             v3_and_below_transactional_id=of,
-            v3_and_below_producer_id=who["producer_id"],
-            v3_and_below_producer_epoch=who["producer_epoch"],
+            v3_and_below_producer_id=identity["producer_id"],
+            v3_and_below_producer_epoch=identity["producer_epoch"],
             v3_and_below_topics=wanted,
         )
-    one = AddPartitionsToTxnTransaction(transactional_id=of, verify_only=verify_only, topics=wanted, **who)
+    one = AddPartitionsToTxnTransaction(transactional_id=of, verify_only=verify_only, topics=wanted, **identity)
     return AddPartitionsToTxnRequest(transactions=[one])
 
 
-def ending(of: str, committed: bool = True, **who: Any) -> EndTxnRequest:
-    return EndTxnRequest(transactional_id=of, committed=committed, **{**MINE, **who})
+def ending(of: str, committed: bool = True, **identity: Any) -> EndTxnRequest:
+    return EndTxnRequest(transactional_id=of, committed=committed, **{**MINE, **identity})
 
 
 def _add_partitions(version: int) -> Iterator[Any]:
@@ -79,8 +79,8 @@ def _add_partitions(version: int) -> Iterator[Any]:
     yield adding(of, version, ("~t0", [0]), producer_id=5, producer_epoch=0)
     yield adding("", version, ("~t0", [0]), producer_id=5, producer_epoch=0)
     yield begun(of)
-    for who in OTHERS:
-        yield adding(of, version, ("~t0", [0]), **who)
+    for identity in OTHERS:
+        yield adding(of, version, ("~t0", [0]), **identity)
     yield adding(of, version, ("~nowhere", [0]), ("~t0", [0]))
     yield adding(of, version, ("~t0", [0, 7]))
     yield adding(of, version, ("~t0", []), ("~nowhere", []))
@@ -103,14 +103,14 @@ def _add_partitions(version: int) -> Iterator[Any]:
 def _add_offsets(version: int) -> Iterator[Any]:
     of = f"~offsets{version}"
 
-    def asking(transactional_id: str = of, group: str = "~g", **who: Any) -> AddOffsetsToTxnRequest:
-        return AddOffsetsToTxnRequest(transactional_id=transactional_id, group_id=group, **{**MINE, **who})
+    def asking(transactional_id: str = of, group: str = "~g", **identity: Any) -> AddOffsetsToTxnRequest:
+        return AddOffsetsToTxnRequest(transactional_id=transactional_id, group_id=group, **{**MINE, **identity})
 
     yield asking(producer_id=5, producer_epoch=0)
     yield asking("", producer_id=5, producer_epoch=0)
     yield begun(of)
-    for who in OTHERS:
-        yield asking(**who)
+    for identity in OTHERS:
+        yield asking(**identity)
     yield asking(group="")
     yield asking()
     yield asking()
@@ -123,8 +123,8 @@ def _end(version: int) -> Iterator[Any]:
         yield call(ACTOR, version, ending(of, committed, producer_id=5, producer_epoch=0))
         yield call(ACTOR, version, ending("", committed, producer_id=5, producer_epoch=0))
         yield begun(of)
-        for who in OTHERS:
-            yield call(ACTOR, version, ending(of, committed, **who))
+        for identity in OTHERS:
+            yield call(ACTOR, version, ending(of, committed, **identity))
         yield call(ACTOR, version, ending(of, committed))
         yield begun(of)
         yield call(ACTOR, 3, adding(of, 3, ("~t0", [0])))
@@ -155,8 +155,8 @@ def _commit_offsets(version: int) -> Iterator[Any]:
     yield asking(producer_id=5, producer_epoch=0)
     yield begun(of)
     yield asking(group_id="")
-    for who in OTHERS:
-        yield asking(**who)
+    for identity in OTHERS:
+        yield asking(**identity)
     yield call(ACTOR, 3, AddOffsetsToTxnRequest(transactional_id=of, group_id=f"~g{version}", **MINE))
     yield asking()
     yield asking("~nowhere")

@@ -29,7 +29,7 @@ def _id_of(actor: str) -> str:
     return f"~transaction-{actor}"
 
 
-def _who(world: World, actor: str) -> dict[str, Any]:
+def _identity(world: World, actor: str) -> dict[str, Any]:
     if world.chance(0.05):
         return {"producer_id": world.pick(learned("producer_id", "x1"), -1, 5), "producer_epoch": world.pick(0, 1, -1)}
     return {"producer_id": learned("producer_id", actor), "producer_epoch": learned("producer_epoch", actor)}
@@ -40,7 +40,7 @@ def begin(world: World) -> list[Step]:
     timeout_ms = world.pick(0, -1, 2**31 - 1) if world.chance(0.04) else MINUTE_MS
     request = InitProducerIdRequest(transactional_id=_id_of(actor), transaction_timeout_ms=timeout_ms)
     if world.chance(0.2):
-        for name, value in _who(world, actor).items():
+        for name, value in _identity(world, actor).items():
             setattr(request, name, value)
     return [call(actor, world.version(api.INIT_PRODUCER_ID), request)]
 
@@ -50,7 +50,7 @@ def add(world: World) -> list[Step]:
     version = world.version(api.ADD_PARTITIONS_TO_TXN)
     verify_only = version >= 4 and world.chance(0.2)
     wanted = (topic, [world.partition(topic)])
-    request = adding(_id_of(actor), version, wanted, verify_only=verify_only, **_who(world, actor))
+    request = adding(_id_of(actor), version, wanted, verify_only=verify_only, **_identity(world, actor))
     return [call(actor, version, request)]
 
 
@@ -60,14 +60,14 @@ def write(world: World) -> list[Step]:
     partition, version = world.partition(topic), max(3, world.version(api.PRODUCE))
     steps: list[Step] = []
     if world.chance(0.6):
-        steps.append(call(actor, 3, adding(_id_of(actor), 3, (topic, [partition]), **_who(world, actor))))
+        steps.append(call(actor, 3, adding(_id_of(actor), 3, (topic, [partition]), **_identity(world, actor))))
     sequence = world.pick(0, 0, 0, 3)
     for _ in range(world.rng.choice([1, 1, 2])):
-        who = _who(world, actor)
+        identity = _identity(world, actor)
         batch = Batch(
             records_of(world),
             producer=actor,
-            epoch=who["producer_epoch"],
+            epoch=identity["producer_epoch"],
             sequence=sequence,
             transactional=world.chance(0.95),
         )
@@ -86,7 +86,7 @@ def write(world: World) -> list[Step]:
 
 def add_offsets(world: World) -> list[Step]:
     actor = world.rng.choice(ACTORS)
-    request = AddOffsetsToTxnRequest(transactional_id=_id_of(actor), group_id=group(world), **_who(world, actor))
+    request = AddOffsetsToTxnRequest(transactional_id=_id_of(actor), group_id=group(world), **_identity(world, actor))
     return [call(actor, world.version(api.ADD_OFFSETS_TO_TXN), request)]
 
 
@@ -100,7 +100,7 @@ def commit_offsets(world: World) -> list[Step]:
         transactional_id=_id_of(actor),
         group_id=of,
         topics=[TxnOffsetCommitRequestTopic(name=topic, topic_id=world.topic_id(topic), partitions=[offset])],
-        **_who(world, actor),
+        **_identity(world, actor),
     )
     if world.chance(0.3):
         request.member_id, request.generation_id_or_member_epoch = (
@@ -109,14 +109,14 @@ def commit_offsets(world: World) -> list[Step]:
         )
     steps: list[Step] = []
     if world.chance(0.6):
-        added = AddOffsetsToTxnRequest(transactional_id=_id_of(actor), group_id=of, **_who(world, actor))
+        added = AddOffsetsToTxnRequest(transactional_id=_id_of(actor), group_id=of, **_identity(world, actor))
         steps.append(call(actor, world.version(api.ADD_OFFSETS_TO_TXN), added))
     return [*steps, call(actor, version, request)]
 
 
 def end(world: World) -> list[Step]:
     actor = world.rng.choice(ACTORS)
-    request = ending(_id_of(actor), world.flag(0.6), **_who(world, actor))
+    request = ending(_id_of(actor), world.flag(0.6), **_identity(world, actor))
     steps: list[Step] = [call(actor, world.version(api.END_TXN), request)]
     return steps * 2 if world.chance(0.1) else steps
 

@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 from differential.steps import Call, fit, learned
 from kpybroker.requests.handlers import served_versions
-from raw_requests import UNKNOWN_ID
+from support.raw_requests import UNKNOWN_ID
 
 T = TypeVar("T")
 

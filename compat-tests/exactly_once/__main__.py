@@ -12,17 +12,17 @@ from typing import Final
 import click
 from rich.progress import Progress
 
-from access import Access
-from admitted import AUTHORIZED, admit, secure
-from clusters import PROGRAMS, Cluster, Nodes
 from exactly_once.history import Outcome
 from exactly_once.run import ALL_CLIENTS, ALL_MEMBERS, Verdict, run
 from exactly_once.trouble import SESSION_MS
 from oracle import BrokerProcess
-from raw_client import connect
-from secured import secured_cluster
-from targets import TARGETS
-from zookeeper_clusters import ON_ZOOKEEPER, ZooKeeperCluster, zookeeper_cluster
+from support.access import Access
+from support.admitted import AUTHORIZED, admit, secure
+from support.clusters import PROGRAMS, Cluster, Nodes
+from support.raw_client import connect
+from support.secured import secured_cluster
+from support.targets import TARGETS
+from support.zookeeper_clusters import ON_ZOOKEEPER, ZooKeeperCluster, zookeeper_cluster
 
 SETTINGS: Final = {
     "transaction.state.log.num.partitions": "4",

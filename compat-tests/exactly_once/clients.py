@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
-from access import Access
 from exactly_once.history import Partition, Position, Seen
+from support.access import Access
 
 TRANSACTION_TIMEOUT_MS: Final = 6_000
 CALL_TIMEOUT_S: Final = 30.0
@@ -93,11 +93,11 @@ class ConfluentClient(Client):
         self._consumer_class, self._common = Consumer, common
         self._consumer: Any = None
         self._offsets: dict[str, int] = {}
-        with self._told():
+        with self._notified():
             self._producer.init_transactions(CALL_TIMEOUT_S)
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _notified(self) -> Iterator[None]:
         try:
             yield
         except self._error_class as error:
@@ -107,7 +107,7 @@ class ConfluentClient(Client):
 
     def begin(self) -> None:
         self._offsets = {}
-        with self._told():
+        with self._notified():
             self._producer.begin_transaction()
 
     def send(self, partition: Partition, value: str) -> None:
@@ -115,39 +115,39 @@ class ConfluentClient(Client):
             if error is None:
                 self._offsets[value] = message.offset()
 
-        with self._told():
+        with self._notified():
             self._producer.produce(partition[0], value.encode(), partition=partition[1], on_delivery=acknowledged)
 
     def flush(self) -> dict[str, int]:
-        with self._told():
+        with self._notified():
             self._producer.flush(CALL_TIMEOUT_S)
         return self._offsets
 
     def send_position(self, position: Position) -> None:
         (topic, index), offset = position.partition, position.offset
-        with self._told():
+        with self._notified():
             self._producer.send_offsets_to_transaction(
                 [self._partition_class(topic, index, offset)], self._consumer.consumer_group_metadata(), CALL_TIMEOUT_S
             )
 
     def commit(self) -> None:
-        with self._told():
+        with self._notified():
             self._producer.commit_transaction(CALL_TIMEOUT_S)
 
     def abort(self) -> None:
-        with self._told():
+        with self._notified():
             self._producer.abort_transaction(CALL_TIMEOUT_S)
 
     def read_from(self, partition: Partition, group: str) -> None:
         settings = {"group.id": group, "isolation.level": "read_committed", "enable.auto.commit": False}
         self._consumer = self._consumer_class({**self._common, **settings})
         asked = self._partition_class(*partition)
-        with self._told():
+        with self._notified():
             (found,) = self._consumer.committed([asked], CALL_TIMEOUT_S)
         self._consumer.assign([self._partition_class(*partition, max(found.offset, 0))])
 
     def poll(self) -> Sequence[Seen]:
-        with self._told():
+        with self._notified():
             messages = self._consumer.consume(MOST_POLLED, POLL_S)
         return [
             Seen((message.topic(), message.partition()), message.offset(), message.value().decode())
@@ -156,7 +156,7 @@ class ConfluentClient(Client):
         ]
 
     def go_back_to(self, partition: Partition, offset: int) -> None:
-        with self._told():
+        with self._notified():
             self._consumer.seek(self._partition_class(*partition, offset))
 
     def close(self) -> None:
@@ -176,7 +176,7 @@ class ConfluentMember(ConfluentClient):
             "auto.offset.reset": "earliest",
         }
         self._consumer = self._consumer_class({**self._common, **settings})
-        with self._told():
+        with self._notified():
             self._consumer.subscribe([partition[0]])
 
 
@@ -198,7 +198,7 @@ class KafkaPythonClient(Client):
 
         self._consumer: Any = None
         self._sent: list[tuple[str, Any]] = []
-        with self._told():
+        with self._notified():
             self._producer = KafkaProducer(
                 **access.kafka_python,
                 transactional_id=transactional_id,
@@ -211,7 +211,7 @@ class KafkaPythonClient(Client):
             self._producer.init_transactions()
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _notified(self) -> Iterator[None]:
         from kafka import errors
 
         try:
@@ -223,37 +223,37 @@ class KafkaPythonClient(Client):
 
     def begin(self) -> None:
         self._sent = []
-        with self._told():
+        with self._notified():
             self._producer.begin_transaction()
 
     def send(self, partition: Partition, value: str) -> None:
-        with self._told():
+        with self._notified():
             self._sent.append((value, self._producer.send(partition[0], value.encode(), partition=partition[1])))
 
     def flush(self) -> dict[str, int]:
-        with self._told():
+        with self._notified():
             self._producer.flush(CALL_TIMEOUT_S)
             return {value: future.get(CALL_TIMEOUT_S).offset for value, future in self._sent}
 
     def send_position(self, position: Position) -> None:
         from kafka import OffsetAndMetadata, TopicPartition
 
-        with self._told():
+        with self._notified():
             offsets = {TopicPartition(*position.partition): OffsetAndMetadata(position.offset, "", -1)}
             self._producer.send_offsets_to_transaction(offsets, self._consumer.group_metadata())
 
     def commit(self) -> None:
-        with self._told():
+        with self._notified():
             self._producer.commit_transaction()
 
     def abort(self) -> None:
-        with self._told():
+        with self._notified():
             self._producer.abort_transaction()
 
     def read_from(self, partition: Partition, group: str) -> None:
         from kafka import KafkaConsumer, TopicPartition
 
-        with self._told():
+        with self._notified():
             self._consumer = KafkaConsumer(
                 **self.access.kafka_python,
                 group_id=group,
@@ -266,7 +266,7 @@ class KafkaPythonClient(Client):
             self._consumer.seek(asked, self._consumer.committed(asked) or 0)
 
     def poll(self) -> Sequence[Seen]:
-        with self._told():
+        with self._notified():
             polled = self._consumer.poll(timeout_ms=int(POLL_S * 1000), max_records=MOST_POLLED)
         return _seen(polled)
 

@@ -17,6 +17,7 @@ from exactly_once.diary import lines_of, transactions_of
 from exactly_once.history import Outcome
 from oracle.jars import LOGGING, classpath, compile_java
 from oracle.process import die_with_parent
+from support.waiting import eventually
 
 JAVA, JAVA_MEMBER = "java", "java-member"
 """The Java clients; as members of a group of the consumer protocol (KIP-848), too."""
@@ -111,13 +112,15 @@ class Program:
 
 
 def wait_for_commits(programs: Collection[Program], timeout_s: float) -> None:
-    """Return once each has committed something; raises TimeoutError that names those that have not."""
-    deadline_s = time.monotonic() + timeout_s
-    while programs := [each for each in programs if not each.has_committed]:
-        if time.monotonic() > deadline_s:
-            names = ", ".join(f"{each.name} ({each.diaries[-1].with_suffix('.err')})" for each in programs)
-            raise TimeoutError(f"after {timeout_s:g} s nothing was committed by {names}")
-        time.sleep(LOOK_EVERY_S)
+    """Return once each has committed something; the error names those that have not."""
+
+    def others() -> str:
+        late = [each for each in programs if not each.has_committed]
+        return "the first commit of " + ", ".join(
+            f"{each.name} ({each.diaries[-1].with_suffix('.err')})" for each in late
+        )
+
+    eventually(lambda: all(each.has_committed for each in programs), others, timeout_s, LOOK_EVERY_S)
 
 
 def python_command(client: str, known: Sequence[str]) -> list[str]:

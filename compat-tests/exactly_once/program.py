@@ -17,10 +17,10 @@ from typing import Final
 
 import click
 
-from access import Access
 from exactly_once.clients import CLIENTS, MEMBERS, Client, Lost, Refused
 from exactly_once.diary import Diary
 from exactly_once.history import Outcome, Partition, Position, Seen
+from support.access import Access
 
 INPUT: Final = "in"
 OUTPUT: Final = "out"

@@ -8,8 +8,6 @@ from typing import Final, NamedTuple
 
 from confluent_kafka.admin import AdminClient
 
-from access import Access
-from clusters import Nodes
 from exactly_once.checker import Anomaly, check
 from exactly_once.clients import CLIENTS, MEMBERS, TRANSACTION_TIMEOUT_MS
 from exactly_once.diary import Diary, committed_of, lines_of, polls_of, transactions_of
@@ -19,7 +17,9 @@ from exactly_once.program import INPUT, OUTPUT
 from exactly_once.trouble import Trouble
 from exactly_once.watching import Asker, Reader, read_to_the_end
 from oracle import BrokerProcess
-from topics import create_topic
+from support.access import Access
+from support.clusters import Nodes
+from support.topics import create_topic
 
 ALL_CLIENTS: Final = (*CLIENTS, JAVA)
 ALL_MEMBERS: Final = (*MEMBERS, JAVA_MEMBER)

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from clusters import Nodes
 from exactly_once.clients import TRANSACTION_TIMEOUT_MS
 from exactly_once.processes import Program
 from exactly_once.program import INPUT, OUTPUT
@@ -18,7 +17,8 @@ from failover.faults import AWAY_S, some_leader
 from failover.zookeeper_faults import controller_of
 from oracle import BrokerProcess
 from oracle.process import BrokerProcessError
-from zookeeper_clusters import ZooKeeperCluster
+from support.clusters import Nodes
+from support.zookeeper_clusters import ZooKeeperCluster
 
 TROUBLE_EVERY_S: Final = (1.0, 4.0)
 PAUSE_S: Final = TRANSACTION_TIMEOUT_MS / 1000 * 1.5
@@ -87,13 +87,13 @@ class Trouble:
 
     @property
     def _troubled(self) -> list[Program | BrokerProcess]:
-        return [who for _, who, _ in self._later]
+        return [target for _, target, _ in self._later]
 
     def _count(self, what: str) -> None:
         self.made[what] = self.made.get(what, 0) + 1
 
-    def _after(self, pause_s: float, who: Program | BrokerProcess, go_on: Callable[[], object]) -> None:
-        self._later.append((time.monotonic() + pause_s, who, go_on))
+    def _after(self, pause_s: float, target: Program | BrokerProcess, go_on: Callable[[], object]) -> None:
+        self._later.append((time.monotonic() + pause_s, target, go_on))
 
     def _any(self) -> Program:
         return self._rng.choice([program for program in self._programs if program not in self._troubled])

@@ -7,10 +7,10 @@ from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from access import Access
 from exactly_once.diary import Diary
 from exactly_once.history import Partition, Seen
 from exactly_once.program import GROUP
+from support.access import Access
 
 POLL_S: Final = 0.2
 CALL_TIMEOUT_S: Final = 10.0

@@ -10,15 +10,15 @@ from typing import Final
 import click
 from rich.progress import Progress, TaskID
 
-from clusters import PROGRAMS, Cluster, KpyNode, Nodes
 from failover import faults, zookeeper_faults
 from failover.faults import FAULTS, NEED_NETWORK
 from failover.producing import WRITERS, Sender
 from failover.run import Fault, Outcome, run
 from failover.zookeeper_faults import ZOOKEEPER_FAULTS
-from namespaces import Network, why_no_namespaces
-from secured import secured_cluster
-from zookeeper_clusters import ON_ZOOKEEPER, KpyOnZooKeeper, zookeeper_cluster
+from support.clusters import PROGRAMS, Cluster, KpyNode, Nodes
+from support.namespaces import Network, why_no_namespaces
+from support.secured import secured_cluster
+from support.zookeeper_clusters import ON_ZOOKEEPER, KpyOnZooKeeper, zookeeper_cluster
 
 SHOWN: Final = 20
 

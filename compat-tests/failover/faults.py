@@ -7,9 +7,12 @@ from typing import Final
 
 from confluent_kafka.admin import AdminClient
 
-from clusters import Nodes
-from namespaces import Network
 from oracle import BrokerProcess
+from support.clusters import Nodes
+from support.namespaces import Network
+from support.waiting import attempts, eventually
+
+PATIENCE_S: Final = 120.0
 
 AWAY_S: Final = 2.0
 PAUSE_S = 12.0
@@ -23,16 +26,15 @@ def leader_of(cluster: Nodes, topic: str, partition: int = 0) -> int:
     return -1 if found is None else int(found.leader)
 
 
-def wait_for_in_sync(cluster: Nodes, topic: str, size: int, timeout_s: float = 120.0) -> None:
-    """Wait until all partitions have ``size`` replicas in sync; raises TimeoutError."""
+def wait_for_in_sync(cluster: Nodes, topic: str, size: int) -> None:
+    """Wait until all partitions have ``size`` replicas in sync."""
     admin = AdminClient(cluster.access.librdkafka)
-    deadline_s = time.monotonic() + timeout_s
-    while time.monotonic() < deadline_s:
+
+    def are_in_sync() -> bool:
         partitions = admin.list_topics(topic, timeout=30).topics[topic].partitions.values()
-        if partitions and all(len(each.isrs) == size and each.leader >= 0 for each in partitions):
-            return
-        time.sleep(0.1)
-    raise TimeoutError(f"{topic} has not {size} replicas in sync everywhere after {timeout_s} s")
+        return bool(partitions) and all(len(each.isrs) == size and each.leader >= 0 for each in partitions)
+
+    eventually(are_in_sync, f"{size} replicas of {topic} in sync everywhere", PATIENCE_S, every_s=0.1)
 
 
 def wait_until_replicated(cluster: Nodes, size: int, stall_s: float = 120.0) -> None:
@@ -51,8 +53,8 @@ def wait_until_replicated(cluster: Nodes, size: int, stall_s: float = 120.0) -> 
             most, deadline_s = in_sync, time.monotonic() + stall_s
         time.sleep(0.1)
     examples = ", ".join(f"{each.id} led by {each.leader}, in sync {each.isrs}" for each in missing[:5])
-    said = "".join(f"\nnode {node_id}:{node.tail(15)}" for node_id, node in cluster.nodes.items())
-    text = f"{len(missing)} partitions lack replicas, and for {stall_s} s none came back: {examples}{said}"
+    reported = "".join(f"\nnode {node_id}:{node.tail(15)}" for node_id, node in cluster.nodes.items())
+    text = f"{len(missing)} partitions lack replicas, and for {stall_s} s none came back: {examples}{reported}"
     raise TimeoutError(text)
 
 
@@ -148,11 +150,11 @@ def nothing(_cluster: Nodes, _topic: str, _rng: random.Random) -> None:
 
 def some_leader(cluster: Nodes, topic: str, rng: random.Random) -> int:
     """The node that leads one of the first partitions of a topic, as soon as somebody does."""
-    while True:
+    for _ in attempts(f"a leader of {topic}", PATIENCE_S, every_s=0.1):
         leader = leader_of(cluster, topic, rng.randrange(3))
         if leader >= 0:
             return leader
-        time.sleep(0.1)
+    raise AssertionError
 
 
 FAULTS: Final[Mapping[str, Callable[[Nodes, str, random.Random], None]]] = {

@@ -12,10 +12,10 @@ from typing import Any, Final
 
 from confluent_kafka import Producer
 
-from access import Access
 from failover.verdict import Place
 from oracle.jars import LOGGING, classpath
 from oracle.process import die_with_parent
+from support.access import Access
 
 PAD: Final = b"." * 80
 FLUSH_TIMEOUT_S: Final = 120
@@ -182,11 +182,11 @@ class JavaWriter(Writer):
     def run(self) -> None:
         assert self._process.stdout is not None
         for line in self._process.stdout:
-            said = json.loads(line)
-            if said["name"] == "producer_send_success":
-                self.note(said["partition"], int(said["value"].partition(".")[2]), None)
-            elif said["name"] == "producer_send_error" and not self.stopping.is_set():
-                self.failures.append(f"{self.name}: {said.get('exception')}: {said.get('message')}")
+            reported = json.loads(line)
+            if reported["name"] == "producer_send_success":
+                self.note(reported["partition"], int(reported["value"].partition(".")[2]), None)
+            elif reported["name"] == "producer_send_error" and not self.stopping.is_set():
+                self.failures.append(f"{self.name}: {reported.get('exception')}: {reported.get('message')}")
 
     def stop(self) -> None:
         self.stopping.set()

@@ -18,11 +18,11 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from clusters import PROGRAMS, Cluster
 from failover.faults import FAULTS, wait_for_in_sync
 from failover.transforming import INPUT, OUTPUT, Watched
 from failover.verdict import longest_gap_s
 from oracle import BrokerProcess
+from support.clusters import PROGRAMS, Cluster
 
 PARTITIONS: Final = 3
 CALM_S: Final = 1.0
@@ -67,7 +67,7 @@ class Feed:
 
 
 def play(
-    cluster: Cluster, fault: str, rounds: int, seed: int, told: Callable[[int, Round], object] = lambda _n, _r: None
+    cluster: Cluster, fault: str, rounds: int, seed: int, notified: Callable[[int, Round], object] = lambda _n, _r: None
 ) -> list[Round]:
     """Play ``rounds`` rounds against a cluster that runs."""
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
@@ -88,7 +88,7 @@ def play(
                     _wait_for_the_first(watched)
                 time.sleep(CALM_S)
                 played.append(_round(cluster, fault, rng, watched))
-                told(number, played[-1])
+                notified(number, played[-1])
         finally:
             watched.end()
     return played
@@ -144,7 +144,7 @@ def main(program: str, faults: tuple[str, ...], rounds: int, seed: int) -> None:
     wrong = False
     for fault in faults or ("kill-all", "rolling"):
 
-        def told(number: int, one: Round, fault: str = fault) -> None:
+        def notified(number: int, one: Round, fault: str = fault) -> None:
             trouble = "" if one.trouble is None else f"; {one.trouble}"
             click.echo(f"{program} {fault} round {number + 1}: {one.stall_s:.1f} s without a commit{trouble}")
 
@@ -152,7 +152,7 @@ def main(program: str, faults: tuple[str, ...], rounds: int, seed: int) -> None:
             tempfile.TemporaryDirectory(prefix="failover-") as directory,
             Cluster(PROGRAMS[program], Path(directory)) as cluster,
         ):
-            played = play(cluster, fault, rounds, seed, told)
+            played = play(cluster, fault, rounds, seed, notified)
         click.echo(f"{program} {fault}: {summary(played)}")
         wrong = wrong or any(each.trouble is not None for each in played)
     raise SystemExit(1 if wrong else 0)

@@ -10,11 +10,12 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from access import Access
-from clusters import Nodes
 from failover.faults import wait_for_in_sync
 from failover.producing import WRITERS, Writer, written
 from failover.verdict import Place, Verdict, judge, longest_gap_s
+from support.access import Access
+from support.clusters import Nodes
+from support.waiting import eventually
 
 TOPIC: Final = "failover"
 PARTITIONS: Final = 3
@@ -82,11 +83,11 @@ def run(
 
 
 def _wait_until_all_write(writers: Sequence[Writer]) -> None:
-    deadline_s = time.monotonic() + START_TIMEOUT_S
-    while not all(writer.count or writer.failures for writer in writers):
-        if time.monotonic() > deadline_s:
-            raise TimeoutError(f"{[writer.name for writer in writers if not writer.count]} cannot write")
-        time.sleep(0.05)
+    eventually(
+        lambda: all(writer.count or writer.failures for writer in writers),
+        lambda: f"the first writes of {[writer.name for writer in writers if not writer.count]}",
+        START_TIMEOUT_S,
+    )
 
 
 def read_all(access: Access) -> dict[Place, list[int]]:

@@ -9,26 +9,23 @@ from typing import Final
 from confluent_kafka.admin import AdminClient
 
 from failover import faults
-from failover.faults import kill, pause, some_leader, stop
-from namespaces import Network
-from zookeeper_clusters import ZooKeeperCluster
-
-LOOK_EVERY_S: Final = 0.1
+from failover.faults import PATIENCE_S, kill, pause, some_leader, stop
+from support.namespaces import Network
+from support.waiting import eventually
+from support.zookeeper_clusters import ZooKeeperCluster
 
 
 def controller_of(cluster: ZooKeeperCluster) -> int:
     """The broker that is the controller, as soon as there is one."""
     admin = AdminClient(cluster.access.librdkafka)
-    while (found := admin.list_topics(timeout=30).controller_id) not in cluster.nodes:
-        time.sleep(LOOK_EVERY_S)
-    return int(found)
+    return eventually(
+        lambda: {admin.list_topics(timeout=30).controller_id} & cluster.nodes.keys(), "a controller", PATIENCE_S
+    ).pop()
 
 
 def leading_server(cluster: ZooKeeperCluster) -> int:
     """The server of ZooKeeper that leads, as soon as one does."""
-    while (found := cluster.leading_server) is None:
-        time.sleep(LOOK_EVERY_S)
-    return found
+    return eventually(lambda: cluster.leading_server, "a leader of ZooKeeper", PATIENCE_S)
 
 
 def kill_controller(cluster: ZooKeeperCluster, _topic: str, _rng: random.Random) -> None:

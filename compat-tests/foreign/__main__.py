@@ -14,14 +14,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from unittest.mock import patch
 
-from clusters import PROGRAMS, Cluster
 from foreign import outcomes
 from foreign.outcomes import Outcomes
 from foreign.packages import BUILD, Unavailable
 from foreign.secured_broker import secured_broker
 from foreign.suite import Suite
 from foreign.suites import SUITES
-from targets import TARGETS
+from support.clusters import PROGRAMS, Cluster
+from support.targets import TARGETS
 
 
 @contextmanager

@@ -85,7 +85,7 @@ def talking_tests(sources: Path) -> list[str]:
 def read_events(path: Path) -> Outcomes:
     """The outcomes in what test2json wrote; a test that never ended has failed."""
     words: Final = {"pass": "passed", "fail": "failed", "skip": "skipped"}
-    outcomes, said = Outcomes(), dict[str, str]()
+    outcomes, reported = Outcomes(), dict[str, str]()
     for line in path.read_text().splitlines():
         event = json.loads(line)
         test, action = event.get("Test"), event["Action"]
@@ -94,9 +94,9 @@ def read_events(path: Path) -> Outcomes:
         if action == "run":
             outcomes.add(test, "failed", "did not end")
         elif action == "output" and not event["Output"].lstrip().startswith(("===", "---")):
-            said[test] = event["Output"]
+            reported[test] = event["Output"]
         elif action in words:
-            outcomes.add(test, words[action], said.get(test, ""))  # type: ignore[arg-type]
+            outcomes.add(test, words[action], reported.get(test, ""))  # type: ignore[arg-type]
     return outcomes
 
 

@@ -33,8 +33,8 @@ CONFLUENT_KAFKA: Final = programs(
     "confluent-kafka",
     [
         *(f"foreign/programs/test_confluent_{part}.py" for part in ("producer", "groups", "operations")),
-        "test_confluent_consumer.py",
-        "test_confluent_admin.py",
+        "fetch/test_confluent_consumer.py",
+        "admin/test_confluent_admin.py",
     ],
 )
 TRANSACTIONS: Final = programs("transactions", ["foreign/programs/test_transactions.py"])

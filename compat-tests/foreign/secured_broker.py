@@ -11,11 +11,11 @@ from typing import Any, Final
 
 import confluent_kafka.admin
 
-from access import PLAIN_MODULE, SCRAM_MODULE
-from certificates import Authority
 from oracle import BrokerProcess, free_port
 from oracle.process import HOST
-from targets import TARGETS
+from support.access import PLAIN_MODULE, SCRAM_MODULE
+from support.certificates import Authority
+from support.targets import TARGETS
 
 requests: Any = confluent_kafka.admin
 USER, PASSWORD = "alice", "alice-secret"

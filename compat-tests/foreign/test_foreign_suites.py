@@ -17,9 +17,9 @@ from foreign.outcomes import Outcomes
 from foreign.packages import Unavailable
 from foreign.suites import SUITES
 from kpywire.messages.metadata import MetadataRequest
-from raw_client import connect
-from targets import IN_ZOOKEEPER_MODE, TARGETS
-from waiting import eventually
+from support.raw_client import connect
+from support.targets import IN_ZOOKEEPER_MODE, TARGETS
+from support.waiting import eventually
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ def test_a_suite_that_wants_a_cluster_says_where_there_is_none(tmp_path: Path) -
         pass
 
 
-def test_what_did_not_run_has_not_passed() -> None:
+def test_skipped_tests_do_not_count_as_passed() -> None:
     assert outcomes.missing(["a", "b", "c"], {"a": "passed", "b": "skipped"}) == ["b", "c"]
 
 

@@ -15,7 +15,8 @@ import org.apache.kafka.streams.kstream.Materialized;
  * changelog topic, and each change of one is a record "count sum" of the output. Nothing is held back to be merged, so
  * the counts of an account in the output are 1, 2, 3 and so on when every payment was worked on exactly once.
  *
- * Arguments: bootstrap servers, application id, state directory, input topic, output topic, group protocol.
+ * Arguments: bootstrap servers, application id, state directory, input topic, output topic, group protocol, then further
+ * settings as name=value.
  */
 public final class AccountTotals {
     private AccountTotals() {}
@@ -41,6 +42,10 @@ public final class AccountTotals {
         ));
         if (arguments[5].equals("classic")) {  // with the streams protocol, the broker decides
             settings.putAll(Map.of("consumer.session.timeout.ms", 6_000, "consumer.heartbeat.interval.ms", 1_000));
+        }
+        for (int index = 6; index < arguments.length; index++) {
+            String[] setting = arguments[index].split("=", 2);
+            settings.put(setting[0], setting[1]);
         }
         KafkaStreams streams = new KafkaStreams(builder.build(), settings);
         streams.setStateListener((now, before) -> System.out.println("state " + now));

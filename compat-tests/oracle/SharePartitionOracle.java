@@ -27,7 +27,8 @@ import org.apache.kafka.common.record.internal.MemoryRecordsBuilder;
 import org.apache.kafka.common.utils.Time;
 import org.apache.kafka.coordinator.group.modern.share.ShareGroupConfigProvider;
 import org.apache.kafka.server.share.acknowledge.ShareAcknowledgementBatch;
-import org.apache.kafka.server.share.dlq.NoOpShareGroupDLQManager;
+import org.apache.kafka.server.share.dlq.ShareGroupDLQManager;
+import org.apache.kafka.server.share.dlq.ShareGroupDLQRecordParameter;
 import org.apache.kafka.server.share.fetch.InFlightBatch;
 import org.apache.kafka.server.share.fetch.InFlightState;
 import org.apache.kafka.server.share.persister.PartitionFactory;
@@ -49,22 +50,24 @@ import sun.misc.Unsafe;
  * coordinator ends when that is said. Each line of input, tab-separated, gets one line of output:
  *
  * <pre>
- * reset    LIMIT LOCKS LOCK_MS START BATCHES     the state that is loaded; batches as FIRST,LAST,STATE,COUNT
+ * reset    LIMIT LOCKS LOCK_MS START BATCHES HAS_DLQ   the state that is loaded; batches as FIRST,LAST,STATE,COUNT
  * acquire  MEMBER MAX SIZE IS_LIMIT OFFSET BATCHES   records that were read from OFFSET; batches as BASE,LAST
  * ack      MEMBER BATCHES                        batches as FIRST,LAST,TYPE:TYPE...
  * release  MEMBER
  * stored   OK                                    the oldest write that waits has ended
+ * settled  OK                                    the oldest dead letters were written, or given up
  * time     TIME                                  the clock and the timers
  * start    OFFSET                                the log starts here
  * show                                           the whole state
  * </pre>
  *
- * The output has, tab-separated, "A ..." for an answer or an error, "W ..." for a write.
+ * The output has, tab-separated, "A ..." for an answer or an error, "W ..." for a write, "L ..." for dead letters.
  */
 public class SharePartitionOracle {
     private static final Uuid TOPIC = new Uuid(1, 116);
     private static final List<String> OUTPUT = new ArrayList<>();
     private static final List<CompletableFuture<WriteShareGroupStateResult>> WRITES = new ArrayList<>();
+    private static final List<CompletableFuture<Void>> DEAD_LETTERS = new ArrayList<>();
     private static List<TimerTask> tasks = new ArrayList<>();
     private static List<Long> due = new ArrayList<>();
     private static long now = 0;
@@ -111,6 +114,31 @@ public class SharePartitionOracle {
         }
     }
 
+    private static final ShareGroupDLQManager DLQ = new ShareGroupDLQManager() {
+        @Override public CompletableFuture<Void> enqueue(ShareGroupDLQRecordParameter wanted) {
+            OUTPUT.add("L " + wanted.firstOffset() + "," + wanted.lastOffset() + "," + wanted.deliveryCount().get() + ","
+                + wanted.cause().get().getMessage());
+            CompletableFuture<Void> settled = new CompletableFuture<>();
+            DEAD_LETTERS.add(settled);
+            return settled;
+        }
+        @Override public void stop() {
+        }
+    };
+
+    /** A group that has a dead-letter topic, or none. */
+    private static class Group extends ShareGroupConfigProvider {
+        private final boolean hasDlq;
+
+        Group(NoConfigs configs, boolean hasDlq) {
+            super(configs);
+            this.hasDlq = hasDlq;
+        }
+        @Override public Optional<String> errorsDLQTopicName(String groupId) {
+            return hasDlq ? Optional.of("dlq.t") : Optional.empty();
+        }
+    }
+
     public static void main(String[] arguments) throws Exception {
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         PrintStream out = new PrintStream(System.out, false, StandardCharsets.UTF_8);
@@ -153,6 +181,13 @@ public class SharePartitionOracle {
                 WRITES.remove(0).complete(new WriteShareGroupStateResult.Builder().setTopicsData(List.of(new TopicData<>(
                     TOPIC, List.of(PartitionFactory.newPartitionErrorData(0, code, ""))))).build());
                 break;
+            case "settled":
+                if (words[1].equals("1")) {
+                    DEAD_LETTERS.remove(0).complete(null);
+                } else {
+                    DEAD_LETTERS.remove(0).completeExceptionally(new RuntimeException("given up"));
+                }
+                break;
             case "time":
                 now = Long.parseLong(words[1]);
                 List<TimerTask> before = tasks;
@@ -186,6 +221,7 @@ public class SharePartitionOracle {
 
     private static void open(String[] words) throws Exception {
         WRITES.clear();
+        DEAD_LETTERS.clear();
         tasks = new ArrayList<>();
         due = new ArrayList<>();
         now = 0;
@@ -206,7 +242,7 @@ public class SharePartitionOracle {
             });
         partition = new SharePartition("g", new TopicIdPartition(TOPIC, new TopicPartition("t", 0)), 7,
             Integer.parseInt(words[2]), Integer.parseInt(words[1]), Integer.parseInt(words[3]), TIMER, TIME, persister,
-            null, key -> { }, new ShareGroupConfigProvider(none), null, () -> false, new NoOpShareGroupDLQManager());
+            null, key -> { }, new Group(none, words[6].equals("1")), null, () -> true, DLQ);
         partition.maybeInitialize().get();
     }
 

@@ -115,17 +115,11 @@ class ApacheKafka(BrokerProcess):
         lines = (f"{key}={value}\n" for key, value in self.properties.items())
         self.properties_file.write_text("".join(lines))
 
-    @property
-    def _levels(self) -> Sequence[str]:
-        """Options that leave dead-letter topics off, for kpybroker to open the directory, unless levels are chosen."""
-        chosen = any(each in ("-r", "--release-version") or "share.version" in each for each in self.formatting)
-        return () if chosen or self.release != KAFKA_VERSION else ("--feature", "share.version=1")
-
     def prepare(self) -> None:
         self.write_properties()
         if any((Path(part) / "meta.properties").exists() for part in self.properties["log.dirs"].split(",")):
             return
-        options = (*self.formatting, *self._levels, "-t", CLUSTER_ID, "-c", str(self.properties_file))
+        options = (*self.formatting, "-t", CLUSTER_ID, "-c", str(self.properties_file))
         formatted = java("kafka.tools.StorageTool", "format", *options, release=self.release)
         if formatted.returncode != 0:
             raise BrokerProcessError(f"kafka-storage format:\n{formatted.stdout}{formatted.stderr}")

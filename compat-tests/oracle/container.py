@@ -114,10 +114,10 @@ class ContainedKafka(ApacheKafka):
         container.with_env("LOG_DIR", str(self.directory / "logs"))
         container.with_env("KAFKA_HEAP_OPTS", " ".join(each for each in self.jvm if each.startswith("-Xm")))
         formatted = f"{SCRIPTS}/kafka-storage.sh format --standalone --ignore-formatted -t {CLUSTER_ID}"
-        told = f"-c {self.properties_file}"
+        notified = f"-c {self.properties_file}"
         started = f"exec {SCRIPTS}/kafka-server-start.sh {self.properties_file}"
         user = f"{os.getuid()}:{os.getgid()}"
-        return container.with_kwargs(entrypoint=["sh", "-c", f"{formatted} {told} && {started}"], user=user)
+        return container.with_kwargs(entrypoint=["sh", "-c", f"{formatted} {notified} && {started}"], user=user)
 
     def launch(self) -> None:
         if self.process is not None:

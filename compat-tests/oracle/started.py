@@ -24,12 +24,12 @@ def started(
     )
     assert process.stdout is not None
     try:
-        said: list[str] = []
-        while not said or READY not in said[-1]:
-            said.append(process.stdout.readline())
-            assert said[-1], f"it ended:\n{''.join(said)}"
+        reported: list[str] = []
+        while not reported or READY not in reported[-1]:
+            reported.append(process.stdout.readline())
+            assert reported[-1], f"it ended:\n{''.join(reported)}"
         yield
     finally:
         process.send_signal(ending)
         rest = process.communicate(timeout=60)[0]
-    assert "Traceback" not in "".join(said) + rest
+    assert "Traceback" not in "".join(reported) + rest

@@ -69,12 +69,12 @@ class ZooKeeper(BrokerProcess):
     @property
     def mode(self) -> str | None:
         """``standalone``, ``leader`` or ``follower``; None if it serves nobody, as without a quorum (``srvr``)."""
-        said = b""
+        reported = b""
         with contextlib.suppress(OSError), socket.create_connection((self.host, self.port), 1) as asking:
             asking.sendall(b"srvr")
             while part := asking.recv(4096):
-                said += part
-        found = re.search(rb"^Mode: (\w+)", said, re.MULTILINE)
+                reported += part
+        found = re.search(rb"^Mode: (\w+)", reported, re.MULTILINE)
         return None if found is None else found[1].decode()
 
     @property

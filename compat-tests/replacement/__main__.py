@@ -6,11 +6,11 @@ from typing import Final
 
 import click
 
-from clusters import KpyNode
 from failover.producing import Sender
 from replacement.kinds import KINDS
 from replacement.run import Turn, run
-from zookeeper_clusters import KpyOnZooKeeper
+from support.clusters import KpyNode
+from support.zookeeper_clusters import KpyOnZooKeeper
 
 SHOWN: Final = 20
 
@@ -35,7 +35,7 @@ def main(kinds: tuple[str, ...], rounds: int, with_java: bool, pause_ms: float, 
     wrong = False
     for kind in kinds or tuple(KINDS):
         with tempfile.TemporaryDirectory(prefix="replacement-") as directory:
-            outcome = run(kind, Path(directory), rounds=rounds, with_java=with_java, told=show)
+            outcome = run(kind, Path(directory), rounds=rounds, with_java=with_java, notified=show)
         verdict = outcome.verdict
         click.echo(
             f"{kind}: {len(outcome.turns)} nodes replaced; {verdict.acknowledged} records acknowledged, "

@@ -16,7 +16,7 @@ from confluent_kafka.admin import (
 from confluent_kafka.admin._config import ConfigSource
 from confluent_kafka.cimpl import NewTopic
 
-from access import Access
+from support.access import Access
 
 TOPIC: Final = "kept"
 GROUP: Final = "keepers"

@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from admitted import AUTHORIZED, admit
-from clusters import KafkaNode, KpyNode, Nodes, Place, kafka_node, kpybroker_node
 from oracle import BrokerProcess
 from oracle.zookeeper import KafkaOnZooKeeper
-from raw_client import connect
-from secured import SECURED, between_nodes, for_clients, secured_access, secured_cluster, with_listeners
-from separate_clusters import SeparateCluster
-from zookeeper_clusters import KpyOnZooKeeper, zookeeper_cluster
+from support.admitted import AUTHORIZED, admit
+from support.clusters import KafkaNode, KpyNode, Nodes, Place, kafka_node, kpybroker_node
+from support.raw_client import connect
+from support.secured import SECURED, between_nodes, for_clients, secured_access, secured_cluster, with_listeners
+from support.separate_clusters import SeparateCluster
+from support.zookeeper_clusters import KpyOnZooKeeper, zookeeper_cluster
 
 PATIENCE_S: Final = 600.0
 """For a JVM to start on a machine that does much else."""

@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from clusters import Nodes
 from failover.faults import wait_until_replicated
 from failover.producing import JavaWriter, Writer
 from failover.run import PARTITIONS, TOPIC, read_all
@@ -13,8 +12,9 @@ from failover.verdict import Verdict, judge, longest_gap_s
 from oracle import BrokerProcess
 from replacement import kept
 from replacement.kinds import KINDS, PATIENCE_S, is_secured, let_in, replace
-from upgrade_load import Load, committed_numbers, create_topics
-from waiting import eventually
+from support.clusters import Nodes
+from support.upgrade_load import Load, committed_numbers, create_topics
+from support.waiting import eventually
 
 REPLICAS: Final = 3
 CALM_S: Final = 1.0
@@ -57,7 +57,7 @@ def run(
     *,
     rounds: int = 1,
     with_java: bool = False,
-    told: Callable[[Turn], object] = lambda _turn: None,
+    notified: Callable[[Turn], object] = lambda _turn: None,
 ) -> Outcome:
     """Replace all nodes by kpybroker and then by Apache Kafka again, ``rounds`` times."""
     cluster = KINDS[kind](directory)
@@ -81,7 +81,7 @@ def run(
             for _ in range(2 * rounds):
                 for node in replaceable(cluster):
                     turns.append(turn(cluster, node))
-                    told(turns[-1])
+                    notified(turns[-1])
                     differences += compared(before, seen(cluster), turns[-1])
             time.sleep(CALM_S)
         finally:

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from sink_kills.run import KINDS, run
-from targets import TARGETS
+from support.targets import TARGETS
 
 WAYS = ("driver", "tasks")
 STARTS_S = 180.0

@@ -19,8 +19,9 @@ from oracle import BrokerProcess
 from oracle.process import die_with_parent
 from sink_kills.program import ROWS_PER_BATCH
 from sink_kills.watcher import PARTITIONS, Watcher, faults
-from spark_home import home_with_bytecode
-from topics import create_topic
+from support.spark_home import home_with_bytecode
+from support.topics import create_topic
+from support.waiting import eventually
 
 TOPIC: Final = "numbers"
 DRIVER, WORKER, BROKER = KINDS = ("driver", "worker", "broker")
@@ -144,23 +145,20 @@ def _kill_one(kind: str, driver: Driver, broker: BrokerProcess, rng: random.Rand
     elif kind == BROKER:
         broker.restart(kill=True)
     else:
-        deadline_s = time.monotonic() + GOES_ON_S
-        while not driver.kill_worker(rng):
-            if time.monotonic() > deadline_s:
-                raise TimeoutError(f"there was no worker to kill:\n{driver.tail()}")
-            time.sleep(0.01)
+        eventually(lambda: driver.kill_worker(rng), lambda: f"a worker to kill:\n{driver.tail()}", GOES_ON_S, 0.01)
     return 1
 
 
 def _wait_for_rows(watcher: Watcher, driver: Driver) -> None:
     """Wait for rows of a micro-batch that is new."""
-    before, deadline_s = len(watcher), time.monotonic() + GOES_ON_S
-    while len(watcher) < before + ROWS_PER_BATCH:
+    before = len(watcher)
+
+    def have_come() -> bool:
         if driver.has_ended():
             raise RuntimeError(f"the driver has ended:\n{driver.tail()}")
-        if time.monotonic() > deadline_s:
-            raise TimeoutError(f"no row came within {GOES_ON_S:g} s:\n{driver.tail()}")
-        time.sleep(0.05)
+        return len(watcher) >= before + ROWS_PER_BATCH
+
+    eventually(have_come, lambda: f"rows of a new micro-batch:\n{driver.tail()}", GOES_ON_S)
 
 
 def _wait_for_quiet(watcher: Watcher) -> None:

@@ -75,11 +75,11 @@ def play(broker: Broker, baskets: int, raging: Raging, directory: Path, stack: E
         stack.callback(program.stop)
         program.start()
 
-    def told(blow: Blow) -> None:
+    def notified(blow: Blow) -> None:
         console.print(f"{blow.after_s:6.1f} s  {blow.program} ended by {blow.signal.name} and started again")
 
     chaos = Chaos([broker, *tills, spark], raging.seed, raging.pause_s)
-    chaos.rage(lambda: all(till.done for till in tills), raging.at_most_s, told)
+    chaos.rage(lambda: all(till.done for till in tills), raging.at_most_s, notified)
     spark.stop()
     with console.status("All is sold; Spark goes on from its checkpoint to the end"):
         finish(Program("Spark at last", [*of_spark, "--to-the-end"], directory), stack)

@@ -142,7 +142,7 @@ class Chaos:
         self._rng = random.Random(seed)
         self._mean_pause_s = mean_pause_s
 
-    def rage(self, until: Callable[[], bool], within_s: float, told: Callable[[Blow], None]) -> None:
+    def rage(self, until: Callable[[], bool], within_s: float, notified: Callable[[Blow], None]) -> None:
         """Kill and restart until something holds, and at least every program once. Raises Hopeless."""
         began_s = time.monotonic()
         next_s = began_s + self._mean_pause_s
@@ -161,6 +161,6 @@ class Chaos:
                 waiting = [each for each in waiting if each is not chosen]
                 blow = Blow(now_s - began_s, chosen.name, self._rng.choice((signal.SIGKILL, signal.SIGTERM)))
                 chosen.restart(blow.signal)
-                told(blow)
+                notified(blow)
                 next_s = time.monotonic() + self._rng.uniform(0.5, 1.5) * self._mean_pause_s
             time.sleep(0.1)

@@ -190,13 +190,13 @@ def judged(
         lines += [f"dead letter {FLIGHTS_TOPIC}-{place}, offset {offset}: {why}" for place, offset, why in dead]
         verdicts.append(Verdict("dead letters", len(dead) == len(POISON), f"{len(dead)} of {len(POISON)} sent"))
         for name, lake in zip(("Delta table = topic", "Iceberg table = topic"), lakes, strict=True):
-            holds, said = lake.check()
-            lines += said
+            holds, reported = lake.check()
+            lines += reported
             verdicts.append(Verdict(name, holds, "offset by offset"))
     with waiting(console, "Auditing the broker"):
-        holds, said = audited(address)
-    lines += said
-    verdicts.append(Verdict("audit of all data", holds, said[-1] if said else ""))
+        holds, reported = audited(address)
+    lines += reported
+    verdicts.append(Verdict("audit of all data", holds, reported[-1] if reported else ""))
     return verdicts, page(verdicts, by_duckdb, batches, lines)
 
 

@@ -38,13 +38,13 @@ def page(verdicts: Sequence[Verdict], daily: Daily, batches: Sequence[Batch], li
         f"<td>{escape(each.what)}</td><td>{escape(each.detail)}</td></tr>"
         for each in verdicts
     )
-    said = "\n".join(escape(line) for line in lines)
+    reported = "\n".join(escape(line) for line in lines)
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>The flights, live</title><style>{STYLE}</style>'
         f"<h1>The flights, live</h1><table>{rows}</table>"
         f"<h2>Mean delay of a flight by day, minutes (DuckDB on the Delta table)</h2>{_delays(daily)}"
         f"<h2>Flights summed up, over seconds</h2>{_progress(batches)}"
-        f"<h2>Tables and topics</h2><pre>{said}</pre></html>\n"
+        f"<h2>Tables and topics</h2><pre>{reported}</pre></html>\n"
     )
 
 

@@ -10,9 +10,9 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from examples.pipeline import DAILY_TOPIC, FLIGHTS_TOPIC
-from kpybroker.machines.lake.planning import Limits
+from kpybroker.machines.lake.planning import CommitLimits
 from kpybroker.pipeline.demo.dataset import DAY_MS, Daily, Sums
-from kpybroker.pipeline.lake.generations import Wish
+from kpybroker.pipeline.lake.generations import WriteMode
 from kpybroker.pipeline.lake.target import Target, target_of
 from kpybroker.spark.lake import Lake
 
@@ -47,13 +47,13 @@ def tables_in(directory: Path) -> Tables:
 def flights_lake(spark: SparkSession, address: str, tables: Tables) -> Lake:
     """The flights, each record a row."""
     options = {"kafka.bootstrap.servers": address}
-    return Lake(spark, options, FLIGHTS_TOPIC, tables.flights, Wish(values="json"), Limits(age_ms=COMMIT_MS))
+    return Lake(spark, options, FLIGHTS_TOPIC, tables.flights, WriteMode(values="json"), CommitLimits(age_ms=COMMIT_MS))
 
 
 def daily_lake(spark: SparkSession, address: str, tables: Tables) -> Lake:
     """The sums, the last of each key."""
     options = {"kafka.bootstrap.servers": address, "kafka.isolation.level": "read_committed"}
-    return Lake(spark, options, DAILY_TOPIC, tables.daily, Wish(mode="upsert", values="json"))
+    return Lake(spark, options, DAILY_TOPIC, tables.daily, WriteMode(mode="upsert", values="json"))
 
 
 def daily_by_duckdb(tables: Tables) -> Daily:

@@ -35,7 +35,7 @@ def test_a_lost_acknowledgement_does_not_write_twice(kpybroker: Broker, topic: s
     kpybroker.assert_records(topic, ["once"])
 
 
-def test_what_is_refused_is_known(kpybroker: Broker, topic: str) -> None:
+def test_refused_requests_have_known_errors(kpybroker: Broker, topic: str) -> None:
     kpybroker.faults.fail("Produce", error="TOPIC_AUTHORIZATION_FAILED", topic=topic)
     outbox = Outbox(kpybroker.bootstrap_servers)
     outbox.send(topic, b"refused")

@@ -66,23 +66,23 @@ class Commands(click.Group):
     """A group that says where a misplaced option belongs, as in ``kpybroker cluster -b HOST``."""
 
     def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
-        said = list(args)
+        words = list(args)
         try:
             return super().parse_args(context, args)
         except click.NoSuchOption as error:
-            place = self._place_of(error.option_name, said, context)
+            place = self._place_of(error.option_name, words, context)
             if place is None:
                 raise
             text = f"{error.option_name} stands behind the command: {place} {error.option_name} ..."
             raise click.UsageError(text, context) from None
 
-    def _place_of(self, option: str, said: list[str], context: click.Context) -> str | None:
+    def _place_of(self, option: str, words: list[str], context: click.Context) -> str | None:
         """The command that takes an option: one of those that are named, or one of this group; None if there is
         none."""
         path, group = context.command_path, self
         while True:
             names = group.list_commands(context)
-            name = next((each for each in said if each in names), "describe" if "describe" in names else names[0])
+            name = next((each for each in words if each in names), "describe" if "describe" in names else names[0])
             found, path = group.get_command(context, name), f"{path} {name}"
             if not isinstance(found, Commands):
                 break

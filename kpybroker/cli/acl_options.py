@@ -9,13 +9,13 @@ from typing import Any, Final, NamedTuple
 
 import click
 
-from kpybroker.client.acl_requests import Entry, Filter
+from kpybroker.client.acl_requests import AclBinding, AclBindingFilter
 from kpybroker.machines.authorization.networks import InvalidNetwork, is_network, parse_network
 from kpybroker.machines.authorization.resources import (
     CLUSTER_NAME,
     SUPPORTED_OPERATIONS,
     WILDCARD,
-    Operation,
+    AclOperation,
     PatternType,
     Permission,
     ResourceType,
@@ -30,19 +30,19 @@ NAMED_RESOURCES: Final = {
     "user_principal": ResourceType.USER,
 }
 """The options that name resources, with their types. ``--cluster`` is a flag."""
-OPERATIONS: Final = {operation.pascal_name: operation for operation in Operation if operation >= Operation.ALL}
+OPERATIONS: Final = {operation.pascal_name: operation for operation in AclOperation if operation >= AclOperation.ALL}
 PATTERN_TYPES: Final = {each.name.lower(): each for each in PatternType if each}
 PRODUCERS: Final = {
-    ResourceType.TOPIC: (Operation.WRITE, Operation.DESCRIBE, Operation.CREATE),
-    ResourceType.TRANSACTIONAL_ID: (Operation.WRITE, Operation.DESCRIBE),
+    ResourceType.TOPIC: (AclOperation.WRITE, AclOperation.DESCRIBE, AclOperation.CREATE),
+    ResourceType.TRANSACTIONAL_ID: (AclOperation.WRITE, AclOperation.DESCRIBE),
 }
 CONSUMERS: Final = {
-    ResourceType.TOPIC: (Operation.READ, Operation.DESCRIBE),
-    ResourceType.GROUP: (Operation.READ,),
+    ResourceType.TOPIC: (AclOperation.READ, AclOperation.DESCRIBE),
+    ResourceType.GROUP: (AclOperation.READ,),
 }
 
 
-class Resource(NamedTuple):
+class AclResource(NamedTuple):
     """A resource, or all whose names begin like this."""
 
     kind: ResourceType
@@ -52,24 +52,24 @@ class Resource(NamedTuple):
         return f"{self.kind.pascal_name}:{self.name}"
 
 
-def resources_of(named: Mapping[str, Any]) -> list[Resource]:
+def resources_of(named: Mapping[str, Any]) -> list[AclResource]:
     """The resources that the options name, each once."""
-    found = [Resource(kind, name) for option, kind in NAMED_RESOURCES.items() for name in named[option]]
+    found = [AclResource(kind, name) for option, kind in NAMED_RESOURCES.items() for name in named[option]]
     if named["cluster"]:
-        found.append(Resource(ResourceType.CLUSTER, CLUSTER_NAME))
+        found.append(AclResource(ResourceType.CLUSTER, CLUSTER_NAME))
     return list(dict.fromkeys(found))
 
 
-def resource_of(text: str) -> Resource:
+def resource_of(text: str) -> AclResource:
     """The resource of ``topic:orders``, ``transactional-id:x`` or ``cluster``. click.BadParameter if it is none."""
     word, _, name = text.partition(":")
     option = word.lower().replace("-", "_")
     if option == "cluster" and name in ("", CLUSTER_NAME):
-        return Resource(ResourceType.CLUSTER, CLUSTER_NAME)
+        return AclResource(ResourceType.CLUSTER, CLUSTER_NAME)
     if option not in NAMED_RESOURCES or not name:
         kinds = ", ".join(f"{each.replace('_', '-')}:NAME" for each in NAMED_RESOURCES)
         raise click.BadParameter(f"{text!r} is none of cluster, {kinds}")
-    return Resource(NAMED_RESOURCES[option], name)
+    return AclResource(NAMED_RESOURCES[option], name)
 
 
 def principal_of(text: str) -> str:
@@ -104,7 +104,7 @@ def host_pattern_of(text: str) -> str:
         raise click.BadParameter(text) from None
 
 
-def operation_of(text: str) -> Operation:
+def operation_of(text: str) -> AclOperation:
     """An operation by its name in any case: ``describe-configs``, ``DescribeConfigs``. click.BadParameter."""
     wanted = text.replace("-", "").replace("_", "").lower()
     for name, operation in OPERATIONS.items():
@@ -113,43 +113,49 @@ def operation_of(text: str) -> Operation:
     raise click.BadParameter(f"{text!r} is none of {', '.join(OPERATIONS)}")
 
 
-def wanted_acls(named: Mapping[str, Any], pattern_type: PatternType) -> list[Entry]:
+def wanted_acls(named: Mapping[str, Any], pattern_type: PatternType) -> list[AclBinding]:
     """The ACLs that the options of ``add`` stand for. click.UsageError if they name none."""
     resources = resources_of(named)
     allowed = product([Permission.ALLOW], named["allow_principals"], named["allow_hosts"] or (WILDCARD,))
     denied = product([Permission.DENY], named["deny_principals"], named["deny_hosts"] or (WILDCARD,))
-    whom = [*allowed, *denied]
-    if not whom:
+    target = [*allowed, *denied]
+    if not target:
         raise click.UsageError("name somebody with --allow-principal or --deny-principal")
     acls = []
     for resource, operation in _operations(named, resources):
         # The cluster is one resource; there is nothing that a prefix could cover.
         pattern = PatternType.LITERAL if resource.kind is ResourceType.CLUSTER else pattern_type
-        for permission, principal, host in whom:
-            acls.append(Entry(resource.kind, resource.name, pattern, principal, host, operation, permission))
+        for permission, principal, host in target:
+            acls.append(AclBinding(resource.kind, resource.name, pattern, principal, host, operation, permission))
     return list(dict.fromkeys(acls))
 
 
-def wanted_filters(named: Mapping[str, Any], pattern_type: PatternType) -> list[Filter]:
+def wanted_filters(named: Mapping[str, Any], pattern_type: PatternType) -> list[AclBindingFilter]:
     """The filters that the options of ``remove`` stand for: single ACLs if somebody is named, or all ACLs of
     resources."""
     if named["allow_principals"] or named["deny_principals"]:
         found = wanted_acls(named, pattern_type)
-        return [Filter(*each._replace(host=host)) for each in found for host in {each.host, java_address(each.host)}]
+        return [
+            AclBindingFilter(*each._replace(host=host))
+            for each in found
+            for host in {each.host, java_address(each.host)}
+        ]
     if named["operations"] or named["producer"] or named["consumer"] or named["idempotent"]:
         raise click.UsageError("name somebody with --allow-principal or --deny-principal")
     resources = resources_of(named)
     if not resources:
         raise click.UsageError("name a resource: --topic, --group, --cluster, --transactional-id ...")
-    return [Filter(each.kind, each.name, pattern_type) for each in resources]
+    return [AclBindingFilter(each.kind, each.name, pattern_type) for each in resources]
 
 
-def _operations(named: Mapping[str, Any], resources: Sequence[Resource]) -> Iterator[tuple[Resource, Operation]]:
+def _operations(
+    named: Mapping[str, Any], resources: Sequence[AclResource]
+) -> Iterator[tuple[AclResource, AclOperation]]:
     producer, consumer, idempotent = named["producer"], named["consumer"], named["idempotent"]
     if not (producer or consumer or idempotent):
         if not resources:
             raise click.UsageError("name a resource: --topic, --group, --cluster, --transactional-id ...")
-        for resource, operation in product(resources, named["operations"] or (Operation.ALL,)):
+        for resource, operation in product(resources, named["operations"] or (AclOperation.ALL,)):
             _check_supported(resource, operation)
             yield resource, operation
         return
@@ -165,11 +171,11 @@ def _operations(named: Mapping[str, Any], resources: Sequence[Resource]) -> Iter
             for operation in needs.get(resource.kind, ()):
                 yield resource, operation
     if idempotent:
-        yield Resource(ResourceType.CLUSTER, CLUSTER_NAME), Operation.IDEMPOTENT_WRITE
+        yield AclResource(ResourceType.CLUSTER, CLUSTER_NAME), AclOperation.IDEMPOTENT_WRITE
 
 
-def _check_supported(resource: Resource, operation: Operation) -> None:
+def _check_supported(resource: AclResource, operation: AclOperation) -> None:
     supported = SUPPORTED_OPERATIONS[resource.kind]
-    if operation not in (*supported, Operation.ALL):
-        names = ", ".join(each.pascal_name for each in (*supported, Operation.ALL))
+    if operation not in (*supported, AclOperation.ALL):
+        names = ", ".join(each.pascal_name for each in (*supported, AclOperation.ALL))
         raise click.UsageError(f"{operation.pascal_name} has no meaning for {resource}; use one of {names}")

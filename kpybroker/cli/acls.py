@@ -8,7 +8,7 @@ import click
 from kpybroker.cli import Commands, completion
 from kpybroker.cli.acl_options import (
     PATTERN_TYPES,
-    Resource,
+    AclResource,
     host_of,
     host_pattern_of,
     operation_of,
@@ -21,11 +21,11 @@ from kpybroker.cli.acl_options import (
 from kpybroker.cli.options import Command, bootstrap_server, connected, json_output
 from kpybroker.cli.tables import columns, plural, printable, show_json
 from kpybroker.client import acl_requests, cluster_requests
-from kpybroker.client.acl_requests import Entry, Filter
+from kpybroker.client.acl_requests import AclBinding, AclBindingFilter
 from kpybroker.client.client import Client
-from kpybroker.machines.authorization.authorizer import DEFAULT_DENY, Authorizer, Rule
+from kpybroker.machines.authorization.authorizer import DEFAULT_DENY, Authorizer, MatchingRule
 from kpybroker.machines.authorization.networks import is_network
-from kpybroker.machines.authorization.resources import WILDCARD, Operation, PatternType, Permission, ResourceType
+from kpybroker.machines.authorization.resources import WILDCARD, AclOperation, PatternType, Permission, ResourceType
 from kpybroker.machines.metadata import metadata_version
 from kpybroker.runtime.calls.principal import parse_principal
 from kpywire.metadata_records.access_control_entry_record import AccessControlEntryRecord
@@ -121,15 +121,15 @@ def list_(principals: tuple[str, ...], pattern_type: str, as_json: bool, server:
     """List ACLs: all, or those of resources. The pattern type match also finds prefixes and * that cover a name."""
     wanted = resources_of(named)
     pattern = PATTERN_TYPES[pattern_type]
-    filters = [Filter(each.kind, each.name, pattern, who) for each in wanted for who in principals or (None,)] or [
-        Filter(pattern_type=pattern, principal=who) for who in principals or (None,)
-    ]
+    filters = [
+        AclBindingFilter(each.kind, each.name, pattern, subject) for each in wanted for subject in principals or (None,)
+    ] or [AclBindingFilter(pattern_type=pattern, principal=subject) for subject in principals or (None,)]
     with connected(server) as client:
         found = sorted({each for one in filters for each in acl_requests.describe(client, one)})
     show(found, as_json=as_json, otherwise="No ACLs.")
 
 
-def show(found: Sequence[Entry], *, as_json: bool, otherwise: str) -> None:
+def show(found: Sequence[AclBinding], *, as_json: bool, otherwise: str) -> None:
     """Print ACLs as a table or as JSON."""
     rows = [_row(each) for each in found]
     if as_json:
@@ -140,19 +140,19 @@ def show(found: Sequence[Entry], *, as_json: bool, otherwise: str) -> None:
         click.echo(otherwise, err=True)
 
 
-def as_dict(acl: Entry) -> dict[str, Any]:
+def as_dict(acl: AclBinding) -> dict[str, Any]:
     """An ACL for programs."""
     resource, *rest = _row(acl)
-    return dict(zip(Entry._fields, (*resource, *rest), strict=True))
+    return dict(zip(AclBinding._fields, (*resource, *rest), strict=True))
 
 
-def _row(acl: Entry) -> tuple[Any, ...]:
+def _row(acl: AclBinding) -> tuple[Any, ...]:
     return (
         (ResourceType.of(acl.resource_type).pascal_name, acl.resource_name),
         PatternType.of(acl.pattern_type).name.lower(),
         acl.principal,
         acl.host,
-        Operation.of(acl.operation).pascal_name,
+        AclOperation.of(acl.operation).pascal_name,
         Permission.of(acl.permission_type).name.lower(),
     )
 
@@ -217,14 +217,16 @@ def remove(pattern_type: str, as_json: bool, server: str, **named: Any) -> None:
 )
 @json_output
 @bootstrap_server
-def explain(principal: str, operation: Operation, resource: Resource, host: str, as_json: bool, server: str) -> None:
+def explain(
+    principal: str, operation: AclOperation, resource: AclResource, host: str, as_json: bool, server: str
+) -> None:
     """Say which ACL lets a USER do an OPERATION with a RESOURCE, or denies it.
 
     A USER is written as User:alice, a RESOURCE as topic:orders, group:g, transactional-id:x or cluster. Super users and
     allow.everyone.if.no.acl.found are in the configuration of the brokers, and are not known here.
     """
     with connected(server) as client:
-        covering = acl_requests.describe(client, Filter(resource.kind, resource.name, PatternType.MATCH))
+        covering = acl_requests.describe(client, AclBindingFilter(resource.kind, resource.name, PatternType.MATCH))
         networks = any(is_network(each.host) for each in covering) and reads_networks(client)
     rule = decide(covering, principal, operation, resource, host, reads_networks=networks)
     acl = None if rule.acl is None else entry_of(rule.acl)
@@ -237,14 +239,14 @@ def explain(principal: str, operation: Operation, resource: Resource, host: str,
 
 
 def decide(
-    acls: Iterable[Entry],
+    acls: Iterable[AclBinding],
     principal: str,
-    operation: Operation,
-    resource: Resource,
+    operation: AclOperation,
+    resource: AclResource,
     host: str,
     *,
     reads_networks: bool = True,
-) -> Rule:
+) -> MatchingRule:
     """The rule that decides, of a node without super users. ``reads_networks``: whether ACLs may name networks."""
     try:
         asking = parse_principal(principal)
@@ -265,16 +267,16 @@ def reads_networks(client: Client) -> bool:
     return (levels.get(metadata_version.FEATURE_NAME) or 0) >= metadata_version.NETWORKS_IN_ACLS
 
 
-def entry_of(acl: AccessControlEntryRecord) -> Entry:
+def entry_of(acl: AccessControlEntryRecord) -> AclBinding:
     """The ACL of a record."""
-    return Entry(*(getattr(acl, name) for name in Entry._fields))
+    return AclBinding(*(getattr(acl, name) for name in AclBinding._fields))
 
 
-def reason(rule: Rule, acl: Entry | None, covering: list[Entry]) -> str:
+def reason(rule: MatchingRule, acl: AclBinding | None, covering: list[AclBinding]) -> str:
     """The reason of a decision, for people."""
     if acl is not None:
-        (kind, name), pattern, who, host, operation, permission = _row(acl)
-        return f"{permission} {operation} on {kind}:{name} ({pattern}) for {who} from {host}"
+        (kind, name), pattern, subject, host, operation, permission = _row(acl)
+        return f"{permission} {operation} on {kind}:{name} ({pattern}) for {subject} from {host}"
     assert rule is DEFAULT_DENY
     if covering:
         return "none of the ACLs that cover it allows this"

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kpybroker.cli import command_config
-from kpybroker.cli.options import NotReached, json_output, quiet_end, said
-from kpybroker.cli.progress import Progress
+from kpybroker.cli.options import NotReached, error_text, json_output, quiet_end
+from kpybroker.cli.progress import ProgressLine
 from kpybroker.cli.tables import bytes_text, plural, printable, show_json
-from kpybroker.machines.audit.findings import DAMAGE, Finding
+from kpybroker.machines.audit.findings import DAMAGE, AuditFinding
 
 if TYPE_CHECKING:
     from kpybroker.machines.audit.kept import Summary
     from kpybroker.machines.audit.running import Result
-    from kpybroker.machines.audit.sources import Source
-    from kpybroker.machines.audit.tables import Range
+    from kpybroker.machines.audit.sources import AuditSource
+    from kpybroker.machines.audit.tables import TableRange
     from kpybroker.machines.audit.work import Mapped
     from kpybroker.pipeline.audit.mirroring import Mirroring
 
@@ -69,7 +69,7 @@ def command(
     Nothing is changed. The exit code is 0 if nothing is wrong, 1 if something is, 2 for wrong usage, 3 if no broker
     answers.
     """
-    from kpybroker.machines.audit.running import Wanted
+    from kpybroker.machines.audit.running import AuditScope
     from kpybroker.pipeline.audit.mapping import in_processes
     from kpybroker.pipeline.audit.mirroring import Mirroring
 
@@ -89,7 +89,7 @@ def command(
         source = _cluster(server, all_replicas=all_replicas) if server else _directories(paths)
         other = None if mirror is None else _side(mirror)
         spread = in_processes(processes if processes else source.processes)
-        result = _run(source, Wanted(topics, deep, keys, ranges, before), spread)
+        result = _run(source, AuditScope(topics, deep, keys, ranges, before), spread)
         compared = 0
         if other is not None:
             mirroring = Mirroring(other, mirror_prefix, any_offsets, topics)
@@ -108,15 +108,15 @@ def _one_line() -> Iterator[None]:
     """Errors of the cluster and of files as click's one line."""
     from kpybroker.client.bad_property import BadProperty
     from kpybroker.client.connection import Unreachable
-    from kpybroker.machines.audit.running import UnknownTopic
+    from kpybroker.machines.audit.running import NoSuchTopic
     from kpybroker.machines.errors import KafkaError
 
     try:
         yield
-    except UnknownTopic as error:
+    except NoSuchTopic as error:
         raise click.UsageError(str(error)) from None
     except KafkaError as error:
-        raise click.ClickException(said(error)) from None
+        raise click.ClickException(error_text(error)) from None
     except Unreachable as error:
         raise NotReached(str(error)) from None
     except BadProperty as error:
@@ -127,7 +127,7 @@ def _one_line() -> Iterator[None]:
         raise click.UsageError(f"{error.filename}: {error.strerror}") from None
 
 
-def _cluster(server: str, *, all_replicas: bool) -> "Source":
+def _cluster(server: str, *, all_replicas: bool) -> "AuditSource":
     from kpybroker.client.client import TIMEOUT_S, parse_servers
     from kpybroker.pipeline.audit.cluster import Cluster
 
@@ -144,9 +144,9 @@ def _cluster(server: str, *, all_replicas: bool) -> "Source":
     return Cluster(server, timeout_s, settings, all_replicas=all_replicas)
 
 
-def _directories(paths: tuple[str, ...]) -> "Source":
+def _directories(paths: tuple[str, ...]) -> "AuditSource":
     from kpybroker.cli import checking
-    from kpybroker.pipeline.audit.directories import Directories
+    from kpybroker.pipeline.audit.directories import AuditedDirectories
 
     chosen = [Path(part).absolute() for path in paths for part in path.split(",") if part]
     for path in chosen:
@@ -156,32 +156,34 @@ def _directories(paths: tuple[str, ...]) -> "Source":
             inside = checking.is_partition_directory(path)
             hint = f"; name {path.parent}, and --topic for one topic" if inside else ""
             raise click.UsageError(f"{path} is no log directory of a Kafka broker{hint}")
-    return Directories(list(dict.fromkeys(map(str, chosen))))
+    return AuditedDirectories(list(dict.fromkeys(map(str, chosen))))
 
 
-def _side(place: str) -> "Source":
+def _side(place: str) -> "AuditSource":
     """The mirror, by its directory or its address."""
     return _directories((place,)) if Path(place).exists() else _cluster(place, all_replicas=False)
 
 
-def _run(source: "Source", wanted: Any, spread: "Mapped") -> "Result":
+def _run(source: "AuditSource", wanted: Any, spread: "Mapped") -> "Result":
     from kpybroker.machines.audit.running import audit
 
-    with Progress("Read", "MiB") as progress:
+    with ProgressLine("Read", "MiB") as progress:
         return audit(source, wanted, spread, lambda size: progress.reached(size // MIB), _totals(progress))
 
 
-def _totals(progress: Progress) -> Any:
+def _totals(progress: ProgressLine) -> Any:
     def total(size_bytes: int) -> None:
         progress.total = size_bytes // MIB
 
     return total
 
 
-def _with_mirror(source: "Source", wanted: "Mirroring", result: "Result", spread: "Mapped") -> tuple[int, "Result"]:
+def _with_mirror(
+    source: "AuditSource", wanted: "Mirroring", result: "Result", spread: "Mapped"
+) -> tuple[int, "Result"]:
     from kpybroker.pipeline.audit.mirroring import compare
 
-    with Progress("Compared", "MiB") as progress:
+    with ProgressLine("Compared", "MiB") as progress:
         count, found = compare(source, wanted, spread, lambda size: progress.reached(size // MIB), _totals(progress))
     return count, result._replace(findings=sorted([*result.findings, *found], key=lambda each: each.level))
 
@@ -223,15 +225,15 @@ def _write_arrow(result: "Result", path: str) -> None:
     write(result.findings, path)
 
 
-def _ranges(path: str) -> list["Range"]:
+def _ranges(path: str) -> list["TableRange"]:
     """The ranges in a file: ``{"table": NAME, "ranges": [{"topic", "partition", "start", "end", "rows"}, ...]}``."""
-    from kpybroker.machines.audit.tables import Range
+    from kpybroker.machines.audit.tables import TableRange
 
     try:
         document = json.loads(Path(path).read_text())
         name = str(document["table"])
         return [
-            Range(
+            TableRange(
                 name,
                 str(each["topic"]),
                 int(each["partition"]),
@@ -265,7 +267,7 @@ def _show(result: "Result", mirrored: int, *, as_json: bool) -> None:
     click.echo(summary_line(result, mirrored))
 
 
-def _line(finding: Finding) -> str:
+def _line(finding: AuditFinding) -> str:
     mark, colour = MARKS.get(finding.level, ("note", "cyan"))
     return f"{click.style(mark, fg=colour)}  {printable(finding.line)}"
 

@@ -214,7 +214,7 @@ def _metrics(address: str | None) -> Iterator[str]:
         return
     try:
         page = scrape.fetch(host, int(port), METRICS_TIMEOUT_S, scrape.Way())
-    except scrape.Refused as refused:
+    except scrape.PageRefused as refused:
         yield f"The page at {host}:{port} cannot be read: {refused}"
         return
     if page is None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from kpybroker.cli import checking
-from kpybroker.cli.checking import Checked, Task
+from kpybroker.cli.checking import CheckedDirectories, CheckTask
 from kpybroker.cli.options import quiet_end
 from kpybroker.cli.tables import bytes_text, plural, printable
 from kpystorage.checking.findings import DAMAGE, Finding
@@ -61,7 +61,7 @@ def _kind(path: Path) -> str:
     raise click.UsageError(f"{path} holds nothing that a Kafka broker wrote")
 
 
-def _look(chosen: list[Path], *, is_partition: bool) -> Checked:
+def _look(chosen: list[Path], *, is_partition: bool) -> CheckedDirectories:
     hidden = not sys.stderr.isatty()
     with click.progressbar(length=1, label="Reading", file=sys.stderr, show_pos=False, hidden=hidden) as bar:
 
@@ -75,13 +75,13 @@ def _look(chosen: list[Path], *, is_partition: bool) -> Checked:
             if not is_partition:
                 return checking.check_directories([str(path) for path in chosen], reached, total)
             (path,) = chosen
-            report = checking.check_partition(Task(str(path), checking.facts_of(path), 0))
+            report = checking.check_partition(CheckTask(str(path), checking.facts_of(path), 0))
         except OSError as error:
             raise click.UsageError(f"{error.filename}: {error.strerror}") from None
-    return Checked(report.findings, 1, report.size_bytes, [], {report.directory: report})
+    return CheckedDirectories(report.findings, 1, report.size_bytes, [], {report.directory: report})
 
 
-def _repair(found: Checked) -> list[str]:
+def _repair(found: CheckedDirectories) -> list[str]:
     from kpybroker.cli.mending import mend
 
     return mend(found)
@@ -91,7 +91,7 @@ def _damages(findings: Iterable[Finding]) -> int:
     return sum(each.level == DAMAGE for each in findings)
 
 
-def _show(findings: Iterable[Finding], left: Checked, done: list[str], *, as_json: bool) -> None:
+def _show(findings: Iterable[Finding], left: CheckedDirectories, done: list[str], *, as_json: bool) -> None:
     ordered = sorted(findings, key=lambda each: each.level)
     if as_json:
         document = {
@@ -111,10 +111,10 @@ def _show(findings: Iterable[Finding], left: Checked, done: list[str], *, as_jso
         click.echo(f"{click.style('repaired', fg='green')}  {printable(line)}")
     damages, remaining = _damages(ordered), _damages(left.findings)
     what = f"{plural(left.partitions, 'partition')}, {bytes_text(left.size_bytes)}"
-    said = f"{plural(damages, 'damage')} found" if damages else "nothing is wrong"
+    reported = f"{plural(damages, 'damage')} found" if damages else "nothing is wrong"
     if done:
-        said += f", {remaining} left" if remaining else ", nothing is wrong any more"
+        reported += f", {remaining} left" if remaining else ", nothing is wrong any more"
         for each in left.findings:
             if each.level == DAMAGE:
                 click.echo(f"{click.style('LEFT', fg='red')}  {printable(f'{each.path}: {each.text}')}")
-    click.echo(f"{what}: {said}.")
+    click.echo(f"{what}: {reported}.")

@@ -15,7 +15,7 @@ from kpybroker.machines.metadata.image import TOPIC_RESOURCE, InvalidMetadata, M
 from kpybroker.machines.raft import control_records
 from kpybroker.machines.raft.voters import Voters
 from kpystorage import names, quorum_state, scan, snapshot
-from kpystorage.checking.directory import Known
+from kpystorage.checking.directory import KnownMetadata
 from kpystorage.checking.findings import DAMAGE, NOTE, Finding, Report
 from kpystorage.checking.walking import pieces
 from kpystorage.disk import Disk
@@ -29,10 +29,10 @@ from kpywire.uuid import ZERO_UUID, to_string
 NO_EPOCH = -1
 
 
-class Metadata(NamedTuple):
+class MetadataDirectory(NamedTuple):
     """The contents of a metadata directory."""
 
-    known: Known
+    known: KnownMetadata
     voters: Voters | None
 
 
@@ -49,13 +49,13 @@ class MetadataCheck:
     def damage(self, path: str, text: str, remedy: str = "") -> None:
         self.report(Finding(DAMAGE, path, text, remedy))
 
-    def run(self) -> Known:
+    def run(self) -> KnownMetadata:
         """Check everything. Return the description of the cluster, as far as it can be read. May raise OSError."""
         bootstrap = f"{self.directory}/{snapshot.BOOTSTRAP}"
         if self.disk.status(bootstrap) is not None:
             self._checkpoint(bootstrap, 0)
         if self.disk.status(self.path) is None:
-            return Known()
+            return KnownMetadata()
         whole = [
             each
             for each in snapshot.list_snapshots(self.disk, self.path)
@@ -107,7 +107,7 @@ class MetadataCheck:
                     self._voters = control_records.voters_of(control)
         return kinds
 
-    def _known(self, newest: snapshot.SnapshotId | None) -> Known:
+    def _known(self, newest: snapshot.SnapshotId | None) -> KnownMetadata:
         image = MetadataImage("")
         delta = MetadataDelta(from_snapshot=True)
         start = 0
@@ -121,10 +121,10 @@ class MetadataCheck:
                     self._apply(image, delta, f"{self.path}/{name}", start)
         except OfNewerVersion as error:
             self.report(Finding(NOTE, self.path, f"{error}: the cluster's metadata cannot be compared with the rest"))
-            return Known()
+            return KnownMetadata()
         except (Malformed, InvalidMetadata) as error:
             self.damage(self.path, f"the cluster's metadata cannot be read: {error}")
-            return Known()
+            return KnownMetadata()
         return self._as_known(image)
 
     def _apply(self, image: MetadataImage, delta: MetadataDelta, path: str, start: int) -> None:
@@ -139,18 +139,18 @@ class MetadataCheck:
                 image.apply(decode_record(record.value or b""), record.offset, delta)
         file.release()
 
-    def _as_known(self, image: MetadataImage) -> Known:
+    def _as_known(self, image: MetadataImage) -> KnownMetadata:
         topic_ids = {topic.name: topic.id for topic in image.topics.values()}
         nodes = {*image.brokers, *image.controllers}
         compacted = frozenset(
             name for name in topic_ids if "compact" in image.configs_of(TOPIC_RESOURCE, name).get("cleanup.policy", "")
         )
         if len(nodes) != 1 or not image.brokers:
-            return Known(topic_ids, compacted=compacted)
+            return KnownMetadata(topic_ids, compacted=compacted)
         (node_id,) = nodes
         broker = image.brokers[node_id]
         directory_ids = frozenset(broker.directories)
-        return Known(topic_ids, node_id, directory_ids, broker.epoch, compacted)
+        return KnownMetadata(topic_ids, node_id, directory_ids, broker.epoch, compacted)
 
     def _quorum_state(self) -> None:
         path = f"{self.path}/{QUORUM_STATE}"
@@ -162,8 +162,8 @@ class MetadataCheck:
         except CorruptFile as error:
             self.damage(path, str(error).removeprefix(f"{path}: "))
             return
-        said, right = json.loads(data), json.loads(quorum_state.render(state))
-        if set(said) != set(right) or said.get("votedDirectoryId") != right.get("votedDirectoryId"):
+        reported, right = json.loads(data), json.loads(quorum_state.render(state))
+        if set(reported) != set(right) or reported.get("votedDirectoryId") != right.get("votedDirectoryId"):
             self.damage(path, "is not as a broker writes it")
         voters = {*(self._voters or ()), *state.voters}
         for name, node in (("leaderId", state.leader_id), ("votedId", state.voted_id)):

@@ -8,14 +8,14 @@ from kpybroker.cli.check_metadata import MetadataCheck, is_metadata_directory
 from kpybroker.machines.audit.work import Reached
 from kpybroker.pipeline.audit.mapping import in_processes
 from kpystorage import names
-from kpystorage.checking.directory import DirectoryCheck, Known, TopicPartition
+from kpystorage.checking.directory import DirectoryCheck, KnownMetadata, TopicPartition
 from kpystorage.checking.findings import DAMAGE, NOTE, Finding
 from kpystorage.checking.partition import PartitionCheck, PartitionFacts, PartitionReport
 from kpystorage.directory import METADATA_TOPIC
 from kpystorage.reading_disk import ReadingDisk
 
 
-class Task(NamedTuple):
+class CheckTask(NamedTuple):
     """The directory of one partition to be checked."""
 
     directory: str
@@ -23,7 +23,7 @@ class Task(NamedTuple):
     size_bytes: int
 
 
-class Checked(NamedTuple):
+class CheckedDirectories(NamedTuple):
     """The findings of a run."""
 
     findings: list[Finding]
@@ -34,7 +34,7 @@ class Checked(NamedTuple):
     """The reports by directory."""
 
 
-def check_partition(task: Task) -> PartitionReport:
+def check_partition(task: CheckTask) -> PartitionReport:
     """Check one partition. A file that cannot be read is a finding."""
     check = PartitionCheck(ReadingDisk(), task.directory, task.around)
     try:
@@ -44,19 +44,19 @@ def check_partition(task: Task) -> PartitionReport:
         return PartitionReport(task.directory, check.findings, 0, 0, -1, check.size_bytes, 0, 0)
 
 
-def check_directories(paths: Sequence[str], reached: Reached, total: Callable[[int], object]) -> Checked:
+def check_directories(paths: Sequence[str], reached: Reached, total: Callable[[int], object]) -> CheckedDirectories:
     """Check the log directories of one node. ``total`` is called with the number of bytes to read. May raise
     OSError."""
     disk = ReadingDisk()
     findings: list[Finding] = []
     metadata = [MetadataCheck(disk, path, findings.append) for path in paths if is_metadata_directory(path)]
-    known = metadata[0].run() if metadata else Known()
+    known = metadata[0].run() if metadata else KnownMetadata()
     directories = [DirectoryCheck(disk, path, known) for path in paths]
-    tasks: list[Task] = []
+    tasks: list[CheckTask] = []
     for each in directories:
         each.look()
-        tasks += [Task(path, each.facts(spot), _size(path)) for spot, path in each.partitions.items()]
-        tasks += [Task(path, PartitionFacts(clean=False), _size(path)) for path, _ in each.others]
+        tasks += [CheckTask(path, each.facts(spot), _size(path)) for spot, path in each.partitions.items()]
+        tasks += [CheckTask(path, PartitionFacts(clean=False), _size(path)) for path, _ in each.others]
     total(sum(task.size_bytes for task in tasks))
     reports = {report.directory: report for report in _run(tasks, reached)}
     for each in directories:
@@ -71,7 +71,7 @@ def check_directories(paths: Sequence[str], reached: Reached, total: Callable[[i
     for _, report in sorted(reports.items()):
         findings += report.findings
     size_bytes = sum(report.size_bytes for report in reports.values())
-    return Checked(findings, len(reports), size_bytes, directories, reports)
+    return CheckedDirectories(findings, len(reports), size_bytes, directories, reports)
 
 
 def _across(directories: Sequence[DirectoryCheck]) -> Iterator[Finding]:
@@ -92,7 +92,7 @@ def _size(directory: str) -> int:
     return sum(each.stat().st_size for each in Path(directory).iterdir() if each.suffix == names.LOG)
 
 
-def _run(tasks: Sequence[Task], reached: Reached) -> Iterator[PartitionReport]:
+def _run(tasks: Sequence[CheckTask], reached: Reached) -> Iterator[PartitionReport]:
     return in_processes()(check_partition, tasks, reached)
 
 
@@ -116,7 +116,7 @@ def facts_of(path: Path) -> PartitionFacts:
     spot = names.parse_partition_directory(path.name)
     if spot is None or not is_log_directory(path.parent):
         return PartitionFacts(clean=False)
-    around = DirectoryCheck(ReadingDisk(), str(path.parent), Known())
+    around = DirectoryCheck(ReadingDisk(), str(path.parent), KnownMetadata())
     around.look()
     return around.facts(spot)
 
@@ -136,4 +136,4 @@ def lock_note(path: str) -> Finding | None:
     return None
 
 
-__all__ = ["METADATA_TOPIC", "Checked", "check_directories", "check_partition", "lock_note"]
+__all__ = ["METADATA_TOPIC", "CheckedDirectories", "check_directories", "check_partition", "lock_note"]

@@ -91,9 +91,9 @@ def values(context: click.Context, command: str) -> "dict[str, Value]":
         raise click.BadParameter(f"{path_of(context)}: {error}", param_hint=OPTION) from None
 
 
-def with_file(command: str, said: "Mapping[str, Value]") -> "dict[str, Value]":
+def with_file(command: str, configured: "Mapping[str, Value]") -> "dict[str, Value]":
     """The properties of ``-X``, and below them those of the file."""
-    return {**values(click.get_current_context(), command), **said}
+    return {**values(click.get_current_context(), command), **configured}
 
 
 def server_of(context: click.Context, server: str) -> str:

@@ -9,7 +9,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from kpybroker.cli import DEFAULT_SERVER, command_config
-from kpybroker.client.client import Client, Settings
+from kpybroker.client.client import Client, ClientSettings
 from kpybroker.client.connection import Unreachable
 from kpybroker.machines.errors import KafkaError
 from kpywire.errors import Malformed
@@ -30,7 +30,7 @@ def _from_cluster(names_of: Callable[[Client], Iterable[str]]) -> Complete:
     return complete
 
 
-def _asked(context: click.Context) -> tuple[str, float, Settings | None]:
+def _asked(context: click.Context) -> tuple[str, float, ClientSettings | None]:
     """The servers to ask, the time-out, and what ``--command-config`` sets."""
     server = str(context.params.get("server") or DEFAULT_SERVER)
     if command_config.path_of(context) is None:

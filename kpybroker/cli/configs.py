@@ -9,18 +9,26 @@ from kpybroker.cli import Commands, completion
 from kpybroker.cli.options import Command, bootstrap_server, connected, json_output
 from kpybroker.cli.tables import columns, show_json
 from kpybroker.client import config_requests
-from kpybroker.client.config_requests import DEFAULT_SOURCE, SOURCES, TYPES, Change, Kind, Operation, Resource
+from kpybroker.client.config_requests import (
+    DEFAULT_SOURCE,
+    SOURCES,
+    TYPES,
+    ConfigChange,
+    ConfigOperation,
+    ConfigResource,
+    ConfigResourceType,
+)
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.names_nearby import nearby
 from kpywire import error_codes
 from kpywire.messages.describe_configs import DescribeConfigsResourceResult
 
 ENTITY_TYPES = {
-    "topics": Kind.TOPIC,
-    "brokers": Kind.BROKER,
-    "broker-loggers": Kind.BROKER_LOGGER,
-    "groups": Kind.GROUP,
-    "client-metrics": Kind.CLIENT_METRICS,
+    "topics": ConfigResourceType.TOPIC,
+    "brokers": ConfigResourceType.BROKER,
+    "broker-loggers": ConfigResourceType.BROKER_LOGGER,
+    "groups": ConfigResourceType.GROUP,
+    "client-metrics": ConfigResourceType.CLIENT_METRICS,
 }
 SENSITIVE = "(hidden)"
 
@@ -48,28 +56,28 @@ def resource_options(command: Command) -> Command:
     return command
 
 
-def resource_of(named: Mapping[str, Any]) -> Resource:
+def resource_of(named: Mapping[str, Any]) -> ConfigResource:
     """The one resource that the options name. click.UsageError if they name none or several."""
     found = [
-        Resource(kind, named[option])
+        ConfigResource(kind, named[option])
         for option, kind in (
-            ("topic", Kind.TOPIC),
-            ("broker", Kind.BROKER),
-            ("broker_logger", Kind.BROKER_LOGGER),
-            ("group", Kind.GROUP),
-            ("client_metrics", Kind.CLIENT_METRICS),
+            ("topic", ConfigResourceType.TOPIC),
+            ("broker", ConfigResourceType.BROKER),
+            ("broker_logger", ConfigResourceType.BROKER_LOGGER),
+            ("group", ConfigResourceType.GROUP),
+            ("client_metrics", ConfigResourceType.CLIENT_METRICS),
         )
         if named[option] is not None
     ]
     if named["broker_defaults"]:
-        found.append(Resource(Kind.BROKER, ""))
+        found.append(ConfigResource(ConfigResourceType.BROKER, ""))
     entity_type, entity_name = named["entity_type"], named["entity_name"]
     if entity_type is not None and (entity_name is not None or named["entity_default"]):
-        found.append(Resource(ENTITY_TYPES[entity_type], entity_name or ""))
+        found.append(ConfigResource(ENTITY_TYPES[entity_type], entity_name or ""))
     if len(found) != 1:
         raise click.UsageError("name one of --topic, --broker, --broker-defaults, --broker-logger, --group ...")
     (resource,) = found
-    if not resource.name and resource.kind is not Kind.BROKER:
+    if not resource.name and resource.kind is not ConfigResourceType.BROKER:
         raise click.UsageError("the name is empty")
     return resource
 
@@ -227,10 +235,10 @@ def alter(
     if context.args:
         pair = context.args[0]
         raise click.UsageError(f"unexpected {pair!r}" + (f"; use --set {pair}" if "=" in pair else ""))
-    changes = [Change(Operation.SET, *pair) for pair in (*sets, *adds)]
-    changes += [Change(Operation.APPEND, *pair) for pair in appends]
-    changes += [Change(Operation.SUBTRACT, *pair) for pair in subtracts]
-    changes += [Change(Operation.DELETE, key.strip(), None) for text in deletes for key in text.split(",")]
+    changes = [ConfigChange(ConfigOperation.SET, *pair) for pair in (*sets, *adds)]
+    changes += [ConfigChange(ConfigOperation.APPEND, *pair) for pair in appends]
+    changes += [ConfigChange(ConfigOperation.SUBTRACT, *pair) for pair in subtracts]
+    changes += [ConfigChange(ConfigOperation.DELETE, key.strip(), None) for text in deletes for key in text.split(",")]
     if not changes:
         raise click.UsageError("nothing to alter: use --set KEY=VALUE, --append, --subtract or --delete KEY")
     _change(resource_of(named), changes, dry_run=dry_run, server=server)
@@ -243,11 +251,11 @@ def alter(
 @bootstrap_server
 def delete(names: tuple[str, ...], dry_run: bool, server: str, **named: Any) -> None:
     """Let configs fall back to their defaults."""
-    changes = [Change(Operation.DELETE, name, None) for name in names]
+    changes = [ConfigChange(ConfigOperation.DELETE, name, None) for name in names]
     _change(resource_of(named), changes, dry_run=dry_run, server=server)
 
 
-def _change(resource: Resource, changes: list[Change], *, dry_run: bool, server: str) -> None:
+def _change(resource: ConfigResource, changes: list[ConfigChange], *, dry_run: bool, server: str) -> None:
     with connected(server) as client:
         config_requests.alter(client, resource, changes, validate_only=dry_run)
     click.echo(f"{'Would alter' if dry_run else 'Altered'} {resource}")

@@ -21,14 +21,14 @@ from kpybroker.cli.start_positions import Start, start_of
 from kpybroker.client import client_configs
 from kpybroker.client.client import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, Client, Spot
 from kpybroker.client.client_configs import Value
-from kpybroker.client.group_member import GroupMember, Membership
+from kpybroker.client.group_member import GroupMember, MembershipSettings
 from kpybroker.client.leaver import Leaver
 from kpybroker.client.patience import Patience
-from kpybroker.client.reader import RESETS, Fetching, Found, Reader
+from kpybroker.client.reader import RESETS, FetchSettings, ReadRecord, RecordReader
 from kpybroker.machines.errors import KafkaError
 from kpywire import error_codes
 
-Show = Callable[[Found], bytes]
+Show = Callable[[ReadRecord], bytes]
 Say = Callable[[str], object]
 
 ANSWER_S: Final = 5.0
@@ -105,7 +105,7 @@ def command(
     key_delimiter: str | None,
     show_null: bool,
     read_committed: bool,
-    said: Mapping[str, Value],
+    configured: Mapping[str, Value],
     quiet: bool,
     as_json: bool,
     server: str,
@@ -114,25 +114,25 @@ def command(
 
     It waits for a broker that goes away; --timeout-ms and --exit bound that (see default.api.timeout.ms of -X).
     """
-    said = with_file(client_configs.CONSUME, said)
-    group = agree(said, "group.id", "--group", group)
-    instance = agree(said, "group.instance.id", "--instance", instance)
+    configured = with_file(client_configs.CONSUME, configured)
+    group = agree(configured, "group.id", "--group", group)
+    instance = agree(configured, "group.instance.id", "--instance", instance)
     if group is not None and only:
         raise click.UsageError("with --group, the group chooses the partitions; leave --partition out")
     if instance is not None and group is None:
         raise click.UsageError("--instance names a member of a group; add --group")
-    level = agree(said, "isolation.level", "--read-committed", "read_committed" if read_committed else None)
+    level = agree(configured, "isolation.level", "--read-committed", "read_committed" if read_committed else None)
     values = client_configs.with_defaults(
-        client_configs.CONSUME, {**said, **({"isolation.level": level} if level else {})}
+        client_configs.CONSUME, {**configured, **({"isolation.level": level} if level else {})}
     )
     show = show_by(layout, key_delimiter, show_null=show_null, as_json=as_json)
     begin = _from_start if from_beginning else start or _start_by(values)
     say_line = mute if quiet else say
-    wanted = Wanted(topics, only, group, instance, count, timeout_ms, to_end)
+    wanted = RecordsToPrint(topics, only, group, instance, count, timeout_ms, to_end)
     read(server, values, wanted, begin, show, say_line)
 
 
-class Wanted(NamedTuple):
+class RecordsToPrint(NamedTuple):
     """The records to print, and when to end."""
 
     topics: tuple[str, ...]
@@ -146,7 +146,7 @@ class Wanted(NamedTuple):
     to_end: bool = False
 
 
-def read(server: str, values: Values, wanted: Wanted, begin: Start, show: Show, say_line: Say) -> int:
+def read(server: str, values: Values, wanted: RecordsToPrint, begin: Start, show: Show, say_line: Say) -> int:
     """Print the records of topics, as a member of a group if one is named. Return the number of records.
 
     The errors are those of `connected`.
@@ -175,15 +175,15 @@ def read(server: str, values: Values, wanted: Wanted, begin: Start, show: Show, 
 class _Manner(NamedTuple):
     """The manner of reading partitions, alone or in a group."""
 
-    fetching: Fetching
+    fetching: FetchSettings
     patience_s: float | None
     to_end: bool
     say: Say
 
-    def reader(self, client: Client, positions: Mapping[Spot, int]) -> Reader:
-        return Reader(client, positions, fetching=self.fetching, patience_s=self.patience_s)
+    def reader(self, client: Client, positions: Mapping[Spot, int]) -> RecordReader:
+        return RecordReader(client, positions, fetching=self.fetching, patience_s=self.patience_s)
 
-    def ends(self, reader: Reader) -> dict[Spot, int] | None:
+    def ends(self, reader: RecordReader) -> dict[Spot, int] | None:
         """The present ends of the partitions, if reading stops there."""
         if not self.to_end:
             return None
@@ -191,9 +191,9 @@ class _Manner(NamedTuple):
         return reader.client.list_offsets(wanted, committed_only=self.fetching.committed_only)
 
 
-def _fetching(values: Values) -> Fetching:
+def _fetching(values: Values) -> FetchSettings:
     reset = values["auto.offset.reset"]
-    return Fetching(
+    return FetchSettings(
         min_bytes=number(values, "fetch.min.bytes"),
         max_wait_ms=number(values, "fetch.max.wait.ms"),
         max_bytes=number(values, "fetch.max.bytes"),
@@ -205,8 +205,8 @@ def _fetching(values: Values) -> Fetching:
     )
 
 
-def _membership(values: Values, patience_s: float | None) -> Membership:
-    return Membership(
+def _membership(values: Values, patience_s: float | None) -> MembershipSettings:
+    return MembershipSettings(
         session_timeout_ms=number(values, "session.timeout.ms"),
         rebalance_timeout_ms=number(values, "max.poll.interval.ms"),
         heartbeat_s=seconds(values, "heartbeat.interval.ms"),
@@ -286,7 +286,7 @@ class Printing:
         if self.left != 0 and patience.trouble is not None:
             raise patience.trouble
 
-    def follow(self, reader: Reader, manner: _Manner) -> None:
+    def follow(self, reader: RecordReader, manner: _Manner) -> None:
         """Print round after round until the count is reached, or the ends if reading stops there, or the timeout."""
         ends = manner.ends(reader)
         self.begin()
@@ -297,7 +297,7 @@ class Printing:
         self.end(reader.patience)
 
     def print(
-        self, found: Iterator[Found], ends: dict[Spot, int] | None, done: Callable[[Spot, int], Any] | None = None
+        self, found: Iterator[ReadRecord], ends: dict[Spot, int] | None, done: Callable[[Spot, int], Any] | None = None
     ) -> None:
         """Print one round: the records below ``ends``. ``done`` is called for each partition with the offset that was
         reached.
@@ -320,7 +320,7 @@ class Printing:
         out.flush()
 
 
-def _all_read(reader: Reader, ends: dict[Spot, int] | None) -> bool:
+def _all_read(reader: RecordReader, ends: dict[Spot, int] | None) -> bool:
     return ends is not None and all(reader.positions[spot] >= end for spot, end in ends.items())
 
 
@@ -329,7 +329,7 @@ def _leave_first(_number: int, _frame: object) -> None:
     raise SystemExit(128 + signal.SIGTERM)
 
 
-def _say_resets(reader: Reader, say_line: Say) -> None:
+def _say_resets(reader: RecordReader, say_line: Say) -> None:
     for spot, position in reader.resets.items():
         say_line(f"Partition {spot} has no offset {position}; reading on at {reader.positions[spot]}.")
     reader.resets.clear()

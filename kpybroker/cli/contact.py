@@ -43,7 +43,7 @@ class Contact:
         self.plan = plan
         self.say = say_line
         self._lost_s: float | None = None
-        self._is_told = False
+        self._is_reported = False
 
     @property
     def is_lost(self) -> bool:
@@ -65,14 +65,14 @@ class Contact:
 
     def back(self) -> None:
         """Note that an attempt has succeeded."""
-        lost_s, is_told = self._lost_s, self._is_told
-        self._lost_s, self._is_told = None, False
-        if lost_s is not None and is_told:
+        lost_s, is_reported = self._lost_s, self._is_reported
+        self._lost_s, self._is_reported = None, False
+        if lost_s is not None and is_reported:
             self.say(f"The broker is back after {duration_text(int((time.monotonic() - lost_s) * 1000))}.")
 
     def _tell(self, reason: str) -> None:
-        if not self._is_told:
-            self._is_told = True
+        if not self._is_reported:
+            self._is_reported = True
             self.say(f"{reason[:1].upper()}{reason[1:]}; {self.plan}")
 
 

@@ -12,7 +12,7 @@ from kpybroker.cli.contact import Contact, say, why
 from kpybroker.cli.intake import Intake, Lines
 from kpybroker.cli.tables import duration_text, plural
 from kpybroker.client.connection import Unreachable
-from kpybroker.client.sender import Failed, Placed, Sender, Waiting
+from kpybroker.client.sender import FailedRecord, Placed, Sender, WaitingRecord
 from kpybroker.machines.errors import KafkaError
 from kpywire.record import Record
 
@@ -22,7 +22,7 @@ NAMED_SINGLY: Final = 10
 PREVIEW_BYTES: Final = 40
 
 
-class Counts(NamedTuple):
+class DeliveryCounts(NamedTuple):
     """The number of records by outcome."""
 
     placed: int
@@ -61,8 +61,8 @@ class Delivering:
         self._placed = self._late = self._refused = 0
 
     @property
-    def counts(self) -> Counts:
-        return Counts(self._placed, self._late, self._refused)
+    def counts(self) -> DeliveryCounts:
+        return DeliveryCounts(self._placed, self._late, self._refused)
 
     def run(self) -> Iterator[list[Placed]]:
         """Deliver until the input has ended and every record is settled. Yields the placed records of each round.
@@ -132,9 +132,9 @@ class Delivering:
         else:
             self.contact.back()
 
-    def _tell(self, failed: Sequence[Failed], trouble: KafkaError | Unreachable | None) -> None:
+    def _tell(self, failed: Sequence[FailedRecord], trouble: KafkaError | Unreachable | None) -> None:
         """Name the records that failed in a round, one per line, or many with the same reason together."""
-        by_reason: dict[str, list[Waiting]] = {}
+        by_reason: dict[str, list[WaitingRecord]] = {}
         for each in failed:
             if each.error is not None:
                 self._refused += not isinstance(each.error, Unreachable)
@@ -153,7 +153,7 @@ class Delivering:
                 say(f"Error: {name}: {text}")
 
 
-def names_of(waiting: Sequence[Waiting]) -> Iterable[str]:
+def names_of(waiting: Sequence[WaitingRecord]) -> Iterable[str]:
     """The lines by number: ``line 7 ('hello')`` for each, or ``lines 7-500, 502`` for many."""
     if len(waiting) <= NAMED_SINGLY:
         return [f"line {each.line} ({_preview(each.record.value)})" for each in waiting]
@@ -178,7 +178,7 @@ def ranges(numbers: Iterable[int]) -> str:
     return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in found)
 
 
-def left_behind(waiting: Sequence[Waiting]) -> str:
+def left_behind(waiting: Sequence[WaitingRecord]) -> str:
     """``3 records were not delivered: lines 4-6``."""
     were = "was" if len(waiting) == 1 else "were"
     return f"{plural(len(waiting), 'record')} {were} not delivered: lines {ranges([each.line for each in waiting])}"

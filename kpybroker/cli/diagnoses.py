@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from kpybroker.cli.tables import bytes_text, duration_text, plural
-from kpybroker.client.acl_requests import Entry
-from kpybroker.client.cluster_requests import LogDirectory
+from kpybroker.client.acl_requests import AclBinding
+from kpybroker.client.cluster_requests import LogDirDescription
 from kpybroker.config.synonyms import base_of_listener_config
 from kpybroker.machines.authorization.networks import InvalidNetwork, is_network, parse_network
 from kpybroker.machines.authorization.resources import WILDCARD, Permission
@@ -31,7 +31,7 @@ MANY_IN_ALL = 1_000
 REBALANCING = ("preparingrebalance", "completingrebalance", "assigning", "reconciling")
 
 
-class Finding(NamedTuple):
+class Diagnosis(NamedTuple):
     """A finding. ``remedy`` says what to do, and is empty where nothing is to be done."""
 
     check: str
@@ -40,7 +40,7 @@ class Finding(NamedTuple):
     remedy: str = ""
 
 
-class Address(NamedTuple):
+class TestedAddress(NamedTuple):
     """An address that a broker advertises, as tested from here. ``problem`` is empty if it answers."""
 
     broker: int
@@ -67,11 +67,11 @@ class PartitionHealth(NamedTuple):
         return set(self.replicas).difference(self.in_sync)
 
 
-def addresses(found: Iterable[Address], cluster_id: str, bootstrap: str) -> Iterator[Finding]:
+def addresses(found: Iterable[TestedAddress], cluster_id: str, bootstrap: str) -> Iterator[Diagnosis]:
     """Whether every broker can be reached at the address that it advertises."""
     for each in found:
         if each.problem:
-            yield Finding(
+            yield Diagnosis(
                 "advertised address",
                 PROBLEM,
                 f"broker {each.broker} tells clients to connect to {each}, and from here that fails: {each.problem}",
@@ -80,38 +80,38 @@ def addresses(found: Iterable[Address], cluster_id: str, bootstrap: str) -> Iter
                 "outside of a container network need a listener each. A broker that has just ended has to be started.",
             )
         elif each.cluster_id is not None and each.cluster_id != cluster_id:
-            yield Finding(
+            yield Diagnosis(
                 "advertised address",
                 PROBLEM,
                 f"at {each}, the address of broker {each.broker}, another cluster answers ({each.cluster_id})",
                 "Two clusters advertise the same address, or a name leads to the wrong machine.",
             )
         else:
-            yield Finding("advertised address", GOOD, f"broker {each.broker} answers at {each}")
+            yield Diagnosis("advertised address", GOOD, f"broker {each.broker} answers at {each}")
 
 
-def newcomers(found: Sequence[tuple[str, str, str, float]], advertised: str) -> Iterator[Finding]:
+def newcomers(found: Sequence[tuple[str, str, str, float]], advertised: str) -> Iterator[Diagnosis]:
     """Clients that asked for metadata and never came back: (host, client id, listener, seconds since)."""
     for host, client_id, listener, seconds in found[:NAMED_AT_MOST]:
-        who = f"the client {client_id!r} at {host}" if client_id else f"a client at {host}"
+        client = f"the client {client_id!r} at {host}" if client_id else f"a client at {host}"
         span = duration_text(int(seconds * 1000))
-        yield Finding(
+        yield Diagnosis(
             "clients that never come back",
             WARNING,
-            f"{who} has been asking where the brokers are for {span}, and sends nothing else",
+            f"{client} has been asking where the brokers are for {span}, and sends nothing else",
             f"It was sent to {advertised} (listener {listener}). Check from its machine that this address can be "
             "reached; if not, set advertised.listeners. A health check that only lists topics looks the same.",
         )
     if not found:
-        yield Finding("clients that never come back", GOOD, "every client that asked for the brokers came to one")
+        yield Diagnosis("clients that never come back", GOOD, "every client that asked for the brokers came to one")
 
 
-def clock(offset_ms: float, uncertainty_ms: float) -> Iterator[Finding]:
+def clock(offset_ms: float, uncertainty_ms: float) -> Iterator[Diagnosis]:
     """The broker's clock. ``offset_ms``: how far it is ahead of the local one, give or take ``uncertainty_ms``."""
     beyond = abs(offset_ms) - uncertainty_ms
     how = f"{duration_text(int(abs(offset_ms)))} {'ahead of' if offset_ms > 0 else 'behind'} the one here"
     if beyond > CLOCK_TOLERANCE_MS:
-        yield Finding(
+        yield Diagnosis(
             "clock",
             WARNING,
             f"the broker's clock is {how}",
@@ -120,25 +120,25 @@ def clock(offset_ms: float, uncertainty_ms: float) -> Iterator[Finding]:
         )
     else:
         within = duration_text(int(abs(offset_ms) + uncertainty_ms))
-        yield Finding("clock", GOOD, f"the broker's clock and the one here differ by less than {within}")
+        yield Diagnosis("clock", GOOD, f"the broker's clock and the one here differ by less than {within}")
 
 
-def files(open_files: float, limit: float) -> Iterator[Finding]:
+def files(open_files: float, limit: float) -> Iterator[Diagnosis]:
     """Descriptors of the broker's process."""
     remedy = "Raise it: ulimit -n 100000, LimitNOFILE=100000 for systemd, or ulimits: nofile for a container."
-    said = f"{open_files:.0f} of at most {limit:.0f} files are open"
+    reported = f"{open_files:.0f} of at most {limit:.0f} files are open"
     if open_files >= limit * MANY_OPEN_SHARE:
-        yield Finding("open files", PROBLEM, said, remedy)
+        yield Diagnosis("open files", PROBLEM, reported, remedy)
     elif limit < FEW_FILES:
-        yield Finding("open files", WARNING, f"{said}, which is little: every connection is one", remedy)
+        yield Diagnosis("open files", WARNING, f"{reported}, which is little: every connection is one", remedy)
     else:
-        yield Finding("open files", GOOD, said)
+        yield Diagnosis("open files", GOOD, reported)
 
 
-def connections(full_listeners: float, count: float) -> Iterator[Finding]:
+def connections(full_listeners: float, count: float) -> Iterator[Diagnosis]:
     """Whether clients can still connect."""
     if full_listeners:
-        yield Finding(
+        yield Diagnosis(
             "connections",
             PROBLEM,
             f"all connections that the broker allows are used up ({count:.0f} are open): new clients wait, unanswered",
@@ -146,36 +146,36 @@ def connections(full_listeners: float, count: float) -> Iterator[Finding]:
             "which a running broker takes, or the limit on open files.",
         )
     else:
-        yield Finding("connections", GOOD, f"{count:.0f} are open, and there is room for more")
+        yield Diagnosis("connections", GOOD, f"{count:.0f} are open, and there is room for more")
 
 
-def disks(found: Iterable[LogDirectory], error_names: Mapping[int, str]) -> Iterator[Finding]:
+def disks(found: Iterable[LogDirDescription], error_names: Mapping[int, str]) -> Iterator[Diagnosis]:
     """Log directories that failed, and disks that are nearly full."""
     for each in found:
         where = f"{each.path} of broker {each.broker}"
         if each.error_code:
-            yield Finding(
+            yield Diagnosis(
                 "log directories",
                 PROBLEM,
                 f"{where} is offline ({error_names[each.error_code]})",
                 "Look for the first error in the broker's log, check the disk, and restart the broker.",
             )
         elif each.total_bytes <= 0 or each.usable_bytes < 0:
-            yield Finding(
+            yield Diagnosis(
                 "log directories", UNKNOWN, f"{where} is online; this broker does not say how full its disk is"
             )
         else:
             share = each.usable_bytes / each.total_bytes
-            said = f"{where}: {bytes_text(each.usable_bytes)} of {bytes_text(each.total_bytes)} are free"
+            reported = f"{where}: {bytes_text(each.usable_bytes)} of {bytes_text(each.total_bytes)} are free"
             is_little = share < LITTLE_FREE_SHARE or each.usable_bytes < LITTLE_FREE_BYTES
             level = PROBLEM if share < HARDLY_FREE_SHARE else WARNING if is_little else GOOD
             remedy = (
                 "Lower retention.ms or retention.bytes of the largest topics (kpybroker configs alter), or add space."
             )
-            yield Finding("log directories", level, said, "" if level == GOOD else remedy)
+            yield Diagnosis("log directories", level, reported, "" if level == GOOD else remedy)
 
 
-def configs(given: Iterable[str], honoured: Iterable[str], never: Mapping[str, str]) -> Iterator[Finding]:
+def configs(given: Iterable[str], honoured: Iterable[str], never: Mapping[str, str]) -> Iterator[Diagnosis]:
     """Broker configs that were set and that this broker does not act on."""
     known = set(honoured)
     idle = sorted(
@@ -187,18 +187,18 @@ def configs(given: Iterable[str], honoured: Iterable[str], never: Mapping[str, s
     for name in idle:
         reasons.setdefault(never.get(name, "what they belong to is not there yet"), []).append(name)
     for why, names in reasons.items():
-        said = f"set without effect: {', '.join(names)} ({why})"
-        yield Finding("configs", HINT, said, "Leave them out; docs/configs.md has what is honoured.")
+        reported = f"set without effect: {', '.join(names)} ({why})"
+        yield Diagnosis("configs", HINT, reported, "Leave them out; docs/configs.md has what is honoured.")
     if not idle:
-        yield Finding("configs", GOOD, "every broker config that is set has its effect")
+        yield Diagnosis("configs", GOOD, "every broker config that is set has its effect")
 
 
-def replication_factors(settings: Mapping[str, int], brokers: int) -> Iterator[Finding]:
+def replication_factors(settings: Mapping[str, int], brokers: int) -> Iterator[Diagnosis]:
     """Replication factors of internal topics, and the default one, that this many brokers cannot provide, be they alive
     or not."""
     for name, factor in sorted(settings.items()):
         if factor > brokers:
-            yield Finding(
+            yield Diagnosis(
                 "replication factors",
                 PROBLEM,
                 f"{name} is {factor}, and there {'is' if brokers == 1 else 'are'} only {plural(brokers, 'broker')}",
@@ -206,14 +206,14 @@ def replication_factors(settings: Mapping[str, int], brokers: int) -> Iterator[F
             )
 
 
-def acls(found: Sequence[Entry], *, reads_networks: bool) -> Iterator[Finding]:
+def acls(found: Sequence[AclBinding], *, reads_networks: bool) -> Iterator[Diagnosis]:
     """ACLs that hold for nobody, since no client's address is or belongs to their host. ``reads_networks``: whether all
     nodes of the cluster know networks (KIP-1276)."""
     idle = [each for each in found if each.host != WILDCARD and not _is_hosts_text(each.host)]
     of_networks = [each for each in idle if _is_network(each.host)]
     idle = [each for each in idle if each not in of_networks]
     if of_networks and not reads_networks:
-        yield Finding(
+        yield Diagnosis(
             "ACLs",
             WARNING,
             f"{plural(len(of_networks), 'ACL')} with a network{_denying(of_networks)}, which no Kafka before 4.4 "
@@ -222,10 +222,10 @@ def acls(found: Sequence[Entry], *, reads_networks: bool) -> Iterator[Finding]:
             "networks. Nodes of earlier versions compare them as text with an address: they match nobody there.",
         )
     elif not idle:
-        yield Finding("ACLs", GOOD, f"the hosts of all {plural(len(found), 'ACL')} are addresses, networks or *")
+        yield Diagnosis("ACLs", GOOD, f"the hosts of all {plural(len(found), 'ACL')} are addresses, networks or *")
     if not idle:
         return
-    yield Finding(
+    yield Diagnosis(
         "ACLs",
         WARNING,
         f"{plural(len(idle), 'ACL')} can match nobody{_denying(idle)}: {_some(_named_acls(idle))}",
@@ -235,11 +235,11 @@ def acls(found: Sequence[Entry], *, reads_networks: bool) -> Iterator[Finding]:
     )
 
 
-def _named_acls(acls: Sequence[Entry]) -> list[str]:
+def _named_acls(acls: Sequence[AclBinding]) -> list[str]:
     return [f"{each.principal} from {each.host!r} on {each.resource_name}" for each in acls]
 
 
-def _denying(acls: Sequence[Entry]) -> str:
+def _denying(acls: Sequence[AclBinding]) -> str:
     denials = sum(each.permission_type == Permission.DENY for each in acls)
     return f", {denials} of them meant to deny" if denials else ""
 
@@ -258,7 +258,7 @@ def _is_hosts_text(host: str) -> bool:
     return is_address(host) and java_address(host) == host
 
 
-def partitions(found: Iterable[PartitionHealth], away: Collection[int]) -> Iterator[Finding]:
+def partitions(found: Iterable[PartitionHealth], away: Collection[int]) -> Iterator[Diagnosis]:
     """Partitions without a leader, and those with fewer replicas in sync than they have. ``away``: brokers that are not
     alive."""
     every = list(found)
@@ -266,7 +266,7 @@ def partitions(found: Iterable[PartitionHealth], away: Collection[int]) -> Itera
     behind = [each for each in every if each.leader >= 0 and each.missing]
     if offline:
         holders = {broker for each in offline for broker in each.replicas}
-        yield Finding(
+        yield Diagnosis(
             "partitions",
             PROBLEM,
             f"{plural(len(offline), 'partition')} without a leader: {_some([each.name for each in offline])}",
@@ -277,7 +277,7 @@ def partitions(found: Iterable[PartitionHealth], away: Collection[int]) -> Itera
     others = [each for each in behind if each not in explained]
     if explained:
         gone = {broker for each in explained for broker in each.missing}
-        yield Finding(
+        yield Diagnosis(
             "partitions",
             WARNING,
             f"{plural(len(explained), 'partition')} with replicas out of sync, since {_named(gone)} not alive: "
@@ -285,20 +285,20 @@ def partitions(found: Iterable[PartitionHealth], away: Collection[int]) -> Itera
             _start(gone),
         )
     if others:
-        yield Finding(
+        yield Diagnosis(
             "partitions",
             WARNING,
             f"{plural(len(others), 'partition')} with replicas out of sync: {_some([each.name for each in others])}",
             "A broker is slow, or has a failed log directory; see kpybroker cluster brokers and log-dirs.",
         )
     if not offline and not behind:
-        yield Finding("partitions", GOOD, f"{plural(len(every), 'partition')}, all with a leader and in sync")
+        yield Diagnosis("partitions", GOOD, f"{plural(len(every), 'partition')}, all with a leader and in sync")
 
 
-def dead(registered: Collection[int], holders: Collection[int]) -> Iterator[Finding]:
+def dead(registered: Collection[int], holders: Collection[int]) -> Iterator[Diagnosis]:
     """Brokers that are not alive: those that are registered, and others that hold replicas."""
     for broker in sorted(registered):
-        yield Finding(
+        yield Diagnosis(
             "brokers",
             PROBLEM,
             f"broker {broker} is registered and not alive",
@@ -306,7 +306,7 @@ def dead(registered: Collection[int], holders: Collection[int]) -> Iterator[Find
             "replicas have moved (kpybroker topics reassign). What follows from its absence is below.",
         )
     for broker in sorted(set(holders).difference(registered)):
-        yield Finding(
+        yield Diagnosis(
             "brokers",
             PROBLEM,
             f"broker {broker} holds replicas and is not alive",
@@ -324,14 +324,14 @@ def _named(brokers: Collection[int]) -> str:
     return f"broker {listed} is" if len(brokers) == 1 else f"brokers {listed} are"
 
 
-def groups(samples: Sequence[Mapping[str, str]], waited_s: float) -> Iterator[Finding]:
+def groups(samples: Sequence[Mapping[str, str]], waited_s: float) -> Iterator[Diagnosis]:
     """The states of groups at several moments: those that rebalance at each are stuck, others rebalance repeatedly."""
     last = samples[-1]
     seen = {name: [_rebalances(each.get(name, "")) for each in samples] for name in sorted(last)}
     stuck = [name for name, found in seen.items() if len(found) > 1 and all(found)]
     restless = [name for name, found in seen.items() if name not in stuck and _begins(found) > 1]
     for name in stuck[:NAMED_AT_MOST]:
-        yield Finding(
+        yield Diagnosis(
             "groups",
             WARNING,
             f"group {name} has been in state {last[name]} for at least {waited_s:.0f} s",
@@ -341,14 +341,14 @@ def groups(samples: Sequence[Mapping[str, str]], waited_s: float) -> Iterator[Fi
     for name in restless[:NAMED_AT_MOST]:
         yield _restless(name, f"has begun to rebalance {_begins(seen[name])} times in {waited_s:.0f} s")
     if not stuck and not restless:
-        yield Finding("groups", GOOD, f"{plural(len(last), 'group')}, none stuck in a rebalance")
+        yield Diagnosis("groups", GOOD, f"{plural(len(last), 'group')}, none stuck in a rebalance")
 
 
 def _begins(found: Sequence[bool]) -> int:
     return sum(now and not before for before, now in zip((False, *found), found, strict=False))
 
 
-def generations(before: Mapping[str, float], after: Mapping[str, float], seconds: float) -> Iterator[Finding]:
+def generations(before: Mapping[str, float], after: Mapping[str, float], seconds: float) -> Iterator[Diagnosis]:
     """The generations of groups at two moments: groups that began several in between rebalance endlessly."""
     grown = {name: int(after[name] - before.get(name, after[name])) for name in after}
     for name, count in sorted(grown.items(), key=lambda each: -each[1])[:NAMED_AT_MOST]:
@@ -356,8 +356,8 @@ def generations(before: Mapping[str, float], after: Mapping[str, float], seconds
             yield _restless(name, f"went through {count} rebalances in {seconds:.0f} s")
 
 
-def _restless(name: str, what: str) -> Finding:
-    return Finding(
+def _restless(name: str, what: str) -> Diagnosis:
+    return Diagnosis(
         "groups",
         WARNING,
         f"group {name} {what}",
@@ -367,29 +367,29 @@ def _restless(name: str, what: str) -> Finding:
     )
 
 
-def metadata_load(by_client: Mapping[tuple[str, str], float], in_all: float) -> Iterator[Finding]:
+def metadata_load(by_client: Mapping[tuple[str, str], float], in_all: float) -> Iterator[Diagnosis]:
     """The rate of requests for metadata per second, by (host, client id) where the broker reports it, and of all
     clients."""
     remedy = (
         "Clients ask once in metadata.max.age.ms, five minutes. Look for a loop that opens a client or lists topics "
         "without a pause, or that retries without retry.backoff.ms."
     )
-    busy = sorted(((rate, who) for who, rate in by_client.items() if rate >= MANY_FROM_ONE), reverse=True)
+    busy = sorted(((rate, client) for client, rate in by_client.items() if rate >= MANY_FROM_ONE), reverse=True)
     for rate, (host, client_id) in busy[:NAMED_AT_MOST]:
-        who = f"the client {client_id!r} at {host}" if client_id else f"a client at {host}"
-        yield Finding("metadata requests", WARNING, f"{who} asks for metadata {rate:.0f} times a second", remedy)
+        client = f"the client {client_id!r} at {host}" if client_id else f"a client at {host}"
+        yield Diagnosis("metadata requests", WARNING, f"{client} asks for metadata {rate:.0f} times a second", remedy)
     if not busy and in_all >= MANY_IN_ALL:
-        said = f"clients ask for metadata {in_all:.0f} times a second"
-        yield Finding("metadata requests", WARNING, said, remedy)
+        reported = f"clients ask for metadata {in_all:.0f} times a second"
+        yield Diagnosis("metadata requests", WARNING, reported, remedy)
     elif not busy:
-        yield Finding("metadata requests", GOOD, f"clients ask for metadata {in_all:.1f} times a second")
+        yield Diagnosis("metadata requests", GOOD, f"clients ask for metadata {in_all:.1f} times a second")
 
 
-def damage(found: Mapping[tuple[str, str], int], answers: float) -> Iterator[Finding]:
+def damage(found: Mapping[tuple[str, str], int], answers: float) -> Iterator[Diagnosis]:
     """Damaged places of logs by (directory, partition), and how often a reader got CORRUPT_MESSAGE."""
     for (directory, partition), places in sorted(found.items())[:NAMED_AT_MOST]:
         where = f"{directory.rstrip('/')}/{partition}"
-        yield Finding(
+        yield Diagnosis(
             "corrupt batches",
             PROBLEM,
             f"readers of {partition} have met {plural(places, 'damaged place')} in {where}",
@@ -398,7 +398,7 @@ def damage(found: Mapping[tuple[str, str], int], answers: float) -> Iterator[Fin
             f"run kpybroker check --repair {directory}, which keeps what can be read.",
         )
     if not found and answers:
-        yield Finding(
+        yield Diagnosis(
             "corrupt batches",
             PROBLEM,
             f"readers got CORRUPT_MESSAGE {answers:.0f} times since the broker started",
@@ -406,7 +406,7 @@ def damage(found: Mapping[tuple[str, str], int], answers: float) -> Iterator[Fin
             "is damaged.",
         )
     elif not found:
-        yield Finding(
+        yield Diagnosis(
             "corrupt batches",
             GOOD,
             "no reader has met one in a closed segment since it started; the last segment of a log is sent unchecked, "

@@ -6,10 +6,10 @@ from pathlib import Path
 import click
 
 from kpybroker.cli import command_config, diagnoses, examination
-from kpybroker.cli.diagnoses import GOOD, HINT, LEVELS, PROBLEM, UNKNOWN, WARNING, Finding
+from kpybroker.cli.diagnoses import GOOD, HINT, LEVELS, PROBLEM, UNKNOWN, WARNING, Diagnosis
 from kpybroker.cli.exposed_files import exposed, secrets_in
-from kpybroker.cli.options import NOT_IN_ORDER, bootstrap_server, connected, json_output, said
-from kpybroker.cli.scrape import Login, Way
+from kpybroker.cli.options import NOT_IN_ORDER, bootstrap_server, connected, error_text, json_output
+from kpybroker.cli.scrape import PageLogin, Way
 from kpybroker.cli.tables import plural, printable, show_json
 from kpybroker.client.client import Client
 from kpybroker.client.connection import Unreachable
@@ -21,7 +21,7 @@ MARKS = {PROBLEM: "PROBLEM", WARNING: "warning", HINT: "hint", UNKNOWN: "?", GOO
 COLOURS = {PROBLEM: "red", WARNING: "yellow", HINT: "cyan", UNKNOWN: "bright_black", GOOD: "green"}
 INDENT = 9
 
-Check = Callable[[], Iterable[Finding]]
+Check = Callable[[], Iterable[Diagnosis]]
 
 
 @click.command(name="doctor")
@@ -70,7 +70,7 @@ def command(
         raise SystemExit(NOT_IN_ORDER)
 
 
-def _login(path: Path | None) -> Login | None:
+def _login(path: Path | None) -> PageLogin | None:
     """The first user of a file such as that of ``kpybroker.http.users``."""
     if path is None:
         return None
@@ -80,11 +80,11 @@ def _login(path: Path | None) -> Login | None:
         raise click.BadParameter(str(error), param_hint="--http-login") from None
     for name, each in users.items():
         if each.value:
-            return Login(name, each.value)
+            return PageLogin(name, each.value)
     raise click.BadParameter(f"{path} has no line name=password", param_hint="--http-login")
 
 
-def _own_files(http_login: Path | None) -> list[Finding]:
+def _own_files(http_login: Path | None) -> list[Diagnosis]:
     """The files with secrets that this command reads, where other users of the machine may read them too."""
     context = click.get_current_context()
     named = command_config.path_of(context)
@@ -92,14 +92,14 @@ def _own_files(http_login: Path | None) -> list[Finding]:
     if named is not None:
         paths |= secrets_in(named, command_config.properties(context))
     return [
-        Finding(
+        Diagnosis(
             "files with secrets", WARNING, f"other users can read {path}, which holds {secret}", f"chmod 600 {path}"
         )
         for path, secret in exposed(paths)
     ]
 
 
-def _findings(client: Client, http: str | None, way: Way, *, write: bool, patience_s: float) -> Iterator[Finding]:
+def _findings(client: Client, http: str | None, way: Way, *, write: bool, patience_s: float) -> Iterator[Diagnosis]:
     usual_s, client.timeout_s = client.timeout_s, max(patience_s, examination.CONNECT_TIMEOUT_S)
     try:
         client.nodes()
@@ -119,7 +119,7 @@ def _findings(client: Client, http: str | None, way: Way, *, write: bool, patien
     except (KafkaError, Unreachable) as error:
         yield _unknown("brokers", error)
     away = registered | holders
-    found: list[examination.Broker] = []
+    found: list[examination.ExaminedBroker] = []
     try:
         found = examination.brokers(client, http, way)
     except (KafkaError, Unreachable) as error:
@@ -143,18 +143,20 @@ def _findings(client: Client, http: str | None, way: Way, *, write: bool, patien
         yield from _examine(name, check)
 
 
-def _examine(name: str, check: Check) -> Iterator[Finding]:
+def _examine(name: str, check: Check) -> Iterator[Diagnosis]:
     try:
         yield from check()
     except (KafkaError, Unreachable) as error:
         yield _unknown(name, error)
 
 
-def _unknown(name: str, error: KafkaError | Unreachable) -> Finding:
-    return Finding(name, UNKNOWN, f"could not be checked: {said(error) if isinstance(error, KafkaError) else error}")
+def _unknown(name: str, error: KafkaError | Unreachable) -> Diagnosis:
+    return Diagnosis(
+        name, UNKNOWN, f"could not be checked: {error_text(error) if isinstance(error, KafkaError) else error}"
+    )
 
 
-def as_text(findings: Sequence[Finding]) -> str:
+def as_text(findings: Sequence[Diagnosis]) -> str:
     """Findings for people, the worst first, each with its remedy below."""
     lines = []
     for each in findings:
@@ -165,7 +167,7 @@ def as_text(findings: Sequence[Finding]) -> str:
     return "\n".join([*lines, summary(findings)])
 
 
-def summary(findings: Sequence[Finding]) -> str:
+def summary(findings: Sequence[Diagnosis]) -> str:
     """``Nothing was found wrong; 2 checks could not be made: clock, open files (no metrics page could be read).``"""
     levels = [each.level for each in findings]
     bad, doubtful = levels.count(PROBLEM), levels.count(WARNING)

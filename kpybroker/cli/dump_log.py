@@ -9,9 +9,9 @@ from typing import Any
 import click
 
 from kpybroker.cli import file_dump, log_dump, record_decoders
-from kpybroker.cli.log_dump import Batch, Entry, Trouble
+from kpybroker.cli.log_dump import DumpedBatch, DumpedRecord, FileTrouble
 from kpybroker.cli.options import NOT_IN_ORDER, quiet_end
-from kpybroker.cli.progress import Progress
+from kpybroker.cli.progress import ProgressLine
 from kpybroker.cli.record_decoders import DECODERS, Decoder
 from kpybroker.cli.tables import printable
 from kpystorage import names, snapshot
@@ -25,7 +25,7 @@ INDEXES = {
 }
 
 
-class Options:
+class DumpOptions:
     """The parts of records to show."""
 
     def __init__(self, *, deep: bool, contents: bool, metadata: bool, decoder: Decoder | None, verify: bool) -> None:
@@ -96,7 +96,7 @@ def command(
     if not chosen:
         raise click.UsageError("name the files to print")
     wanted = DECODERS[decoder] if decoder else None
-    options = Options(
+    options = DumpOptions(
         deep=deep,
         contents=contents or wanted is not None,
         metadata=not skip_record_metadata,
@@ -128,33 +128,37 @@ def _is_known(path: Path) -> bool:
     )
 
 
-def _print_file(disk: Disk, path: Path, options: Options, *, quiet: bool, as_json: bool) -> int:
+def _print_file(disk: Disk, path: Path, options: DumpOptions, *, quiet: bool, as_json: bool) -> int:
     """Print one file. Return how much is wrong with it. click.ClickException if it cannot be read."""
     if not as_json:
         click.echo(f"Dumping {path}")
         if path.suffix == names.LOG and not quiet:
             click.echo(f"Log starting offset: {_base_offset(path)}")
     troubles = 0
-    with Progress(f"Read of {path.name}", "byte", path.stat().st_size) as progress:
+    with ProgressLine(f"Read of {path.name}", "byte", path.stat().st_size) as progress:
         for found in _read(disk, path, options):
-            if isinstance(found, Trouble):
+            if isinstance(found, FileTrouble):
                 troubles += 1
                 click.echo(f"{path}: {found.text}", err=True)
             elif not quiet:
                 click.echo(_line(path, found, options, as_json=as_json))
-            if isinstance(found, Batch) and not sys.stdout.isatty():
+            if isinstance(found, DumpedBatch) and not sys.stdout.isatty():
                 progress.reached(found.position)
     return troubles
 
 
-def _read(disk: Disk, path: Path, options: Options) -> Iterator[Batch | Entry | Trouble | dict[str, Any]]:
+def _read(
+    disk: Disk, path: Path, options: DumpOptions
+) -> Iterator[DumpedBatch | DumpedRecord | FileTrouble | dict[str, Any]]:
     try:
         yield from contents_of(disk, path, options)
     except OSError as error:
         raise click.ClickException(f"{path}: {error.strerror}") from None
 
 
-def contents_of(disk: Disk, path: Path, options: Options) -> Iterator[Batch | Entry | Trouble | dict[str, Any]]:
+def contents_of(
+    disk: Disk, path: Path, options: DumpOptions
+) -> Iterator[DumpedBatch | DumpedRecord | FileTrouble | dict[str, Any]]:
     """The contents of a file, by its name. click.UsageError for a name that none of Kafka's files has."""
     name = str(path.absolute())
     if path.suffix in INDEXES:
@@ -169,10 +173,12 @@ def contents_of(disk: Disk, path: Path, options: Options) -> Iterator[Batch | En
     raise click.UsageError(f"{path} is none of Kafka's files")
 
 
-def _line(path: Path, found: Batch | Entry | dict[str, Any], options: Options, *, as_json: bool) -> str:
-    if isinstance(found, Batch):
+def _line(
+    path: Path, found: DumpedBatch | DumpedRecord | dict[str, Any], options: DumpOptions, *, as_json: bool
+) -> str:
+    if isinstance(found, DumpedBatch):
         shown, line = log_dump.batch_dict(found), log_dump.batch_line(found)
-    elif isinstance(found, Entry):
+    elif isinstance(found, DumpedRecord):
         shown, line = log_dump.entry_dict(found), log_dump.entry_line(found, metadata=options.metadata)
     else:
         kind = path.name if path.name in file_dump.SMALL_FILES else path.suffix.removeprefix(".")

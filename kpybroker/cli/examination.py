@@ -11,15 +11,15 @@ from typing import NamedTuple
 
 from kpybroker.cli import diagnoses, scrape
 from kpybroker.cli.acls import reads_networks
-from kpybroker.cli.diagnoses import PROBLEM, UNKNOWN, Address, Finding, PartitionHealth
-from kpybroker.cli.options import said
+from kpybroker.cli.diagnoses import PROBLEM, UNKNOWN, Diagnosis, PartitionHealth, TestedAddress
+from kpybroker.cli.options import error_text
 from kpybroker.cli.scrape import Way
 from kpybroker.client import acl_requests, cluster_requests, config_requests, group_requests, topic_requests
 from kpybroker.client.client import Client, Spot
-from kpybroker.client.config_requests import Kind, Resource
-from kpybroker.client.connection import Connection, Unreachable
-from kpybroker.client.protection import Protection
-from kpybroker.client.reader import Reader
+from kpybroker.client.config_requests import ConfigResource, ConfigResourceType
+from kpybroker.client.connection import BrokerConnection, Unreachable
+from kpybroker.client.protection import ConnectionProtection
+from kpybroker.client.reader import RecordReader
 from kpybroker.client.sender import Sender
 from kpybroker.machines.errors import KafkaError
 from kpywire import error_codes
@@ -60,17 +60,17 @@ LEAST_SPAN_S = 1.0
 """The least time between two readings of a page: it reveals what happens a hundred times a second."""
 
 
-class Broker(NamedTuple):
+class ExaminedBroker(NamedTuple):
     """A broker with the contents of its metrics page, if it could be read."""
 
     node_id: int
     host: str
     port: int
-    page: scrape.Page | None
+    page: scrape.MetricsPage | None
     is_ours: bool
 
 
-def advertised(client: Client) -> Iterator[Finding]:
+def advertised(client: Client) -> Iterator[Diagnosis]:
     """Resolve and connect to every advertised address."""
     cluster_id = cluster_requests.describe(client).cluster_id
     protection = client.settings.protection
@@ -82,25 +82,25 @@ def advertised(client: Client) -> Iterator[Finding]:
     yield from diagnoses.addresses(found, cluster_id, bootstrap)
 
 
-def _address(node_id: int, host: str, port: int, protection: Protection | None) -> Address:
+def _address(node_id: int, host: str, port: int, protection: ConnectionProtection | None) -> TestedAddress:
     try:
         socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError as error:
-        return Address(node_id, host, port, f"the name {host} is not known here ({error.strerror})", None)
+        return TestedAddress(node_id, host, port, f"the name {host} is not known here ({error.strerror})", None)
     try:
-        connection = Connection(host, port, CONNECT_TIMEOUT_S, protection=protection)
+        connection = BrokerConnection(host, port, CONNECT_TIMEOUT_S, protection=protection)
     except (KafkaError, Unreachable) as error:
-        return Address(node_id, host, port, str(error), None)
+        return TestedAddress(node_id, host, port, str(error), None)
     try:
         answer = connection.call(DescribeClusterRequest(include_cluster_authorized_operations=False))
-        return Address(node_id, host, port, "", answer.cluster_id)
+        return TestedAddress(node_id, host, port, "", answer.cluster_id)
     except (KafkaError, Unreachable):
-        return Address(node_id, host, port, "", None)
+        return TestedAddress(node_id, host, port, "", None)
     finally:
         connection.close()
 
 
-def brokers(client: Client, http: str | None, way: Way) -> list[Broker]:
+def brokers(client: Client, http: str | None, way: Way) -> list[ExaminedBroker]:
     """The live brokers, with their metrics pages where they have one. ``http``: where to read it instead."""
     found = []
     for node in client.nodes():
@@ -111,11 +111,11 @@ def brokers(client: Client, http: str | None, way: Way) -> list[Broker]:
         to_page = way if http else _of_broker(node.host, configured, way)
         page = _page_or_none(node.host, http or configured, to_page) or _found_page(node.host, node.port, way)
         ours = configured is not None or (page is not None and any(_is_ours(each) for each in page.samples))
-        found.append(Broker(node.node_id, node.host, node.port, page, ours))
+        found.append(ExaminedBroker(node.node_id, node.host, node.port, page, ours))
     return found
 
 
-def listeners(client: Client, found: list[Broker]) -> Iterator[Finding]:
+def listeners(client: Client, found: list[ExaminedBroker]) -> Iterator[Diagnosis]:
     """Certificates and logins of the listeners that have any."""
     from kpybroker.cli.listener_examination import listeners
 
@@ -129,7 +129,7 @@ def listeners(client: Client, found: list[Broker]) -> Iterator[Finding]:
     yield from listeners(configs, client.settings.protocol)
 
 
-def unread(client: Client, http: str | None, way: Way) -> Iterator[Finding]:
+def unread(client: Client, http: str | None, way: Way) -> Iterator[Diagnosis]:
     """The pages that were named, by the user or by a broker's config, and could not be read."""
     refusals: dict[str, None] = {}
     is_read = False
@@ -138,16 +138,16 @@ def unread(client: Client, http: str | None, way: Way) -> Iterator[Finding]:
             address = http or _config_values(client, node.node_id).get(HTTP_CONFIG)
             to_page = way if http else _of_broker(node.host, address, way)
             is_read |= _page(node.host, address, to_page) is not None
-        except scrape.Refused as refused:
+        except scrape.PageRefused as refused:
             refusals[f"the page of broker {node.node_id} at {address} cannot be read: {refused}"] = None
         except (KafkaError, Unreachable):
             continue
-    yield from (Finding("metrics page", UNKNOWN, message) for message in refusals)
+    yield from (Diagnosis("metrics page", UNKNOWN, message) for message in refusals)
     if http is not None and not is_read and not refusals:
-        yield Finding("metrics page", UNKNOWN, f"nothing like metrics answers at {http}", "Name another with --http.")
+        yield Diagnosis("metrics page", UNKNOWN, f"nothing like metrics answers at {http}", "Name another with --http.")
 
 
-def connections(page: scrape.Page) -> Iterator[Finding]:
+def connections(page: scrape.MetricsPage) -> Iterator[Diagnosis]:
     """Whether there is room for more connections, according to a page; nothing if it does not say."""
     full = page.value(FULL_LISTENERS)
     if full is not None:
@@ -155,7 +155,7 @@ def connections(page: scrape.Page) -> Iterator[Finding]:
         yield from diagnoses.connections(full, count)
 
 
-def full(servers: Sequence[tuple[str, int]], http: str | None, way: Way) -> Iterator[Finding]:
+def full(servers: Sequence[tuple[str, int]], http: str | None, way: Way) -> Iterator[Diagnosis]:
     """The reason why brokers that answer no client may do so: their pages show that all connections are used up."""
     for host, port in servers:
         page = _page_or_none(host, http, way) or _found_page(host, port, way)
@@ -171,7 +171,7 @@ def _of_broker(broker_host: str, configured: str | None, way: Way) -> Way:
     return way if host in EVERYWHERE or is_here else way._replace(login=None)
 
 
-def _page(broker_host: str, address: str | None, way: Way) -> scrape.Page | None:
+def _page(broker_host: str, address: str | None, way: Way) -> scrape.MetricsPage | None:
     """The page at an address that the user or the broker's config names. Raises `scrape.Refused`."""
     host, _, port = (address or "").rpartition(":")
     if not port.isdecimal():
@@ -180,20 +180,20 @@ def _page(broker_host: str, address: str | None, way: Way) -> scrape.Page | None
     return scrape.fetch(host, int(port), CONNECT_TIMEOUT_S, way)
 
 
-def _page_or_none(broker_host: str, address: str | None, way: Way) -> scrape.Page | None:
+def _page_or_none(broker_host: str, address: str | None, way: Way) -> scrape.MetricsPage | None:
     try:
         return _page(broker_host, address, way)
-    except scrape.Refused:
+    except scrape.PageRefused:
         return None  # `unread` says so
 
 
-def _found_page(host: str, port: int, way: Way) -> scrape.Page | None:
+def _found_page(host: str, port: int, way: Way) -> scrape.MetricsPage | None:
     """The page of this broker on one of the usual ports. A page of another broker would describe another cluster, and
     nobody knows who listens there: no login is sent."""
     for number in HTTP_PORTS:
         try:
             page = scrape.fetch(host, number, LOOK_TIMEOUT_S, way._replace(login=None))
-        except scrape.Refused:
+        except scrape.PageRefused:
             continue
         if page is None:
             continue
@@ -202,17 +202,17 @@ def _found_page(host: str, port: int, way: Way) -> scrape.Page | None:
     return None
 
 
-def _is_ours(sample: scrape.Sample) -> bool:
+def _is_ours(sample: scrape.MetricSample) -> bool:
     return sample.name.startswith("kpybroker_")
 
 
 def _config_values(client: Client, node_id: int) -> dict[str, str | None]:
     """The configs that were set for a broker, without its defaults."""
-    found = config_requests.describe(client, Resource(Kind.BROKER, str(node_id)))
+    found = config_requests.describe(client, ConfigResource(ConfigResourceType.BROKER, str(node_id)))
     return {each.name: each.value for each in found if each.config_source in (STATIC, *DYNAMIC)}
 
 
-def newcomers(found: list[Broker]) -> Iterator[Finding]:
+def newcomers(found: list[ExaminedBroker]) -> Iterator[Diagnosis]:
     """Clients that never came back, as the brokers' metrics count them."""
     seen = [
         (
@@ -229,7 +229,7 @@ def newcomers(found: list[Broker]) -> Iterator[Finding]:
     if any(broker.page is not None and broker.is_ours for broker in found):
         yield from diagnoses.newcomers(seen, ", ".join(f"{each.host}:{each.port}" for each in found))
     else:
-        yield Finding(
+        yield Diagnosis(
             "clients that never come back",
             UNKNOWN,
             "only kpybroker counts them, and no metrics page of one could be read",
@@ -237,7 +237,7 @@ def newcomers(found: list[Broker]) -> Iterator[Finding]:
         )
 
 
-def process(found: list[Broker]) -> Iterator[Finding]:
+def process(found: list[ExaminedBroker]) -> Iterator[Diagnosis]:
     """The facts about the brokers' processes: files and clock."""
     for broker in found:
         if broker.page is None:
@@ -252,10 +252,10 @@ def process(found: list[Broker]) -> Iterator[Finding]:
             yield from _of(broker, diagnoses.clock(ahead_ms, 1_000 + CONNECT_TIMEOUT_S * 1000))
     if all(broker.page is None for broker in found):
         yield _without_page("open files")
-        yield Finding("clock", UNKNOWN, "no metrics page could be read", "Say --write to find out with a record.")
+        yield Diagnosis("clock", UNKNOWN, "no metrics page could be read", "Say --write to find out with a record.")
 
 
-def clock_by_record(client: Client) -> Iterator[Finding]:
+def clock_by_record(client: Client) -> Iterator[Diagnosis]:
     """Write one record to a topic made for it, with a timestamp by the broker, and read it back."""
     name = f"{PROBE_TOPIC}-{time.time_ns()}"
     topic_requests.create(client, name, 1, 1, {"message.timestamp.type": "LogAppendTime"})
@@ -263,30 +263,30 @@ def clock_by_record(client: Client) -> Iterator[Finding]:
         before_ms = time.time() * 1000
         Sender(client, name).send([Record(value=b"what time is it?")])
         after_ms = time.time() * 1000
-        (found, *_) = Reader(client, {Spot(name, 0): 0}).poll()
+        (found, *_) = RecordReader(client, {Spot(name, 0): 0}).poll()
         middle_ms = (before_ms + after_ms) / 2
         yield from diagnoses.clock(found.record.timestamp - middle_ms, (after_ms - before_ms) / 2 + 1)
     finally:
         topic_requests.delete(client, name)
 
 
-def storage(client: Client) -> Iterator[Finding]:
+def storage(client: Client) -> Iterator[Diagnosis]:
     """Log directories and their disks."""
     for node in client.nodes():
         try:
             found = cluster_requests.log_directories(client, node.node_id)
         except (KafkaError, Unreachable) as error:
-            why = said(error) if isinstance(error, KafkaError) else error
-            yield Finding("log directories", UNKNOWN, f"broker {node.node_id} does not say: {why}")
+            why = error_text(error) if isinstance(error, KafkaError) else error
+            yield Diagnosis("log directories", UNKNOWN, f"broker {node.node_id} does not say: {why}")
         else:
             names = {each.error_code: error_codes.name(each.error_code) for each in found}
             yield from diagnoses.disks(found, names)
 
 
-def configuration(client: Client, found: list[Broker], away: Collection[int]) -> Iterator[Finding]:
+def configuration(client: Client, found: list[ExaminedBroker], away: Collection[int]) -> Iterator[Diagnosis]:
     """Configs without effect, and replication factors that are impossible even with the brokers that are away."""
     from kpybroker.config.authorizer_configs import ALLOWS_WITHOUT_ACL, OF_OWN_ZOOKEEPER, SUPER_USERS
-    from kpybroker.config.defaults import with_standalone_defaults
+    from kpybroker.config.broker_values import with_standalone_defaults
     from kpybroker.config.honoured import HONOURED, NEVER
     from kpybroker.config.zookeeper_configs import ZOOKEEPER_CONFIGS
 
@@ -297,14 +297,18 @@ def configuration(client: Client, found: list[Broker], away: Collection[int]) ->
             honoured = HONOURED | ZOOKEEPER_CONFIGS.keys() | {*OF_OWN_ZOOKEEPER, SUPER_USERS, ALLOWS_WITHOUT_ACL}
             yield from _of(broker, diagnoses.configs(dict(values.items() - by_itself), honoured, NEVER))
     asked = (*FACTORS, NO_SHARE_GROUPS)
-    described = config_requests.describe(client, Resource(Kind.BROKER, str(found[0].node_id)), asked) if found else []
+    described = (
+        config_requests.describe(client, ConfigResource(ConfigResourceType.BROKER, str(found[0].node_id)), asked)
+        if found
+        else []
+    )
     factors = {each.name: int(each.value) for each in described if each.value and each.value.lstrip("-").isdecimal()}
     if any(each.name == NO_SHARE_GROUPS and each.value for each in described):
         factors.pop("share.coordinator.state.topic.replication.factor", None)
     yield from diagnoses.replication_factors(factors, len({each.node_id for each in found} | set(away)))
 
 
-def acls(client: Client) -> Iterator[Finding]:
+def acls(client: Client) -> Iterator[Diagnosis]:
     """The ACLs of a cluster; nothing where it has no authorizer."""
     try:
         found = acl_requests.describe(client)
@@ -323,7 +327,7 @@ def away(client: Client) -> tuple[set[int], set[int]]:
     return registered, replicas.difference(each.node_id for each in client.nodes())
 
 
-def partitions(client: Client, away: Collection[int]) -> Iterator[Finding]:
+def partitions(client: Client, away: Collection[int]) -> Iterator[Diagnosis]:
     """Leaders and replicas in sync."""
     found = [
         PartitionHealth(f"{topic.name}-{each.partition_index}", each.leader_id, each.replica_nodes, each.isr_nodes)
@@ -333,7 +337,7 @@ def partitions(client: Client, away: Collection[int]) -> Iterator[Finding]:
     yield from diagnoses.partitions(found, away)
 
 
-def groups(client: Client, patience_s: float) -> Iterator[Finding]:
+def groups(client: Client, patience_s: float) -> Iterator[Diagnosis]:
     """The states of all groups, at several moments if any of them has members."""
     samples = [_states(client)]
     began_s = time.monotonic()
@@ -348,7 +352,7 @@ def _states(client: Client) -> dict[str, str]:
     return {each.group_id: each.group_state for each in group_requests.list_groups(client)}
 
 
-def over_time(found: list[Broker], patience_s: float, way: Way) -> Iterator[Finding]:
+def over_time(found: list[ExaminedBroker], patience_s: float, way: Way) -> Iterator[Diagnosis]:
     """The facts that take two readings of a metrics page: clients that ask all the time, groups that keep
     rebalancing."""
     for broker in found:
@@ -358,10 +362,10 @@ def over_time(found: list[Broker], patience_s: float, way: Way) -> Iterator[Find
         time.sleep(max(0.0, min(LEAST_SPAN_S, patience_s) - (time.monotonic() - before.read_s)))
         try:
             after = scrape.fetch(*before.place, CONNECT_TIMEOUT_S, way)
-        except scrape.Refused:
+        except scrape.PageRefused:
             after = None
         if after is None:
-            yield Finding("metadata requests", UNKNOWN, f"the metrics page of broker {broker.node_id} is gone")
+            yield Diagnosis("metadata requests", UNKNOWN, f"the metrics page of broker {broker.node_id} is gone")
             continue
         seconds = max(after.read_s - before.read_s, 0.001)
         rates = _grown(before, after, CLIENT_METADATA, "client_host", "client_id")
@@ -378,14 +382,14 @@ def over_time(found: list[Broker], patience_s: float, way: Way) -> Iterator[Find
 
 
 def _grown(
-    before: scrape.Page, after: scrape.Page, name: str, *labels: str, **wanted: str
+    before: scrape.MetricsPage, after: scrape.MetricsPage, name: str, *labels: str, **wanted: str
 ) -> dict[tuple[str, ...], float]:
     """The growth of counters. A new counter is left out, since it may have counted for long."""
     then = before.by_labels(name, *labels, **wanted)
     return {key: value - then[key] for key, value in after.by_labels(name, *labels, **wanted).items() if key in then}
 
 
-def damage(found: list[Broker]) -> Iterator[Finding]:
+def damage(found: list[ExaminedBroker]) -> Iterator[Diagnosis]:
     """Damaged batches that readers have met, as the brokers' metrics count them."""
     for broker in found:
         if broker.page is None:
@@ -398,10 +402,10 @@ def damage(found: list[Broker]) -> Iterator[Finding]:
         yield _without_page("corrupt batches")
 
 
-def _of(broker: Broker, findings: Iterable[Finding]) -> Iterator[Finding]:
+def _of(broker: ExaminedBroker, findings: Iterable[Diagnosis]) -> Iterator[Diagnosis]:
     """Findings about one broker, which each of them names."""
     return (each._replace(message=f"broker {broker.node_id}: {each.message}") for each in findings)
 
 
-def _without_page(check: str) -> Finding:
-    return Finding(check, UNKNOWN, "no metrics page could be read", "Name it with --http HOST:PORT.")
+def _without_page(check: str) -> Diagnosis:
+    return Diagnosis(check, UNKNOWN, "no metrics page could be read", "Name it with --http HOST:PORT.")

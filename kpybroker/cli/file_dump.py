@@ -1,14 +1,14 @@
 """The contents of a log's small files: indexes, producer snapshots, checkpoints; also whether indexes fit their
 segment.
 
-Rows are dictionaries; `row_line` prints one as Kafka's DumpLogSegments does. Damage is a `Trouble` among the rows.
+Rows are dictionaries; `row_line` prints one as Kafka's DumpLogSegments does. Damage is a `FileTrouble` among the rows.
 """
 
 from collections.abc import Callable, Iterator
 from struct import Struct
 from typing import Any
 
-from kpybroker.cli.log_dump import Trouble
+from kpybroker.cli.log_dump import FileTrouble
 from kpystorage import checkpoint, meta_properties, names, partition_metadata, producer_snapshot, quorum_state
 from kpystorage.disk import Disk
 from kpystorage.errors import CorruptFile
@@ -20,7 +20,7 @@ _TIME_ENTRY = Struct(">qi")
 _TRANSACTION_ENTRY = Struct(">hqqqq")
 
 Row = dict[str, Any]
-Rows = Iterator[Row | Trouble]
+Rows = Iterator[Row | FileTrouble]
 
 
 def row_line(row: Row) -> str:
@@ -42,10 +42,10 @@ def offset_index(disk: Disk, path: str, base_offset: int, *, verify: bool) -> Ro
         offset = base_offset + relative
         yield {"offset": offset, "position": position}
         if offset <= previous:
-            yield Trouble(f"offset {offset} does not ascend")
+            yield FileTrouble(f"offset {offset} does not ascend")
         previous = offset
         if ends is not None and ends.get(position) != offset:
-            yield Trouble(f"index offset {offset} at position {position}, where the log has {ends.get(position)}")
+            yield FileTrouble(f"index offset {offset} at position {position}, where the log has {ends.get(position)}")
 
 
 def time_index(disk: Disk, path: str, base_offset: int, *, verify: bool) -> Rows:
@@ -58,10 +58,10 @@ def time_index(disk: Disk, path: str, base_offset: int, *, verify: bool) -> Rows
         offset = base_offset + relative
         yield {"timestamp": timestamp, "offset": offset}
         if timestamp <= previous:
-            yield Trouble(f"timestamp {timestamp} does not ascend")
+            yield FileTrouble(f"timestamp {timestamp} does not ascend")
         previous = timestamp
         if latest is not None and latest.get(offset) != timestamp:
-            yield Trouble(f"index timestamp {timestamp} at offset {offset}, where the log has {latest.get(offset)}")
+            yield FileTrouble(f"index timestamp {timestamp} at offset {offset}, where the log has {latest.get(offset)}")
 
 
 def transaction_index(disk: Disk, path: str, _base_offset: int, *, verify: bool) -> Rows:  # noqa: ARG001
@@ -76,7 +76,7 @@ def producers(disk: Disk, path: str) -> Rows:
     try:
         found = producer_snapshot.parse(disk.read(path), path)
     except CorruptFile as error:
-        yield Trouble(str(error))
+        yield FileTrouble(str(error))
         return
     for each in found:
         first = each.transaction_first_offset
@@ -156,7 +156,7 @@ def small_file(disk: Disk, path: str) -> Rows:
     try:
         yield from SMALL_FILES[path.rpartition("/")[2]](disk.read(path), path)
     except CorruptFile as error:
-        yield Trouble(str(error))
+        yield FileTrouble(str(error))
 
 
 def _whole(data: bytes, entry_bytes: int) -> bytes:

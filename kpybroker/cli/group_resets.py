@@ -13,11 +13,11 @@ from kpybroker.cli.options import bootstrap_server, connected, json_output, want
 from kpybroker.cli.tables import show_json
 from kpybroker.client import group_requests, resets, share_group_requests
 from kpybroker.client.client import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, Client, Spot
-from kpybroker.client.resets import LogRange, Reset
+from kpybroker.client.resets import Reset, ResetRange
 from kpybroker.machines.errors import KafkaError
 from kpywire import error_codes
 
-Target = Callable[[Client, Mapping[Spot, int], Mapping[Spot, LogRange]], list[Reset]]
+Target = Callable[[Client, Mapping[Spot, int], Mapping[Spot, ResetRange]], list[Reset]]
 
 
 class Scope(NamedTuple):
@@ -74,7 +74,7 @@ def target_of(chosen: Mapping[str, Any]) -> Target:
         return lambda _client, committed, logs: simple[name](committed, logs)
     time_ms = value if name == "to_datetime" else time.time_ns() // 1_000_000 - value
 
-    def at_time(client: Client, committed: Mapping[Spot, int], logs: Mapping[Spot, LogRange]) -> list[Reset]:
+    def at_time(client: Client, committed: Mapping[Spot, int], logs: Mapping[Spot, ResetRange]) -> list[Reset]:
         return resets.to_time(client.list_offsets(dict.fromkeys(logs, time_ms)), committed, logs)
 
     return at_time
@@ -186,7 +186,7 @@ def _kind_of_empty(client: Client, group: str) -> str | None:
     return None if found is None else found.kind
 
 
-def _described(client: Client, group: str) -> group_requests.Group | None:
+def _described(client: Client, group: str) -> group_requests.GroupDescription | None:
     try:
         return group_requests.describe(client, group)
     except KafkaError as error:
@@ -230,9 +230,9 @@ def partitions_of(client: Client, topics: Iterable[tuple[str, tuple[int, ...]]])
     return sorted(spots)
 
 
-def log_ranges(client: Client, spots: Iterable[Spot]) -> dict[Spot, LogRange]:
+def log_ranges(client: Client, spots: Iterable[Spot]) -> dict[Spot, ResetRange]:
     """The range of offsets with records in each partition. Raises KafkaError."""
     wanted = list(spots)
     starts = client.list_offsets(dict.fromkeys(wanted, EARLIEST_TIMESTAMP))
     ends = client.list_offsets(dict.fromkeys(wanted, LATEST_TIMESTAMP))
-    return {spot: LogRange(starts[spot], ends[spot]) for spot in wanted}
+    return {spot: ResetRange(starts[spot], ends[spot]) for spot in wanted}

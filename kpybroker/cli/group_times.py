@@ -8,8 +8,8 @@ import time
 from typing import Final
 
 from kpybroker.client.client import Client, Spot
-from kpybroker.client.group_requests import Group
-from kpybroker.client.reader import Fetching, Found, Reader
+from kpybroker.client.group_requests import GroupDescription
+from kpybroker.client.reader import FetchSettings, ReadRecord, RecordReader
 from kpybroker.hosts.coordinators.placement import partition_for
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.groups.record import FORMAT
@@ -29,7 +29,7 @@ _WITH_TIMES: Final = (
 """The records of targets and of members' steps."""
 
 
-def halted_since(client: Client, group: Group) -> dict[str, int]:
+def halted_since(client: Client, group: GroupDescription) -> dict[str, int]:
     """The time in ms since which each member is where it is, by member id; empty if it cannot be read."""
     try:
         return _read(client, group)
@@ -37,7 +37,7 @@ def halted_since(client: Client, group: Group) -> dict[str, int]:
         return {}
 
 
-def _read(client: Client, group: Group) -> dict[str, int]:
+def _read(client: Client, group: GroupDescription) -> dict[str, int]:
     partitions = client.topic(GROUP_OFFSETS_TOPIC).partitions
     spot = Spot(GROUP_OFFSETS_TOPIC, partition_for(group.name, len(partitions)))
     wanted_ms = time.time_ns() // 1_000_000 - READ_BACK_MS
@@ -45,7 +45,7 @@ def _read(client: Client, group: Group) -> dict[str, int]:
     end = client.list_offsets({spot: -1})[spot]
     if begin < 0:
         return {}
-    reader = Reader(client, {spot: begin}, fetching=Fetching(max_wait_ms=50))
+    reader = RecordReader(client, {spot: begin}, fetching=FetchSettings(max_wait_ms=50))
     target_ms, steps = 0, dict.fromkeys((member.member_id for member in group.members), 0)
     deadline_s = time.monotonic() + LONGEST_S
     while reader.positions[spot] < end and time.monotonic() < deadline_s:
@@ -58,7 +58,7 @@ def _read(client: Client, group: Group) -> dict[str, int]:
     return {member_id: since_ms for member_id, step_ms in steps.items() if (since_ms := max(step_ms, target_ms))}
 
 
-def _about(found: Found, group_id: str) -> str | None:
+def _about(found: ReadRecord, group_id: str) -> str | None:
     """The member whose step a record holds, an empty string for the target of the group, None for all else."""
     try:
         key = FORMAT.decode_key(found.record.key or b"")

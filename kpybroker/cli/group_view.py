@@ -5,27 +5,32 @@ from typing import Any
 
 from kpybroker.cli.tables import columns, duration_text, plural, printable
 from kpybroker.client.client import Spot
-from kpybroker.client.group_requests import Group, Member
-from kpybroker.client.lag import Lag
+from kpybroker.client.group_requests import GroupDescription, MemberDescription
+from kpybroker.client.lag import GroupLag
 from kpybroker.client.rebalance import blockers, explained
 from kpybroker.client.resets import Reset
-from kpybroker.client.streams_applications import NOT_READY, MemberTasks
+from kpybroker.client.streams_applications import NOT_READY, ApplicationTasks
+from kpybroker.client.topology_descriptions import TopologyNode
 
 NOTHING = "-"
 OFFSETS = ("TOPIC", "PARTITION", "COMMITTED", "LOG END", "LAG", "BEHIND", "MEMBER", "HOST")
 MEMBERS = ("MEMBER", "INSTANCE", "CLIENT", "HOST", "PARTITIONS")
 TASKS = ("MEMBER", "PROCESS", "CLIENT", "HOST", "EPOCH", "ACTIVE", "STANDBY", "WAITS FOR")
+NODES = ("SUBTOPOLOGY", "NODE", "KIND", "TOPICS", "STORES", "SUCCESSORS")
 MEMBERS_WITH_EPOCHS = (*MEMBERS[:-1], "PROTOCOL", "EPOCH", "PARTITIONS", "TARGET")
 RESETS = ("GROUP", "TOPIC", "PARTITION", "COMMITTED", "NEW OFFSET", "NOTE")
 
 
-def owners(group: Group) -> dict[Spot, Member]:
+def owners(group: GroupDescription) -> dict[Spot, MemberDescription]:
     """The member that reads each partition."""
     return {spot: member for member in group.members for spot in member.assigned or ()}
 
 
 def heading(
-    group: Group, lags: Mapping[Spot, Lag] | None = None, since_ms: Mapping[str, int] | None = None, now_ms: int = 0
+    group: GroupDescription,
+    lags: Mapping[Spot, GroupLag] | None = None,
+    since_ms: Mapping[str, int] | None = None,
+    now_ms: int = 0,
 ) -> str:
     """The heading of a group, such as ``payments  Stable, classic (range), 3 members, coordinator 1, lag 12``. Lines
     follow that say why it is not stable."""
@@ -42,7 +47,7 @@ def heading(
     return "\n  ".join(map(printable, (f"{group.name}  {', '.join(parts)}", *explained(group, waits))))
 
 
-def _lag_text(lags: Collection[Lag]) -> str:
+def _lag_text(lags: Collection[GroupLag]) -> str:
     """The sum of what is known, and the partitions with records for which nothing is committed."""
     known = [lag.records for lag in lags if lag.records is not None]
     unknown = sum(lag.records is None and lag.committed is None and bool(lag.log_end) for lag in lags)
@@ -51,7 +56,7 @@ def _lag_text(lags: Collection[Lag]) -> str:
     return f"lag {sum(known) if known else 'unknown'}, {plural(unknown, 'partition')} without a commit"
 
 
-def application_text(group: Group, partitions: Mapping[str, int]) -> str:
+def application_text(group: GroupDescription, partitions: Mapping[str, int]) -> str:
     """The topology of a streams group, and why it is not ready; ``partitions`` are those of the topics that exist."""
     application = group.application
     assert application is not None
@@ -68,7 +73,7 @@ def application_text(group: Group, partitions: Mapping[str, int]) -> str:
     return printable(text)
 
 
-def offsets_text(group: Group, lags: Mapping[Spot, Lag], now_ms: int) -> str:
+def offsets_text(group: GroupDescription, lags: Mapping[Spot, GroupLag], now_ms: int) -> str:
     """A line for each partition that the group has read or owns."""
     owned = owners(group)
     rows = []
@@ -89,7 +94,7 @@ def offsets_text(group: Group, lags: Mapping[Spot, Lag], now_ms: int) -> str:
     return columns(OFFSETS, rows) if rows else "Nothing is committed, and no member owns a partition."
 
 
-def members_text(group: Group) -> str:
+def members_text(group: GroupDescription) -> str:
     """A line for each member."""
     if group.application is not None:
         tasks = [
@@ -107,17 +112,32 @@ def members_text(group: Group) -> str:
         return columns(TASKS, tasks) if tasks else "No members."
     rows: list[tuple[object, ...]] = []
     for each in group.members:
-        who = (each.member_id, each.instance_id or NOTHING, each.client_id, each.host)
+        member_row = (each.member_id, each.instance_id or NOTHING, each.client_id, each.host)
         if group.epoch is None:
-            rows.append((*who, _spots_text(each.assigned)))
+            rows.append((*member_row, _spots_text(each.assigned)))
         else:
-            rows.append((*who, each.protocol, each.epoch, _spots_text(each.assigned), _spots_text(each.target)))
+            rows.append((*member_row, each.protocol, each.epoch, _spots_text(each.assigned), _spots_text(each.target)))
     if not rows:
         return "No members."
     return columns(MEMBERS if group.epoch is None else MEMBERS_WITH_EPOCHS, rows)
 
 
-def _tasks(tasks: MemberTasks) -> tuple[str, str, str]:
+def topology_text(nodes: Collection[TopologyNode] | str | None) -> str:
+    """A line for each node of a topology, or why there is none."""
+    if nodes is None:
+        return "It is no group of the streams protocol, so nothing describes a topology."
+    if isinstance(nodes, str):
+        return f"There is nothing to show: {nodes}."
+    rows = [(*each[:3], *(" ".join(names) or NOTHING for names in each[3:])) for each in nodes]
+    return columns(NODES, rows) if rows else "The topology has no nodes."
+
+
+def topology_dicts(nodes: Collection[TopologyNode] | str) -> list[dict[str, Any]] | None:
+    """The nodes of a topology for programs; None if it is not known."""
+    return None if isinstance(nodes, str) else [each._asdict() for each in nodes]
+
+
+def _tasks(tasks: ApplicationTasks) -> tuple[str, str, str]:
     active, standby, missing = (" ".join(each) or NOTHING for each in (tasks.active, tasks.standby, tasks.missing))
     return active, standby, missing
 
@@ -136,8 +156,8 @@ def _or_nothing(number: int | None) -> int | str:
 
 
 def as_dict(
-    group: Group,
-    lags: Mapping[Spot, Lag],
+    group: GroupDescription,
+    lags: Mapping[Spot, GroupLag],
     metadata: Mapping[Spot, str],
     now_ms: int,
     since_ms: Mapping[str, int] | None = None,
@@ -195,7 +215,7 @@ def as_dict(
     }
 
 
-def _application_dict(group: Group) -> dict[str, Any]:
+def _application_dict(group: GroupDescription) -> dict[str, Any]:
     application = group.application
     if application is None:
         return {}

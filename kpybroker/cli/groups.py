@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import click
 
@@ -9,13 +10,14 @@ from kpybroker.cli import Commands, completion, group_view
 from kpybroker.cli.group_resets import partitions_of, reset_offsets, scope_of
 from kpybroker.cli.group_times import halted_since
 from kpybroker.cli.options import REFUSED, bootstrap_server, connected, json_output, wanted_groups
-from kpybroker.cli.progress import Progress
-from kpybroker.cli.tables import columns, show_json
-from kpybroker.client import group_requests, share_group_requests
+from kpybroker.cli.progress import ProgressLine
+from kpybroker.cli.tables import columns, plural, printable, show_json
+from kpybroker.client import dead_letters, group_requests, share_group_requests
 from kpybroker.client.client import Client, Spot
-from kpybroker.client.group_requests import Group
-from kpybroker.client.lag import Lag, measure
+from kpybroker.client.group_requests import GroupDescription
+from kpybroker.client.lag import GroupLag, measure
 from kpybroker.client.rebalance import blockers
+from kpybroker.client.topology_descriptions import topology_nodes
 from kpybroker.machines.errors import KafkaError
 from kpywire import error_codes
 from kpywire.messages.leave_group import MemberIdentity
@@ -76,6 +78,7 @@ def list_(states: tuple[str, ...], types: tuple[str, ...], as_json: bool, server
 )
 @click.option("--members", "view", flag_value="members", help="Show members with their partitions.")
 @click.option("--state", "view", flag_value="state", help="Show only state, assignor and coordinator.")
+@click.option("--topology", "view", flag_value="topology", help="Show the nodes of a Kafka Streams topology.")
 @json_output
 @bootstrap_server
 def describe(
@@ -89,13 +92,18 @@ def describe(
             group = group_requests.describe(client, name)
             since_ms = halted_since(client, group) if blockers(group) else {}
             now_ms = time.time_ns() // 1_000_000
+            nodes = topology_nodes(client, name) if view == "topology" and group.application is not None else None
             if view == "offsets" or as_json:
                 lags, metadata = _progress(client, group)
-                dictionaries.append(group_view.as_dict(group, lags, metadata, now_ms, since_ms))
+                described = {} if nodes is None else {"topology": group_view.topology_dicts(nodes)}
+                described |= _dead_letters(client, group)
+                dictionaries.append(group_view.as_dict(group, lags, metadata, now_ms, since_ms) | described)
                 offsets = group_view.offsets_text(group, lags, now_ms)
                 texts.append(f"{_heading(client, group, lags, since_ms, now_ms)}\n{offsets}")
             elif view == "members":
                 texts.append(f"{_heading(client, group, None, since_ms, now_ms)}\n{group_view.members_text(group)}")
+            elif view == "topology":
+                texts.append(f"{_heading(client, group, None, since_ms, now_ms)}\n{group_view.topology_text(nodes)}")
             else:
                 texts.append(_heading(client, group, None, since_ms, now_ms))
     if as_json:
@@ -107,10 +115,18 @@ def describe(
 
 
 def _heading(
-    client: Client, group: Group, lags: Mapping[Spot, Lag] | None, since_ms: Mapping[str, int] | None, now_ms: int
+    client: Client,
+    group: GroupDescription,
+    lags: Mapping[Spot, GroupLag] | None,
+    since_ms: Mapping[str, int] | None,
+    now_ms: int,
 ) -> str:
     """The heading of a group; of a streams group with a line about its topology."""
     heading = group_view.heading(group, lags, since_ms, now_ms)
+    found = _dead_letters(client, group).get("dead_letters")
+    if found is not None:
+        count = plural(found["records"], "record")
+        heading = f"{heading}\n  dead letters: {count} in {printable(found['topic'])}"
     application = group.application
     if application is None:
         return heading
@@ -120,14 +136,22 @@ def _heading(
     return f"{heading}\n  {group_view.application_text(group, partitions)}"
 
 
+def _dead_letters(client: Client, group: GroupDescription) -> dict[str, Any]:
+    """The dead-letter topic of a share group, for programs."""
+    if group.kind != share_group_requests.SHARE:
+        return {}
+    found = dead_letters.kept(client, group.name)
+    return {"dead_letters": None if found is None else found._asdict()}
+
+
 def _with_progress(names: list[str]) -> Iterator[str]:
-    with Progress("Described", "group", len(names)) as progress:
+    with ProgressLine("Described", "group", len(names)) as progress:
         for number, name in enumerate(names):
             progress.reached(number)
             yield name
 
 
-def _progress(client: Client, group: Group) -> tuple[dict[Spot, Lag], dict[Spot, str]]:
+def _progress(client: Client, group: GroupDescription) -> tuple[dict[Spot, GroupLag], dict[Spot, str]]:
     """The lags of a group, and what its members have committed with their offsets."""
     if group.kind == share_group_requests.SHARE:
         starts = share_group_requests.start_offsets(client, group.name)
@@ -141,7 +165,7 @@ def _progress(client: Client, group: Group) -> tuple[dict[Spot, Lag], dict[Spot,
     return lags, {spot: each.metadata for spot, each in commits.items() if each.metadata}
 
 
-def _lags(client: Client, group: Group, committed: dict[Spot, int]) -> dict[Spot, Lag]:
+def _lags(client: Client, group: GroupDescription, committed: dict[Spot, int]) -> dict[Spot, GroupLag]:
     spots = set(committed) | group_view.owners(group).keys()
     return client.retrying(lambda: measure(client, committed, spots))
 
@@ -213,10 +237,10 @@ def remove_members(name: str, members: tuple[str, ...], instances: tuple[str, ..
             found = group_requests.describe(client, name).members
             leaving = [MemberIdentity(member_id=each.member_id, group_instance_id=each.instance_id) for each in found]
         results = group_requests.remove_members(client, name, leaving) if leaving else []
-    for who, code in results:
+    for member, code in results:
         if code:
-            click.echo(f"Error: {who}: {error_codes.message(code)} ({error_codes.name(code)})", err=True)
+            click.echo(f"Error: {member}: {error_codes.message(code)} ({error_codes.name(code)})", err=True)
         else:
-            click.echo(f"Removed {who}")
+            click.echo(f"Removed {member}")
     if any(code for _, code in results):
         raise SystemExit(REFUSED)

@@ -18,10 +18,10 @@ from kpybroker.cli.tables import columns, plural, show_json
 
 if TYPE_CHECKING:
     from kpybroker.client.client import Client
-    from kpybroker.machines.lake.naming import Rule
-    from kpybroker.pipeline.lake.tables import Origin, Table
+    from kpybroker.machines.lake.naming import NamingRule
+    from kpybroker.pipeline.lake.tables import LakeTable, Origin
     from kpybroker.pipeline.lake.target import Target
-    from kpybroker.pipeline.lake.topic import Topic
+    from kpybroker.pipeline.lake.topic import LakeTopic
     from kpybroker.pipeline.lake.values import Values
 
 MIB = 1024 * 1024
@@ -33,7 +33,7 @@ def command() -> None:
     """Keep topics as Delta or Iceberg tables, exactly once, and check that table = topic."""
 
 
-def _existing(target: "Target") -> "tuple[Table, Origin]":
+def _existing(target: "Target") -> "tuple[LakeTable, Origin]":
     """A table that kpybroker made. click.ClickException."""
     table = target.open()
     if table is None:
@@ -53,12 +53,12 @@ def _connect_like(client: "Client") -> "Callable[[], Client]":
 
 
 @contextmanager
-def _topic(server: str, name: str, contact: Contact, **settings: Any) -> "Iterator[Topic]":
-    from kpybroker.pipeline.lake.topic import Topic
+def _topic(server: str, name: str, contact: Contact, **settings: Any) -> "Iterator[LakeTopic]":
+    from kpybroker.pipeline.lake.topic import LakeTopic
 
     with ExitStack() as stack:
         client = stack.enter_context(connected(server, contact=contact))
-        topic = Topic(client, _connect_like(client), name, **settings)
+        topic = LakeTopic(client, _connect_like(client), name, **settings)
         stack.callback(topic.close)
         yield topic
 
@@ -126,7 +126,7 @@ def run(
     once: bool,
     mode: str | None,
     kind: str | None,
-    values_of: "Callable[[str, Rule], Values]",
+    values_of: "Callable[[str, NamingRule], Values]",
     backfill: bool,
     new_generation: bool,
     partition_by: tuple[str, ...],
@@ -146,26 +146,28 @@ def run(
     target = target._replace(file_bytes=commit_mib * MIB)
     stop = threading.Event()
     with one_line_errors(), _ending(stop), ExitStack() as stack:
-        from kpybroker.machines.lake.planning import Limits
+        from kpybroker.machines.lake.planning import CommitLimits
         from kpybroker.pipeline.lake import following
-        from kpybroker.pipeline.lake.generations import Wish, dead_letters_of, opened
+        from kpybroker.pipeline.lake.generations import WriteMode, dead_letters_of, opened
         from kpybroker.pipeline.lake.tables import EPOCH, HEADERS
         from kpybroker.pipeline.lake.values import sources
-        from kpybroker.pipeline.lake.writing import Writer
+        from kpybroker.pipeline.lake.writing import GenerationWriter
 
         settings = {"committed_only": not read_uncommitted, "fails_on_data_loss": not skip_lost, "parallel": parallel}
         topic = stack.enter_context(_topic(server, topic_name, Contact("waiting for it.", say_line), **settings))
         topic_id = topic.find()
         extra = tuple(name for name, is_wanted in ((HEADERS, with_headers), (EPOCH, with_epoch)) if is_wanted)
         topic.extra = sources(extra)
-        table = opened(target, topic, topic_id, Wish(mode, kind, new_generation, partition_by, extra), values_of)
+        table = opened(target, topic, topic_id, WriteMode(mode, kind, new_generation, partition_by, extra), values_of)
         topic.extra = sources(table.schema().names)
         origin = table.origin()
         assert origin is not None
-        limits = Limits(commit_rows, commit_mib * MIB, commit_ms)
+        limits = CommitLimits(commit_rows, commit_mib * MIB, commit_ms)
         dead_letters = partial(dead_letters_of, target, origin)
         number = random.getrandbits(62)
-        writer = Writer(topic, topic_id, table, dead_letters, values_of(origin.values, target.rule), limits, number)
+        writer = GenerationWriter(
+            topic, topic_id, table, dead_letters, values_of(origin.values, target.rule), limits, number
+        )
         taken_back = writer.take_over(target.dead_letters().open())
         if taken_back:
             say_line(f"{plural(taken_back, 'dead letter')} of a commit that did not follow were taken back.")
@@ -212,7 +214,7 @@ def check(
     topic_name: str,
     target: "Target",
     read_uncommitted: bool,
-    values_of: "Callable[[str, Rule], Values]",
+    values_of: "Callable[[str, NamingRule], Values]",
     as_json: bool,
     server: str,
 ) -> None:
@@ -224,7 +226,7 @@ def check(
         one_line_errors(),
         _topic(server, topic_name, Contact("waiting for it."), committed_only=not read_uncommitted) as topic,
     ):
-        from kpybroker.pipeline.lake.checking import NOT_COMPARED, Check, as_text
+        from kpybroker.pipeline.lake.checking import NOT_COMPARED, TableCheck, as_text
         from kpybroker.pipeline.lake.formats import comparable
 
         table, origin = _existing(target)
@@ -232,7 +234,7 @@ def check(
         if origin.topic != topic_name or topic_id not in origin.topic_ids:
             raise click.ClickException(f"table {target!r} holds topic {origin.topic} of other ids, not {topic_id}")
         values = comparable(origin.values, lambda: values_of(origin.values, target.rule))
-        check = Check(topic, topic_id, table, target.dead_letters().open(), origin.mode, values)
+        check = TableCheck(topic, topic_id, table, target.dead_letters().open(), origin.mode, values)
         counts = list(check.counts())
         holds = all(count.holds for count in counts)
         if as_json:
@@ -264,7 +266,7 @@ def check(
 def replay(
     topic_name: str,
     target: "Target",
-    values_of: "Callable[[str, Rule], Values]",
+    values_of: "Callable[[str, NamingRule], Values]",
     server: str,
 ) -> None:
     """Try the dead letters of TABLE again; those that fit become rows."""

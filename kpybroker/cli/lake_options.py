@@ -12,10 +12,10 @@ from kpybroker.cli import completion
 from kpybroker.cli.contact import say
 
 if TYPE_CHECKING:
-    from kpybroker.machines.lake.naming import Rule
+    from kpybroker.machines.lake.naming import NamingRule
     from kpybroker.pipeline.lake.target import Target
     from kpybroker.pipeline.lake.values import Values
-    from kpybroker.pipeline.lake.writing import Committed
+    from kpybroker.pipeline.lake.writing import CommitOutcome
 
 Command = Callable[..., Any]
 
@@ -93,7 +93,7 @@ def schema_options(command: Command) -> Command:
     return registry(file(name(with_values)))
 
 
-def _values(kind: str, rule: "Rule", url: str | None, path: Path | None, message: str | None) -> "Values":
+def _values(kind: str, rule: "NamingRule", url: str | None, path: Path | None, message: str | None) -> "Values":
     from kpybroker.client.schemas.registry import Registry
     from kpybroker.pipeline.lake.formats import SchemaFile, values_of
 
@@ -104,7 +104,7 @@ def _values(kind: str, rule: "Rule", url: str | None, path: Path | None, message
     return values_of(kind, None if url is None else Registry(url), file, rule)
 
 
-def say_all_dead(committed: "Committed", target: "Target") -> None:
+def say_all_dead(committed: "CommitOutcome", target: "Target") -> None:
     """Say that no record became a row, also where progress is not shown: the format of values is mostly wrong then."""
     say(
         f"All records of the first commit are dead letters, one of them since: {committed.reason}. "

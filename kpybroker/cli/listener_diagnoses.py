@@ -8,7 +8,7 @@ from datetime import datetime
 from ipaddress import ip_address
 from typing import Final, NamedTuple
 
-from kpybroker.cli.diagnoses import GOOD, PROBLEM, UNKNOWN, WARNING, Finding
+from kpybroker.cli.diagnoses import GOOD, PROBLEM, UNKNOWN, WARNING, Diagnosis
 from kpybroker.client.certificate import Certificate
 from kpybroker.client.security import PLAINTEXT, PROTOCOLS
 
@@ -33,7 +33,7 @@ class ListenerAddress(NamedTuple):
         return f"{self.name}://{host}:{self.port}"
 
 
-class Dialled(NamedTuple):
+class TestedListener(NamedTuple):
     """A listener as tested from here."""
 
     listener: ListenerAddress
@@ -71,7 +71,7 @@ def listeners_of(broker: int, configs: Mapping[str, str | None], otherwise: List
     return found or [otherwise]
 
 
-def listeners(found: Iterable[Dialled], now: datetime) -> Iterator[Finding]:
+def listeners(found: Iterable[TestedListener], now: datetime) -> Iterator[Diagnosis]:
     """Whether each listener speaks what it is configured for, and shows a certificate that clients accept."""
     for each in found:
         if each.listener.protocol == PLAINTEXT:
@@ -79,15 +79,15 @@ def listeners(found: Iterable[Dialled], now: datetime) -> Iterator[Finding]:
         yield from _listener(each, now)
 
 
-def _listener(each: Dialled, now: datetime) -> Iterator[Finding]:
+def _listener(each: TestedListener, now: datetime) -> Iterator[Diagnosis]:
     listener, certificate = each.listener, each.certificate
     place = f"listener {listener} of broker {listener.broker} ({listener.protocol})"
     wants_tls = listener.protocol.endswith("SSL")
     if not each.has_tls and not each.is_plain:
-        yield Finding(CHECK, UNKNOWN, f"{place} does not answer from here")
+        yield Diagnosis(CHECK, UNKNOWN, f"{place} does not answer from here")
         return
     if wants_tls != each.has_tls:
-        yield Finding(
+        yield Diagnosis(
             CHECK,
             PROBLEM,
             f"{place} speaks {'TLS' if each.has_tls else 'Kafka without TLS'}",
@@ -95,7 +95,7 @@ def _listener(each: Dialled, now: datetime) -> Iterator[Finding]:
         )
         return
     if listener.protocol == "SASL_PLAINTEXT" and "PLAIN" in each.mechanisms and not _is_loopback(listener.host):
-        yield Finding(
+        yield Diagnosis(
             CHECK,
             WARNING,
             f"{place} takes passwords by PLAIN without TLS: everybody on the way can read them",
@@ -103,33 +103,33 @@ def _listener(each: Dialled, now: datetime) -> Iterator[Finding]:
         )
     logins = f"logins by {', '.join(each.mechanisms)}" if each.mechanisms else "no login"
     if not wants_tls:
-        yield Finding(CHECK, GOOD, f"{place}: {logins}")
+        yield Diagnosis(CHECK, GOOD, f"{place}: {logins}")
     elif certificate is None:
         why = "install kpybroker[security] to read it" if each.shows_certificate else "it shows none"
-        yield Finding(CHECK, UNKNOWN, f"the certificate of {place} could not be read: {why}; {logins}")
+        yield Diagnosis(CHECK, UNKNOWN, f"the certificate of {place} could not be read: {why}; {logins}")
     else:
         yield from _certificate(place, listener, certificate, logins, now)
 
 
 def _certificate(
     place: str, listener: ListenerAddress, certificate: Certificate, logins: str, now: datetime
-) -> Iterator[Finding]:
+) -> Iterator[Diagnosis]:
     names = certificate.names
     listed = ", ".join(names[:NAMED_AT_MOST]) + (", ..." if len(names) > NAMED_AT_MOST else "") or "no host"
     days = certificate.time_left_s(now) / DAY_S
     ends = f"{certificate.ends:%Y-%m-%d}"
     if days < 0 or certificate.begins > now:
         which = f"expired on {ends}" if days < 0 else f"is not valid before {certificate.begins:%Y-%m-%d}"
-        yield Finding(CHECK, PROBLEM, f"the certificate of {place} {which}", "Give the broker a new certificate.")
+        yield Diagnosis(CHECK, PROBLEM, f"the certificate of {place} {which}", "Give the broker a new certificate.")
     elif days < SOON_DAYS:
-        yield Finding(
+        yield Diagnosis(
             CHECK,
             WARNING,
             f"the certificate of {place} expires on {ends}, in {int(days)} days",
             "Replace the key store, and alter ssl.keystore.location of the listener; connections stay open.",
         )
     if not is_for(certificate, listener.host):
-        yield Finding(
+        yield Diagnosis(
             CHECK,
             PROBLEM,
             f"the certificate of {place} is for {listed}, and not for {listener.host}, where clients are sent",
@@ -137,7 +137,7 @@ def _certificate(
         )
     elif days >= SOON_DAYS and certificate.begins <= now:
         issuer = "self-signed" if certificate.is_self_signed else f"issued by {certificate.issuer}"
-        yield Finding(CHECK, GOOD, f"{place}: certificate for {listed}, {issuer}, valid until {ends}; {logins}")
+        yield Diagnosis(CHECK, GOOD, f"{place}: certificate for {listed}, {issuer}, valid until {ends}; {logins}")
 
 
 def is_for(certificate: Certificate, host: str) -> bool:

@@ -1,7 +1,7 @@
 """The contents of a log's segment or snapshot: batches and records, as dictionaries and in the format of Kafka's tool.
 
 It is pure apart from the file that it reads. Damage does not end it: readable parts are shown, and damage is a
-`Trouble`.
+`FileTrouble`.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from kpywire.errors import Malformed
 from kpywire.record import Record, read_batch
 
 
-class Batch(NamedTuple):
+class DumpedBatch(NamedTuple):
     """A batch at a position in its file."""
 
     position: int
@@ -23,7 +23,7 @@ class Batch(NamedTuple):
     valid: bool
 
 
-class Entry(NamedTuple):
+class DumpedRecord(NamedTuple):
     """A record of the last batch; ``decoder`` is None where only its outline is wanted."""
 
     header: BatchHeader
@@ -31,32 +31,34 @@ class Entry(NamedTuple):
     decoder: Decoder | None
 
 
-class Trouble(NamedTuple):
+class FileTrouble(NamedTuple):
     """A fault in the file."""
 
     text: str
 
 
-def dump(file: Readable, size: int, *, deep: bool, decoder: Decoder | None) -> Iterator[Batch | Entry | Trouble]:
+def dump(
+    file: Readable, size: int, *, deep: bool, decoder: Decoder | None
+) -> Iterator[DumpedBatch | DumpedRecord | FileTrouble]:
     """The contents of ``size`` bytes of a file, batch by batch, with ``deep`` also their records."""
     end = 0
     for position, header, data in batches(file, 0, size):
         valid = check_crc(data, header)
-        yield Batch(position, header, valid)
+        yield DumpedBatch(position, header, valid)
         if not valid:
-            yield Trouble(f"the batch at position {position} has a wrong CRC")
+            yield FileTrouble(f"the batch at position {position} has a wrong CRC")
         if deep:
             try:
                 for record in read_batch(data, header):
-                    yield Entry(header, record, decoder)
+                    yield DumpedRecord(header, record, decoder)
             except Malformed as error:
-                yield Trouble(f"the batch at position {position} cannot be read: {error}")
+                yield FileTrouble(f"the batch at position {position} cannot be read: {error}")
         end = position + header.size
     if end < size:
-        yield Trouble(f"{size - end} invalid bytes at the end, from position {end} on")
+        yield FileTrouble(f"{size - end} invalid bytes at the end, from position {end} on")
 
 
-def batch_line(found: Batch) -> str:
+def batch_line(found: DumpedBatch) -> str:
     """A batch in the format of DumpLogSegments."""
     header = found.header
     horizon = header.delete_horizon_ms
@@ -71,7 +73,7 @@ def batch_line(found: Batch) -> str:
     )
 
 
-def entry_line(found: Entry, *, metadata: bool = True) -> str:
+def entry_line(found: DumpedRecord, *, metadata: bool = True) -> str:
     """A record in the format of DumpLogSegments; without ``metadata`` only its contents."""
     record, header = found.record, found.header
     parts = ["|"]
@@ -93,13 +95,13 @@ def entry_line(found: Entry, *, metadata: bool = True) -> str:
 
 
 def _control_text(record: Record) -> str:
-    kind, said = control(record)
+    kind, reported = control(record)
     if kind == "endTxnMarker":
-        return f"{kind}: {said['type']} coordinatorEpoch: {said['coordinatorEpoch']}"
-    return f"{kind}{':' if kind in ('LeaderChange', 'controlType') else ''} {as_line(said)}"
+        return f"{kind}: {reported['type']} coordinatorEpoch: {reported['coordinatorEpoch']}"
+    return f"{kind}{':' if kind in ('LeaderChange', 'controlType') else ''} {as_line(reported)}"
 
 
-def batch_dict(found: Batch) -> dict[str, Any]:
+def batch_dict(found: DumpedBatch) -> dict[str, Any]:
     """A batch for programs."""
     header = found.header
     return {
@@ -123,7 +125,7 @@ def batch_dict(found: Batch) -> dict[str, Any]:
     }
 
 
-def entry_dict(found: Entry) -> dict[str, Any]:
+def entry_dict(found: DumpedRecord) -> dict[str, Any]:
     """A record for programs."""
     record = found.record
     shown: dict[str, Any] = {
@@ -135,8 +137,8 @@ def entry_dict(found: Entry) -> dict[str, Any]:
         "headers": [name for name, _ in record.headers],
     }
     if found.header.is_control:
-        kind, said = control(record)
-        return {**shown, "control": {kind: said}}
+        kind, reported = control(record)
+        return {**shown, "control": {kind: reported}}
     if found.decoder is None:
         return shown
     key, payload = found.decoder(record)

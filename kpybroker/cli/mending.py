@@ -2,7 +2,7 @@
 
 import time
 
-from kpybroker.cli.checking import Checked
+from kpybroker.cli.checking import CheckedDirectories
 from kpystorage import names
 from kpystorage.checking.directory import CHECKPOINTS, DirectoryCheck, TopicPartition
 from kpystorage.checking.findings import DAMAGE
@@ -13,7 +13,7 @@ from kpystorage.directory import METADATA_TOPIC
 from kpystorage.real_disk import RealDisk
 
 
-def mend(found: Checked) -> list[str]:
+def mend(found: CheckedDirectories) -> list[str]:
     """Mend the findings. Return what was done, line by line. OSError where a file cannot be written."""
     disk = RealDisk()
     setter = Setter(disk, time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()))
@@ -28,7 +28,7 @@ def mend(found: Checked) -> list[str]:
     return lines
 
 
-def _mend_directory(disk: RealDisk, setter: Setter, directory: DirectoryCheck, found: Checked) -> list[str]:
+def _mend_directory(disk: RealDisk, setter: Setter, directory: DirectoryCheck, found: CheckedDirectories) -> list[str]:
     lines: list[str] = []
     reports: dict[TopicPartition, PartitionReport] = {}
     touched: set[TopicPartition] = set()

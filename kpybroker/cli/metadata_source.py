@@ -13,7 +13,7 @@ from kpybroker.machines.metadata.image import InvalidMetadata, MetadataImage
 from kpystorage import meta_properties, names, snapshot
 from kpystorage.disk import Disk
 from kpystorage.errors import CorruptFile, CorruptRecord
-from kpystorage.reading import LogView
+from kpystorage.reading import ReadableLog
 from kpystorage.scan import batches
 from kpywire.batch import BatchHeader
 from kpywire.errors import Malformed
@@ -55,7 +55,7 @@ def _read_image(disk: Disk, path: Path) -> MetadataImage:
         _apply(image, _records_of_file(disk, directory / snapshot.snapshot_name(snapshots[-1])), from_offset=0)
         image.next_offset = start
     if has_segments:
-        log = LogView(disk, str(directory))
+        log = ReadableLog(disk, str(directory))
         end = log.log_end_offset
         offset = min(max(start, log.start_offset), end)
         _apply(image, _records(log.batches(offset, end)), from_offset=start)

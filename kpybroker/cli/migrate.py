@@ -82,12 +82,12 @@ def _asked(address: str) -> Any:
     from kpybroker.client.client import Client
     from kpybroker.client.connection import Unreachable
     from kpybroker.machines.errors import KafkaError
-    from kpybroker.machines.zookeeper.progress import Asked
+    from kpybroker.machines.zookeeper.progress import NodeAnswer
     from kpywire.messages.api_versions import ApiVersionsRequest
 
     try:
         with Client(address) as client:
             request = ApiVersionsRequest(client_software_name="kpybroker", client_software_version="1")
-            return Asked(address, client.call(request).zk_migration_ready)
+            return NodeAnswer(address, client.call(request).zk_migration_ready)
     except (KafkaError, Unreachable, ValueError):
-        return Asked(address, None)
+        return NodeAnswer(address, None)

@@ -11,7 +11,7 @@ from kpybroker.cli.options import bootstrap_server, connected, json_output
 from kpybroker.cli.start_positions import milliseconds
 from kpybroker.cli.tables import columns, show_json
 from kpybroker.client import group_requests, offset_requests, resets
-from kpybroker.client.client import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, Client, Position, Spot
+from kpybroker.client.client import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, Client, OffsetAndTimestamp, Spot
 from kpybroker.machines.errors import KafkaError
 from kpywire import error_codes
 
@@ -71,7 +71,7 @@ def get(topics: Scoped, timestamp: int | None, internal: bool, as_json: bool, se
     _show(headings, rows, as_json=as_json)
 
 
-def position_rows(found: Mapping[Spot, Position]) -> list[tuple[Any, ...]]:
+def position_rows(found: Mapping[Spot, OffsetAndTimestamp]) -> list[tuple[Any, ...]]:
     """A row for each partition; None for a value that does not exist."""
     return [
         (*spot, each.offset if each.offset >= 0 else None, each.timestamp if each.timestamp >= 0 else None)

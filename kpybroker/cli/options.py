@@ -17,7 +17,7 @@ import click
 from kpybroker.cli import DEFAULT_SERVER, command_config
 from kpybroker.cli.tables import printable
 from kpybroker.client.bad_property import BadProperty
-from kpybroker.client.client import TIMEOUT_S, Client, Settings, Spot
+from kpybroker.client.client import TIMEOUT_S, Client, ClientSettings, Spot
 from kpybroker.client.connection import Unreachable
 from kpybroker.machines.errors import KafkaError
 from kpywire import error_codes
@@ -62,7 +62,7 @@ class NotReached(click.ClickException):
 
 @contextmanager
 def connected(
-    server: str, timeout_s: float = TIMEOUT_S, settings: Settings | None = None, contact: "Contact | None" = None
+    server: str, timeout_s: float = TIMEOUT_S, settings: ClientSettings | None = None, contact: "Contact | None" = None
 ) -> Iterator[Client]:
     """A client of the cluster. Its errors become click's one line and exit code 1 or 3.
 
@@ -83,7 +83,7 @@ def connected(
         with quiet_end(), client:
             yield client
     except KafkaError as error:
-        raise click.ClickException(said(error, _hint(client, error))) from None
+        raise click.ClickException(error_text(error, _hint(client, error))) from None
     except Unreachable as error:
         raise NotReached(str(error)) from None
     except BadProperty as error:
@@ -104,7 +104,7 @@ def quiet_end() -> Iterator[None]:
         raise SystemExit(INTERRUPTED) from None
 
 
-def said(error: KafkaError, hint: str = "") -> str:
+def error_text(error: KafkaError, hint: str = "") -> str:
     """An error in words, such as ``the topic exists already (TOPIC_ALREADY_EXISTS)``."""
     name, _, text = str(error).partition(": ")
     return printable(f"{text.rstrip('.')}{hint} ({name})")

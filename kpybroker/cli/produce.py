@@ -15,18 +15,18 @@ from kpybroker.cli.contact import Contact, mute, say
 from kpybroker.cli.delivering import Delivering, left_behind
 from kpybroker.cli.intake import Intake, LineTooLong
 from kpybroker.cli.options import REFUSED, UNREACHABLE, bootstrap_server, connected, json_output
-from kpybroker.cli.progress import Progress
+from kpybroker.cli.progress import ProgressLine
 from kpybroker.cli.property_option import agree, properties
 from kpybroker.cli.tables import duration_text, plural
 from kpybroker.client import client_configs
 from kpybroker.client.client_configs import Value
-from kpybroker.client.sender import Delivery, Placed, Refused, Sender
+from kpybroker.client.sender import Delivery, Placed, Sender, SendRefused
 from kpybroker.machines.names_nearby import nearby
 from kpywire.compression import NAMES
 from kpywire.record import Header, Record
 
 
-class Parsing(NamedTuple):
+class LineParsing(NamedTuple):
     """The rules by which a line becomes a record."""
 
     key: bytes | None
@@ -65,11 +65,11 @@ def headers_of(_context: click.Context, _option: click.Parameter, pairs: Iterabl
 class Keys:
     """Whether lines had the given delimiter: a mistyped one shows in what they have instead."""
 
-    def __init__(self, parsing: Parsing, say_line: Callable[[str], object]) -> None:
+    def __init__(self, parsing: LineParsing, say_line: Callable[[str], object]) -> None:
         self.parsing = parsing
         self.say = say_line
         self._lines = self._keyed = 0
-        self._is_told = False
+        self._is_reported = False
 
     def record(self, line: bytes, number: int, time_ms: int) -> Record:
         """The record of a line."""
@@ -77,8 +77,8 @@ class Keys:
         if self.parsing.key_delimiter:
             self._lines += 1
             self._keyed += self.parsing.key_delimiter in line
-            if record.key == b"" and not self._is_told:
-                self._is_told = True
+            if record.key == b"" and not self._is_reported:
+                self._is_reported = True
                 self.say(f"Line {number} has an empty key, which is a key like any other; -Z makes it null.")
         return record
 
@@ -133,7 +133,7 @@ def command(
     partition: int | None,
     empty_is_null: bool,
     source: BinaryIO,
-    said: Mapping[str, Value],
+    configured: Mapping[str, Value],
     quiet: bool,
     as_json: bool,
     server: str,
@@ -143,12 +143,12 @@ def command(
     While the broker is away, lines are kept and sent when it is back, each for at most delivery.timeout.ms (two
     minutes, see -X). A record that could not be delivered is named by its line, and the exit code is not 0.
     """
-    said = with_file(client_configs.PRODUCE, said)
-    codec = agree(said, "compression.type", "--compression", compression)
-    values = client_configs.with_defaults(client_configs.PRODUCE, said)
+    configured = with_file(client_configs.PRODUCE, configured)
+    codec = agree(configured, "compression.type", "--compression", compression)
+    values = client_configs.with_defaults(client_configs.PRODUCE, configured)
     delivery = delivery_of(values, str(codec or NAMES[0]))
     keys = Keys(
-        Parsing(
+        LineParsing(
             key.encode() if key is not None else None,
             key_delimiter.encode() if key_delimiter else None,
             headers,
@@ -202,7 +202,7 @@ def deliver(delivering: Delivering, *, as_json: bool, quiet: bool) -> None:
     """Deliver to the end of the input. If it ends sooner, the remaining records are reported."""
     sender = delivering.sender
     try:
-        with contextlib.nullcontext(None) if quiet else Progress("Produced", "record") as progress:
+        with contextlib.nullcontext(None) if quiet else ProgressLine("Produced", "record") as progress:
             for placed in delivering.run():
                 if progress is not None:
                     progress.reached(delivering.counts.placed)
@@ -211,7 +211,7 @@ def deliver(delivering: Delivering, *, as_json: bool, quiet: bool) -> None:
                     sys.stdout.flush()
     except LineTooLong as error:
         raise click.ClickException(str(error)) from None
-    except Refused as refused:
+    except SendRefused as refused:
         raise refused.error from None
     finally:
         left = sender.give_up()

@@ -14,7 +14,7 @@ FIRST_AFTER_S = 1.0
 EVERY_S = 0.2
 
 
-class Progress:
+class ProgressLine:
     """``with Progress("Produced", "record") as progress: progress.reached(10)``. ``total`` is 0 where it is unknown."""
 
     def __init__(self, verb: str, noun: str, total: int = 0) -> None:

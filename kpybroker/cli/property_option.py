@@ -11,7 +11,7 @@ from kpybroker.cli.options import Command
 from kpybroker.cli.tables import columns
 from kpybroker.client import client_configs
 from kpybroker.client.bad_property import BadProperty
-from kpybroker.client.client_configs import Property, Value
+from kpybroker.client.client_configs import ClientProperty, Value
 
 LIST = "list"
 
@@ -45,16 +45,16 @@ def properties(command_name: str) -> Callable[[Command], Command]:
     )
 
 
-def agree(said: Mapping[str, Value], name: str, option: str, value: Any) -> Any:
+def agree(configured: Mapping[str, Value], name: str, option: str, value: Any) -> Any:
     """The value that an option and a property give together; click.UsageError if they differ."""
-    if name not in said:
+    if name not in configured:
         return value
-    if value is not None and value != said[name]:
+    if value is not None and value != configured[name]:
         raise click.UsageError(f"{option} and -X {name} have different values")
-    return said[name]
+    return configured[name]
 
 
-def as_text(found: Iterable[Property]) -> str:
+def as_text(found: Iterable[ClientProperty]) -> str:
     """The properties for people."""
     rows = [(each.name, client_configs.shown(each), each.type.text, each.about) for each in found]
     return columns(("PROPERTY", "DEFAULT", "TYPE", "MEANING"), rows)

@@ -7,7 +7,7 @@ import click
 
 from kpybroker.cli import completion
 from kpybroker.cli.options import bootstrap_server, connected
-from kpybroker.cli.progress import Progress
+from kpybroker.cli.progress import ProgressLine
 from kpybroker.client import reassignment_requests, topic_requests
 from kpybroker.client.client import Client
 from kpybroker.client.reassignment_requests import Assignment
@@ -32,7 +32,7 @@ def broker_ids(_context: click.Context, _option: click.Parameter, text: str) -> 
 def wait_until_moved(client: Client, wanted: Mapping[str, Assignment]) -> None:
     """Wait until all replicas are where they are wanted, and show how many partitions are. Raises KafkaError."""
     total = sum(len(assignment) for assignment in wanted.values())
-    with Progress("Moved", "partition", total) as progress:
+    with ProgressLine("Moved", "partition", total) as progress:
         while left := reassignment_requests.unfinished(client, wanted):
             progress.reached(total - left)
             time.sleep(LOOK_EVERY_S)
@@ -75,5 +75,5 @@ def reassign(names: tuple[str, ...], brokers: list[int], replicas: int | None, n
     where = ",".join(map(str, brokers))
     for name, assignment in wanted.items():
         count = len(assignment)
-        said = "Moving" if no_wait else "Moved"
-        click.echo(f"{said} {name}: {count} partition{'s' * (count != 1)} on brokers {where}")
+        reported = "Moving" if no_wait else "Moved"
+        click.echo(f"{reported} {name}: {count} partition{'s' * (count != 1)} on brokers {where}")

@@ -34,51 +34,51 @@ _CONTROL_NAMES = {
 _MARKERS = {control_record.ABORT: "ABORT", control_record.COMMIT: "COMMIT"}
 
 
-class Decoded(NamedTuple):
+class DecodedRecord(NamedTuple):
     """The decoded contents of a record: JSON, text, or None where there is nothing."""
 
     key: Any
     payload: Any
 
 
-Decoder = Callable[[Record], Decoded]
+Decoder = Callable[[Record], DecodedRecord]
 
 
-def text(record: Record) -> Decoded:
+def text(record: Record) -> DecodedRecord:
     """The key and value as UTF-8, as far as they are valid."""
-    return Decoded(_text(record.key), _text(record.value))
+    return DecodedRecord(_text(record.key), _text(record.value))
 
 
 def _text(value: bytes | None) -> str | None:
     return None if value is None else value.decode(errors="replace")
 
 
-def metadata(record: Record) -> Decoded:
+def metadata(record: Record) -> DecodedRecord:
     """A record of ``__cluster_metadata``."""
     if record.value is None:
-        return Decoded(None, None)
+        return DecodedRecord(None, None)
     try:
         _, position = decode_unsigned_varint(record.value, 0)
         number, position = decode_unsigned_varint(record.value, position)
         version, _ = decode_unsigned_varint(record.value, position)
         message = metadata_records.decode_record(record.value)
     except Malformed as error:
-        return Decoded(None, _unreadable(error))
+        return DecodedRecord(None, _unreadable(error))
     name = metadata_types.MODULES[number].upper()
-    return Decoded(None, {"type": name, "version": version, "data": as_json(message, version)})
+    return DecodedRecord(None, {"type": name, "version": version, "data": as_json(message, version)})
 
 
-def groups(record: Record) -> Decoded:
+def groups(record: Record) -> DecodedRecord:
     """A record of ``__consumer_offsets``."""
     return _coordinators(group_records, record)
 
 
-def transactions(record: Record) -> Decoded:
+def transactions(record: Record) -> DecodedRecord:
     """A record of ``__transaction_state``."""
     return _coordinators(transaction_records, record)
 
 
-def shares(record: Record) -> Decoded:
+def shares(record: Record) -> DecodedRecord:
     """A record of ``__share_group_state``."""
     return _coordinators(share_records, record)
 
@@ -92,14 +92,14 @@ DECODERS: dict[str, Decoder] = {
 """The decoders by the topic that holds such records."""
 
 
-def _coordinators(records: Any, record: Record) -> Decoded:
+def _coordinators(records: Any, record: Record) -> DecodedRecord:
     try:
         number = records.record_type(record.key or b"")
         key = {"type": str(number), "data": as_json(records.decode_key(record.key), 0)}
     except Malformed as error:
-        return Decoded(_unreadable(error), _text(record.value))
+        return DecodedRecord(_unreadable(error), _text(record.value))
     if record.value is None:
-        return Decoded(key, DELETED)
+        return DecodedRecord(key, DELETED)
     try:
         message = records.decode_value(number, record.value)
         version = int.from_bytes(record.value[:_VERSION_BYTES], "big")
@@ -110,8 +110,8 @@ def _coordinators(records: Any, record: Record) -> Decoded:
             status = message.transaction_status
             payload["transactionStatus"] = STATE_NAMES.get(status, str(status))
     except Malformed as error:
-        return Decoded(key, _unreadable(error))
-    return Decoded(key, {"version": str(version), "data": payload})
+        return DecodedRecord(key, _unreadable(error))
+    return DecodedRecord(key, {"version": str(version), "data": payload})
 
 
 def _open_members(payload: dict[str, Any], message: Any) -> None:

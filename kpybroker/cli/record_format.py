@@ -8,12 +8,12 @@ from datetime import datetime
 from struct import Struct
 from typing import Any
 
-from kpybroker.client.reader import Found
+from kpybroker.client.reader import ReadRecord
 
 ESCAPES = {"n": b"\n", "t": b"\t", "r": b"\r", "0": b"\0", "\\": b"\\"}
 _TOKEN = re.compile(r"%d\{strftime\[([^\]]*)\]\}|%(.?)|\\x([0-9a-fA-F]{2})|\\(.?)", re.DOTALL)
 
-Piece = Callable[[Found], bytes]
+Piece = Callable[[ReadRecord], bytes]
 
 _LENGTH = Struct(">i")
 
@@ -33,7 +33,7 @@ FIELDS: dict[str, Piece] = {
 }
 
 
-NULLABLE: dict[str, Callable[[Found], bytes | None]] = {
+NULLABLE: dict[str, Callable[[ReadRecord], bytes | None]] = {
     "k": lambda found: found.record.key,
     "v": lambda found: found.record.value,
     "s": lambda found: found.record.value,
@@ -91,22 +91,22 @@ def formatter(text: str, null: bytes = b"") -> Piece:
 def _date(layout: str) -> Piece:
     """rpk's ``%d{strftime[%F]}``, in local time; nothing for a record without a time."""
 
-    def piece(found: Found) -> bytes:
+    def piece(found: ReadRecord) -> bytes:
         timestamp = found.record.timestamp
         return b"" if timestamp < 0 else datetime.fromtimestamp(timestamp / 1000).strftime(layout).encode()
 
     return piece
 
 
-def _or_null(value_of: Callable[[Found], bytes | None], null: bytes) -> Piece:
-    def piece(found: Found) -> bytes:
+def _or_null(value_of: Callable[[ReadRecord], bytes | None], null: bytes) -> Piece:
+    def piece(found: ReadRecord) -> bytes:
         value = value_of(found)
         return null if value is None else value
 
     return piece
 
 
-def json_line(found: Found) -> bytes:
+def json_line(found: ReadRecord) -> bytes:
     """A record as a line of JSON. Bytes that are not UTF-8 are in base64 under ``key_base64`` or ``value_base64``."""
     record = found.record
     line: dict[str, Any] = {"topic": found.spot.topic, "partition": found.spot.partition, "offset": record.offset}

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 
 from kpybroker.config.authorizer_configs import ALLOWS_WITHOUT_ACL, SUPER_USERS
-from kpybroker.config.broker import KNOWN
+from kpybroker.config.broker_values import KNOWN
 from kpybroker.config.synonyms import base_of_listener_config
 from kpybroker.machines.config_def import HIDDEN
 

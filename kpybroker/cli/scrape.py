@@ -18,7 +18,7 @@ _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 _ESCAPED = re.compile(r"\\(.)")
 
 
-class Sample(NamedTuple):
+class MetricSample(NamedTuple):
     """A line of a metrics page."""
 
     name: str
@@ -26,7 +26,7 @@ class Sample(NamedTuple):
     value: float
 
 
-class Login(NamedTuple):
+class PageLogin(NamedTuple):
     """A user of second ports (``kpybroker.http.users``)."""
 
     name: str
@@ -45,10 +45,10 @@ class Way(NamedTuple):
     """The way to pages behind https or a login."""
 
     context: Callable[[], ssl.SSLContext] = ssl.create_default_context
-    login: Login | None = None
+    login: PageLogin | None = None
 
 
-class Refused(Exception):
+class PageRefused(Exception):
     """A page is there, and is not shown. The message says why."""
 
 
@@ -56,10 +56,10 @@ class _SpeaksTls(Exception):
     """A port says that it speaks https."""
 
 
-class Page(NamedTuple):
+class MetricsPage(NamedTuple):
     """A metrics page. ``date_s`` is the server's time, None if it sent none."""
 
-    samples: list[Sample]
+    samples: list[MetricSample]
     date_s: float | None
     place: tuple[str, int] = ("", 0)
     read_s: float = 0.0
@@ -79,7 +79,7 @@ class Page(NamedTuple):
         return next((each.value for each in self.samples if each.name == name), None)
 
 
-def fetch(host: str, port: int, connect_timeout_s: float, way: Way) -> Page | None:
+def fetch(host: str, port: int, connect_timeout_s: float, way: Way) -> MetricsPage | None:
     """The metrics page of a port; None if no server answers there with one. A server that accepts the connection may
     take longer. https is tried where a port ends plain HTTP, or says so. Raises Refused."""
     try:
@@ -91,12 +91,14 @@ def fetch(host: str, port: int, connect_timeout_s: float, way: Way) -> Page | No
             return _asked(connection, way, is_safe=True)
     except ssl.SSLCertVerificationError as error:
         why = f"its certificate is not accepted ({error.verify_message})"
-        raise Refused(f"{why}; name the issuer by ssl.truststore.location in the file of --command-config") from None
+        raise PageRefused(
+            f"{why}; name the issuer by ssl.truststore.location in the file of --command-config"
+        ) from None
     except (OSError, HTTPException):
         return None
 
 
-def _asked(connection: HTTPConnection, way: Way, *, is_safe: bool) -> Page | None:
+def _asked(connection: HTTPConnection, way: Way, *, is_safe: bool) -> MetricsPage | None:
     """The page, with the login if it demands one. ``is_safe``: whether a password may be sent."""
     try:
         connection.connect()
@@ -104,23 +106,23 @@ def _asked(connection: HTTPConnection, way: Way, *, is_safe: bool) -> Page | Non
         status, text, date = _answer(connection)
         if status == HTTPStatus.UNAUTHORIZED:
             if way.login is None:
-                raise Refused("it demands a login; name a file with a line name=password by --http-login")
+                raise PageRefused("it demands a login; name a file with a line name=password by --http-login")
             if not is_safe:
-                raise Refused("it demands a login without TLS; a password is sent so within this machine alone")
+                raise PageRefused("it demands a login without TLS; a password is sent so within this machine alone")
             status, text, date = _answer(connection, {"Authorization": way.login.header})
     finally:
         connection.close()
     if way.login is not None and status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.SERVICE_UNAVAILABLE):
-        raise Refused(f"it refuses the login of {way.login.name!r}: {text.strip()[:200]}")
+        raise PageRefused(f"it refuses the login of {way.login.name!r}: {text.strip()[:200]}")
     if way.login is not None and status == HTTPStatus.FORBIDDEN:
-        raise Refused(f"{way.login.name!r} may not read it: that needs DESCRIBE on the cluster")
+        raise PageRefused(f"{way.login.name!r} may not read it: that needs DESCRIBE on the cluster")
     if status == HTTPStatus.BAD_REQUEST and "https" in text.lower() and not isinstance(connection, HTTPSConnection):
         raise _SpeaksTls
     if status in (HTTPStatus.FORBIDDEN, HTTPStatus.MISDIRECTED_REQUEST):
-        raise Refused(f"it refuses: {text.strip()[:200]}")
+        raise PageRefused(f"it refuses: {text.strip()[:200]}")
     if status != HTTPStatus.OK:
         return None
-    return Page(parse(text), _date_of(date), (connection.host, connection.port), time.monotonic())
+    return MetricsPage(parse(text), _date_of(date), (connection.host, connection.port), time.monotonic())
 
 
 def _answer(connection: HTTPConnection, headers: Mapping[str, str] | None = None) -> tuple[int, str, str | None]:
@@ -144,7 +146,7 @@ def _date_of(text: str | None) -> float | None:
         return None
 
 
-def parse(text: str) -> list[Sample]:
+def parse(text: str) -> list[MetricSample]:
     """The samples of a page in Prometheus' text format. Lines that are not samples are skipped."""
     samples = []
     for line in text.splitlines():
@@ -156,7 +158,7 @@ def parse(text: str) -> list[Sample]:
         except ValueError:
             continue
         labels = {name: _ESCAPED.sub(_unescaped, found) for name, found in _LABEL.findall(match[2] or "")}
-        samples.append(Sample(match[1], labels, value))
+        samples.append(MetricSample(match[1], labels, value))
     return samples
 
 

@@ -1,6 +1,7 @@
-"""``kpybroker share``: read as a member of a share group, and accept, release or reject each record."""
+"""``kpybroker share``: read as a member of a share group, and accept, release or reject each record; dead letters."""
 
 import math
+from collections.abc import Iterable
 
 import click
 
@@ -9,12 +10,17 @@ from kpybroker.cli.client_settings import admin_settings
 from kpybroker.cli.consume import Printing, as_member, show_by
 from kpybroker.cli.contact import Contact, Say, mute, say
 from kpybroker.cli.options import bootstrap_server, connected, json_output
-from kpybroker.client.share_member import ACKNOWLEDGEMENTS, ShareMember
+from kpybroker.cli.tables import columns, plural, printable, show_json
+from kpybroker.client import dead_letters
+from kpybroker.client.client import Client
+from kpybroker.client.dead_letters import DeadLetter
+from kpybroker.client.share_member import ACKNOWLEDGEMENTS, ShareGroupReader
+from kpywire.record import Record
 
 
 @click.group(name="share", cls=Commands)
 def command() -> None:
-    """Read as a member of a share group."""
+    """Read as a member of a share group, and see what it could not read."""
 
 
 @command.command()
@@ -58,12 +64,12 @@ def consume(
         with out.in_time():
             for topic in topics:
                 client.topic(topic)
-        member = ShareMember(client, group, topics, ACKNOWLEDGEMENTS[answer], math.inf)
+        member = ShareGroupReader(client, group, topics, ACKNOWLEDGEMENTS[answer], math.inf)
         as_member(member, lambda: _read(member, out, say_line), say_line)
         _say_lost(member, say_line)
 
 
-def _read(member: ShareMember, out: Printing, say_line: Say) -> None:
+def _read(member: ShareGroupReader, out: Printing, say_line: Say) -> None:
     out.begin()
     while not out.is_over:
         with out.in_time():
@@ -75,7 +81,92 @@ def _read(member: ShareMember, out: Printing, say_line: Say) -> None:
     out.end(member.patience)
 
 
-def _say_lost(member: ShareMember, say_line: Say) -> None:
+def _say_lost(member: ShareGroupReader, say_line: Say) -> None:
     if member.lost:
         say_line(f"{member.lost} printed records could not be acknowledged in time; they will come again.")
         member.lost = 0
+
+
+@command.group("dead-letters", cls=Commands)
+def dead_letter_commands() -> None:
+    """The dead letters of a share group: the records that its members rejected, or that were delivered too often."""
+
+
+@dead_letter_commands.command("list")
+@click.argument("group", metavar="GROUP", shell_complete=completion.groups)
+@json_output
+@bootstrap_server
+def list_letters(group: str, as_json: bool, server: str) -> None:
+    """Show the dead letters of GROUP that its dead-letter topic has, with the records that they name."""
+    with connected(server) as client:
+        found = list(_letters(client, group))
+    if as_json:
+        show_json(
+            [
+                {
+                    "place": each.place,
+                    "timestamp_ms": each.timestamp_ms,
+                    "topic": each.source.topic,
+                    "partition": each.source.partition,
+                    "offset": each.source_offset,
+                    "deliveries": each.deliveries,
+                    "reason": each.reason,
+                    "is_copied": each.has_copy,
+                }
+                for each in found
+            ]
+        )
+    elif found:
+        rows = [
+            (each.place, each.source, each.source_offset, each.deliveries, printable(each.reason)) for each in found
+        ]
+        click.echo(columns(("PLACE", "PARTITION", "OFFSET", "DELIVERIES", "REASON"), rows))
+    else:
+        click.echo("No dead letters.", err=True)
+
+
+@dead_letter_commands.command()
+@click.argument("group", metavar="GROUP", shell_complete=completion.groups)
+@click.argument("places", metavar="[PLACE]...", nargs=-1)
+@click.option("--all", "every", is_flag=True, help="All dead letters of the group.")
+@bootstrap_server
+def replay(group: str, places: tuple[str, ...], every: bool, server: str) -> None:
+    """Write records of dead letters again to the partitions that they came from.
+
+    A PLACE is one of those that list shows. The record is read again from its topic; where it is gone, the copy in the
+    dead letter counts, if there is one. It keeps the headers of its dead letter. The dead letter stays: a second replay
+    writes the record a second time.
+    """
+    if every == bool(places):
+        raise click.UsageError("Name the places of dead letters, or say --all")
+    with connected(server) as client:
+        known = list(_letters(client, group))
+        missing = sorted(set(places) - {each.place for each in known})
+        if missing:
+            raise click.ClickException(f"There is no dead letter of {group} at {', '.join(missing)}")
+        wanted = [each for each in known if every or each.place in places]
+        gone: list[DeadLetter] = []
+        found = ((each, record) for each in wanted if (record := _original(client, each, gone)) is not None)
+        for each in dead_letters.replay(client, found):
+            click.echo(printable(f"{each.place}: {each.source} offset {each.source_offset} was written again"))
+    for each in gone:
+        where = f"{each.source} offset {each.source_offset}"
+        click.echo(printable(f"{each.place}: {where} is gone, and was not copied"), err=True)
+    if gone:
+        raise click.ClickException(f"{plural(len(gone), 'record')} of {len(wanted)} could not be written again")
+    if not wanted:
+        click.echo("No dead letters.", err=True)
+
+
+def _letters(client: Client, group: str) -> Iterable[DeadLetter]:
+    topic = client.retrying(lambda: dead_letters.topic_of(client, group))
+    if topic is None:
+        raise click.ClickException(f"{group} has no dead-letter topic: {dead_letters.NAME} is not set")
+    return dead_letters.letters(client, topic, group)
+
+
+def _original(client: Client, letter: DeadLetter, gone: list[DeadLetter]) -> Record | None:
+    record = client.retrying(lambda: dead_letters.original(client, letter))
+    if record is None:
+        gone.append(letter)
+    return record

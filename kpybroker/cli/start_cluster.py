@@ -25,7 +25,7 @@ from kpybroker.machines.config_def import ConfigError
 from kpybroker.machines.metadata.chosen_levels import FormatRefused
 from kpybroker.node.local_cluster.child import CONSOLE, READY, Child, fate
 from kpybroker.node.local_cluster.foundation import FoundationRefused, found
-from kpybroker.node.local_cluster.layout import CONTROLLERS_OF_MANY, OWN_KEYS, PORTS_BETWEEN, Node
+from kpybroker.node.local_cluster.layout import CONTROLLERS_OF_MANY, OWN_KEYS, PORTS_BETWEEN, PlannedNode
 from kpybroker.runtime.io.signals import HANGUP, let_go_of_output, say, stopping_signals
 from kpystorage.errors import StorageError
 
@@ -34,7 +34,7 @@ log = logging.getLogger("kpybroker")
 DEFAULT_DIRECTORY = "./cluster"
 
 
-class Line(NamedTuple):
+class OutputLine(NamedTuple):
     """A line of a node's output."""
 
     node: int
@@ -48,18 +48,18 @@ class End(NamedTuple):
     code: int
 
 
-class Stop(NamedTuple):
+class StopRequest(NamedTuple):
     """A request to stop the cluster."""
 
     number: int
 
 
-Event = Line | End | Stop
+Event = OutputLine | End | StopRequest
 
 
 def lay_out(
     directory: Path, host: str, first_port: int, count: int, properties: Path | None, overrides: Mapping[str, str]
-) -> list[Node]:
+) -> list[PlannedNode]:
     """The nodes, configured and formatted: by a file, its overrides, and their places. Exits with one line if that
     cannot be."""
     taken = sorted(OWN_KEYS & overrides.keys())
@@ -83,7 +83,7 @@ class RunningCluster:
 
     def __init__(
         self,
-        nodes: Sequence[Node],
+        nodes: Sequence[PlannedNode],
         options: Sequence[str],
         ready: Callable[[Mapping[int, str]], object],
         *,
@@ -98,13 +98,13 @@ class RunningCluster:
         self._consoles: dict[int, str] = {}
         self._events: SimpleQueue[Event] = SimpleQueue()
         self._children = {
-            node.id: Child(node.properties, partial(self._said, node.id), partial(self._ended, node.id), options)
+            node.id: Child(node.properties, partial(self._print_line, node.id), partial(self._ended, node.id), options)
             for node in nodes
         }
         self._not_ready = set(self._nodes)
         self._running = set(self._nodes)
         self._stopping: list[list[int]] = []
-        self._told: set[int] = set()
+        self._notified: set[int] = set()
         self._is_stopping = False
         self._signals = 0
         """The number of requests to stop."""
@@ -118,7 +118,7 @@ class RunningCluster:
         code = 0
         while self._running:
             event = self._events.get()
-            if isinstance(event, Line):
+            if isinstance(event, OutputLine):
                 self._line(event)
             elif isinstance(event, End):
                 code |= self._end(event)
@@ -127,16 +127,16 @@ class RunningCluster:
         let_go_of_output()
         return code
 
-    def _said(self, node: int, text: str) -> None:
-        self._events.put(Line(node, text))
+    def _print_line(self, node: int, text: str) -> None:
+        self._events.put(OutputLine(node, text))
 
     def _ended(self, node: int, code: int) -> None:
         self._events.put(End(node, code))
 
     def _signalled(self, number: int, _frame: FrameType | None) -> None:
-        self._events.put(Stop(number))
+        self._events.put(StopRequest(number))
 
-    def _line(self, line: Line) -> None:
+    def _line(self, line: OutputLine) -> None:
         if line.text.startswith(CONSOLE):
             self._consoles[line.node] = line.text.removeprefix(CONSOLE)
         elif READY not in line.text:
@@ -176,7 +176,7 @@ class RunningCluster:
         """Stop the next nodes when those that were stopped before are gone."""
         while self._stopping and not self._running.intersection(self._stopping[0]):
             self._stopping.pop(0)
-        for number in self._running.intersection(self._stopping[0] if self._stopping else ()) - self._told:
-            self._told.add(number)
+        for number in self._running.intersection(self._stopping[0] if self._stopping else ()) - self._notified:
+            self._notified.add(number)
             self._children[number].signal(signal.SIGCONT)
             self._children[number].signal(signal.SIGTERM)

@@ -12,7 +12,7 @@ from kpybroker.cli.options import bootstrap_server, connected, json_output
 from kpybroker.cli.tables import columns, show_json
 from kpybroker.client import token_requests
 from kpybroker.client.client import Client
-from kpybroker.client.token_requests import Principal, Token
+from kpybroker.client.token_requests import DelegationToken, TokenPrincipal
 from kpybroker.machines.errors import KafkaError
 from kpywire import error_codes
 
@@ -31,7 +31,7 @@ class Period(click.ParamType[int]):
         return int(found[1]) * _UNITS_MS[found[2]]
 
 
-class PrincipalType(click.ParamType[Principal]):
+class PrincipalType(click.ParamType[TokenPrincipal]):
     """``User:alice``; the type User may be left out."""
 
     name = "principal"
@@ -42,7 +42,7 @@ class PrincipalType(click.ParamType[Principal]):
             kind, name = "User", kind
         if not (kind and name):
             self.fail(f"{value!r} is not a principal such as User:alice", param, context)
-        return Principal(kind, name)
+        return TokenPrincipal(kind, name)
 
 
 PERIOD, PRINCIPAL = Period(), PrincipalType()
@@ -71,8 +71,8 @@ def command() -> None:
 @json_output
 @bootstrap_server
 def create(
-    owner: Principal | None,
-    renewers: tuple[Principal, ...],
+    owner: TokenPrincipal | None,
+    renewers: tuple[TokenPrincipal, ...],
     max_lifetime_ms: int | None,
     as_json: bool,
     server: str,
@@ -134,7 +134,7 @@ def expire(token_id: str, period_ms: int | None, server: str) -> None:
 @click.option("--show-hmac", is_flag=True, help="Print the HMACs, which are secrets.")
 @json_output
 @bootstrap_server
-def list_(owners: tuple[Principal, ...], show_hmac: bool, as_json: bool, server: str) -> None:
+def list_(owners: tuple[TokenPrincipal, ...], show_hmac: bool, as_json: bool, server: str) -> None:
     """List the tokens that you may see."""
     with connected(server) as client:
         found = token_requests.tokens(client, owners or None)
@@ -159,7 +159,7 @@ def list_(owners: tuple[Principal, ...], show_hmac: bool, as_json: bool, server:
     click.echo(columns([*headings, "HMAC"] if show_hmac else headings, rows))
 
 
-def _named(client: Client, token_id: str) -> Token:
+def _named(client: Client, token_id: str) -> DelegationToken:
     """The token with this id. A secret on the command line would be shown in the list of processes."""
     for token in token_requests.tokens(client):
         if token.token_id == token_id:
@@ -167,7 +167,7 @@ def _named(client: Client, token_id: str) -> Token:
     raise KafkaError(error_codes.DELEGATION_TOKEN_NOT_FOUND, f"you see no token {token_id}")
 
 
-def _hmac(token: Token) -> str:
+def _hmac(token: DelegationToken) -> str:
     return b64encode(token.hmac).decode()
 
 
@@ -178,7 +178,7 @@ def _date(timestamp_ms: int) -> str:
         return str(timestamp_ms)
 
 
-def _as_dict(token: Token, *, with_hmac: bool) -> dict[str, Any]:
+def _as_dict(token: DelegationToken, *, with_hmac: bool) -> dict[str, Any]:
     shown = token._asdict()
     del shown["hmac"]
     return {**shown, "hmac": _hmac(token)} if with_hmac else shown

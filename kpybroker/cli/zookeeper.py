@@ -9,7 +9,7 @@ from kpybroker.cli.options import NOT_IN_ORDER, NotReached
 from kpybroker.cli.tables import printable, show_json
 
 if TYPE_CHECKING:
-    from kpybroker.machines.zookeeper.snapshot import Snapshot
+    from kpybroker.machines.zookeeper.snapshot import TreeSnapshot
 
 
 @click.command(name="zookeeper")
@@ -47,15 +47,21 @@ def command(connect: str, path: str, as_json: bool, no_brokers: bool, timeout: f
         raise SystemExit(NOT_IN_ORDER)
 
 
-async def read_snapshot(connect: str, timeout_s: float) -> "Snapshot":
+async def read_snapshot(connect: str, timeout_s: float) -> "TreeSnapshot":
     """All znodes of a cluster."""
     import random
 
     from kpybroker.hosts.network.peers import connect_over
-    from kpybroker.hosts.zookeeper.client.client import Client, NoAnswer, NotConnected, Settings, ZooKeeperError
+    from kpybroker.hosts.zookeeper.client.client import (
+        NoAnswer,
+        ZooKeeperClient,
+        ZooKeeperError,
+        ZooKeeperNotConnected,
+        ZooKeeperSettings,
+    )
     from kpybroker.hosts.zookeeper.view.reading import read_tree
     from kpybroker.machines.zookeeper.client.addresses import BadConnect, parse
-    from kpybroker.machines.zookeeper.snapshot import Snapshot
+    from kpybroker.machines.zookeeper.snapshot import TreeSnapshot
     from kpybroker.runtime.io.scheduler import LoopScheduler
 
     try:
@@ -64,12 +70,14 @@ async def read_snapshot(connect: str, timeout_s: float) -> "Snapshot":
         raise click.BadParameter(str(error)) from None
     loop = asyncio.get_running_loop()
     scheduler = LoopScheduler(loop)
-    client = Client(scheduler, connect_over(loop), Settings(servers, most_in_flight=100), random.Random())
+    client = ZooKeeperClient(
+        scheduler, connect_over(loop), ZooKeeperSettings(servers, most_in_flight=100), random.Random()
+    )
     client.open()
     try:
         await client.wait_until_connected(timeout_s * 1000)
-        return Snapshot(await read_tree(client), client.server)
-    except NotConnected as error:
+        return TreeSnapshot(await read_tree(client), client.server)
+    except ZooKeeperNotConnected as error:
         raise NotReached(str(error)) from None
     except ZooKeeperError as error:
         raise click.ClickException(f"{error}; is the chroot right?") from None

@@ -16,7 +16,7 @@ MOST_AT_ONCE: Final = 5_000
 """The number of ACLs in one request; Kafka refuses more than twice as many."""
 
 
-class Entry(NamedTuple):
+class AclBinding(NamedTuple):
     """An ACL."""
 
     resource_type: int
@@ -28,7 +28,7 @@ class Entry(NamedTuple):
     permission_type: int
 
 
-class Filter(NamedTuple):
+class AclBindingFilter(NamedTuple):
     """The wanted ACLs; what is ANY or None excludes none."""
 
     resource_type: int = ANY
@@ -40,7 +40,7 @@ class Filter(NamedTuple):
     permission_type: int = ANY
 
 
-def describe(client: Client, wanted: Filter = Filter()) -> list[Entry]:  # noqa: B008 - a tuple of constants
+def describe(client: Client, wanted: AclBindingFilter = AclBindingFilter()) -> list[AclBinding]:  # noqa: B008 - a tuple of constants
     """The ACLs that match, sorted."""
     request = DescribeAclsRequest(
         resource_type_filter=wanted.resource_type,
@@ -54,7 +54,7 @@ def describe(client: Client, wanted: Filter = Filter()) -> list[Entry]:  # noqa:
     answer = client.call(request)
     raise_for(answer.error_code, "ACLs", answer.error_message)
     return sorted(
-        Entry(
+        AclBinding(
             each.resource_type,
             each.resource_name,
             each.pattern_type,
@@ -68,7 +68,7 @@ def describe(client: Client, wanted: Filter = Filter()) -> list[Entry]:  # noqa:
     )
 
 
-def create(client: Client, wanted: Sequence[Entry]) -> None:
+def create(client: Client, wanted: Sequence[AclBinding]) -> None:
     """Create ACLs; those that exist already are left alone."""
     for start in range(0, len(wanted), MOST_AT_ONCE):
         part = wanted[start : start + MOST_AT_ONCE]
@@ -89,7 +89,7 @@ def create(client: Client, wanted: Sequence[Entry]) -> None:
             raise_for(result.error_code, f"ACL of {each.principal} on {each.resource_name}", result.error_message)
 
 
-def delete(client: Client, filters: Iterable[Filter]) -> list[Entry]:
+def delete(client: Client, filters: Iterable[AclBindingFilter]) -> list[AclBinding]:
     """Delete all ACLs that match a filter; the deleted ones, sorted."""
     request = DeleteAclsRequest(
         filters=[
@@ -105,13 +105,13 @@ def delete(client: Client, filters: Iterable[Filter]) -> list[Entry]:
             for each in filters
         ]
     )
-    deleted: set[Entry] = set()
+    deleted: set[AclBinding] = set()
     for result in client.call(request).filter_results:
         raise_for(result.error_code, "ACLs", result.error_message)
         for acl in result.matching_acls:
             raise_for(acl.error_code, f"ACL of {acl.principal} on {acl.resource_name}", acl.error_message)
             deleted.add(
-                Entry(
+                AclBinding(
                     acl.resource_type,
                     acl.resource_name,
                     acl.pattern_type,

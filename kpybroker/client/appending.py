@@ -11,7 +11,7 @@ from typing import Final
 from kpybroker.client import transactions
 from kpybroker.client.client import Client, Spot, raise_for
 from kpybroker.client.connection import Unreachable
-from kpybroker.client.transactions import Identity
+from kpybroker.client.transactions import ProducerIdentity
 from kpybroker.machines.errors import KafkaError
 from kpywire import error_codes
 from kpywire.batch import parse_header, stamp_producer
@@ -29,7 +29,7 @@ SEQUENCES: Final = 1 << 31
 class Appender:
     """Appends batches. ``counts`` has the number of records that each partition has received."""
 
-    def __init__(self, client: Client, identity: Identity) -> None:
+    def __init__(self, client: Client, identity: ProducerIdentity) -> None:
         self.identity = identity
         self.counts: dict[Spot, int] = {}
         self._client = client

@@ -13,7 +13,7 @@ from kpywire import error_codes
 from kpywire.errors import Malformed, UnsupportedVersion
 
 if TYPE_CHECKING:
-    from kpybroker.client.protection import Protection
+    from kpybroker.client.protection import ConnectionProtection
 
 T = TypeVar("T")
 
@@ -27,7 +27,7 @@ class AsyncioConnection:
         writer: asyncio.StreamWriter,
         place: tuple[str, int],
         conversation: Conversation,
-        protection: "Protection | None" = None,
+        protection: "ConnectionProtection | None" = None,
     ) -> None:
         self._reader = reader
         self._writer = writer
@@ -38,7 +38,9 @@ class AsyncioConnection:
         self._is_greeted = self._is_served = False
 
     @classmethod
-    async def connect(cls, host: str, port: int, client_id: str, protection: "Protection | None" = None) -> Self:
+    async def connect(
+        cls, host: str, port: int, client_id: str, protection: "ConnectionProtection | None" = None
+    ) -> Self:
         """Connect, ask for the versions and log in.
 
         Raises OSError or EOFError, KafkaError if the broker refuses, LoginRefused if it refuses the login, BadProperty
@@ -133,16 +135,16 @@ class AsyncioConnection:
         from kpybroker.client import causes
 
         if isinstance(error, OSError) and self._protection is not None and self._protection.has_tls:
-            why = causes.alert_in_words(error, causes.Place(*self._place), self._protection)
+            why = causes.alert_in_words(error, causes.GivenAddress(*self._place), self._protection)
             if why:
                 return why
         return await asyncio.to_thread(
-            causes.why_closed, causes.Place(*self._place), self._protection, is_greeted=self._is_greeted
+            causes.why_closed, causes.GivenAddress(*self._place), self._protection, is_greeted=self._is_greeted
         )
 
 
 async def _opened(
-    host: str, port: int, protection: "Protection | None"
+    host: str, port: int, protection: "ConnectionProtection | None"
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     if protection is None or not protection.has_tls:
         return await asyncio.open_connection(host, port)
@@ -151,7 +153,7 @@ async def _opened(
     try:
         return await asyncio.open_connection(host, port, ssl=protection.context, server_hostname=host)
     except (SSLError, ConnectionResetError) as error:
-        from kpybroker.client.causes import Place, handshake_failed
+        from kpybroker.client.causes import GivenAddress, handshake_failed
 
-        why = await asyncio.to_thread(handshake_failed, error, Place(host, port), protection)
+        why = await asyncio.to_thread(handshake_failed, error, GivenAddress(host, port), protection)
         raise ConnectionError(why) from None

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from kpybroker.client import probes
 from kpybroker.client.certificate import Certificate, of_der
 from kpybroker.client.login import wants_login
-from kpybroker.client.protection import Protection
+from kpybroker.client.protection import ConnectionProtection
 from kpybroker.client.security import PROTOCOL_KEY, SASL
 
 # X509_V_ERR_... of OpenSSL.
@@ -43,7 +43,7 @@ ALERT_S: Final = 0.2
 _NAMED_AT_MOST: Final = 8
 
 
-class Place(NamedTuple):
+class GivenAddress(NamedTuple):
     """The server: its address as the user gave it."""
 
     host: str
@@ -58,7 +58,7 @@ def other_protocol(name: str, place: object) -> str:
     return f"{place} speaks {name}, not Kafka's protocol: {TLS_LISTENER if name == 'TLS' else WEB_SERVER}"
 
 
-def why_closed(place: Place, protection: Protection | None, *, is_greeted: bool) -> str:
+def why_closed(place: GivenAddress, protection: ConnectionProtection | None, *, is_greeted: bool) -> str:
     """The line for a server that closed a connection before it answered anything but the greeting, if even that; empty
     if the reason is unknown."""
     has_tls = protection is not None and protection.has_tls
@@ -73,7 +73,7 @@ def why_closed(place: Place, protection: Protection | None, *, is_greeted: bool)
     return ""
 
 
-def handshake_failed(error: OSError, place: Place, protection: Protection) -> str:
+def handshake_failed(error: OSError, place: GivenAddress, protection: ConnectionProtection) -> str:
     """The line for a handshake that failed."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return _not_verified(error, place)
@@ -91,7 +91,7 @@ def handshake_failed(error: OSError, place: Place, protection: Protection) -> st
     return f"the TLS handshake with {place} failed: {_plain(error)}"
 
 
-def alert_in_words(error: OSError, place: Place, protection: Protection) -> str:
+def alert_in_words(error: OSError, place: GivenAddress, protection: ConnectionProtection) -> str:
     """The line for an alert that the server sent; empty if it was something else. A server may demand a certificate
     after the handshake (TLS 1.3)."""
     reason = (error.reason or "") if isinstance(error, ssl.SSLError) else ""
@@ -115,7 +115,7 @@ def alert_in_words(error: OSError, place: Place, protection: Protection) -> str:
     return ""
 
 
-def alert_behind(error: OSError, peer: socket.socket, place: Place, protection: Protection) -> str:
+def alert_behind(error: OSError, peer: socket.socket, place: GivenAddress, protection: ConnectionProtection) -> str:
     """The line for the alert that came before a connection was lost; empty if there was none. A request may fail to
     be sent before the alert was read."""
     if isinstance(error, ConnectionError):
@@ -127,7 +127,7 @@ def alert_behind(error: OSError, peer: socket.socket, place: Place, protection: 
     return alert_in_words(error, place, protection)
 
 
-def _not_verified(error: ssl.SSLCertVerificationError, place: Place) -> str:
+def _not_verified(error: ssl.SSLCertVerificationError, place: GivenAddress) -> str:
     der = probes.certificate(*place)
     found = None if der is None else of_der(der)
     if error.verify_code in _OTHER_NAME:
@@ -138,16 +138,16 @@ def _not_verified(error: ssl.SSLCertVerificationError, place: Place) -> str:
     if error.verify_code == _NOT_YET_VALID:
         when = f" before {found.begins:%Y-%m-%d %H:%M} UTC" if found is not None else " yet"
         return f"the certificate of {place} is not valid{when}: compare the clocks of both machines"
-    who = ""
+    issuer = ""
     if found is not None:
-        who = "; it is self-signed" if found.is_self_signed else f"; it was issued by {found.issuer[:200]}"
+        issuer = "; it is self-signed" if found.is_self_signed else f"; it was issued by {found.issuer[:200]}"
     return (
-        f"the certificate of {place} is not trusted ({error.verify_message}){who}: give that CA to this client, by "
+        f"the certificate of {place} is not trusted ({error.verify_message}){issuer}: give that CA to this client, by "
         "ssl.truststore.location or ssl.ca.location"
     )
 
 
-def _other_name(place: Place, found: Certificate | None) -> str:
+def _other_name(place: GivenAddress, found: Certificate | None) -> str:
     names = () if found is None else found.names
     listed = ", ".join(names[:_NAMED_AT_MOST]) + (", ..." if len(names) > _NAMED_AT_MOST else "")
     has = f"it is for {listed}" if names else "it has no such name" if found is None else "it names no host at all"

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from kpybroker.client.connection import Connection, Unreachable
+from kpybroker.client.connection import BrokerConnection, Unreachable
 from kpybroker.client.conversation import CLIENT_ID
 from kpybroker.client.outages import Outages
 from kpybroker.machines.errors import KafkaError
@@ -26,7 +26,7 @@ from kpywire.messages.metadata import (
 )
 
 if TYPE_CHECKING:
-    from kpybroker.client.protection import Protection
+    from kpybroker.client.protection import ConnectionProtection
 
 PLAINTEXT = "PLAINTEXT"
 DEFAULT_PORT = 9092
@@ -50,14 +50,14 @@ class Spot(NamedTuple):
         return f"{self.topic}-{self.partition}"
 
 
-class Position(NamedTuple):
+class OffsetAndTimestamp(NamedTuple):
     """An offset and the timestamp of its record, -1 where there is none."""
 
     offset: int
     timestamp: int
 
 
-class Settings(NamedTuple):
+class ClientSettings(NamedTuple):
     """The settings and timeouts of a client: `client_configs` has the names by which users set them."""
 
     client_id: str = CLIENT_ID
@@ -69,7 +69,7 @@ class Settings(NamedTuple):
     metadata_age_s: float = 300.0
     expects_cluster: bool = False
     """Whether brokers that were never reached are tried again, too."""
-    protection: "Protection | None" = None
+    protection: "ConnectionProtection | None" = None
     """TLS and a login; None for neither."""
 
     @property
@@ -88,18 +88,18 @@ class Client:
         self,
         servers: str,
         timeout_s: float = TIMEOUT_S,
-        settings: Settings | None = None,
+        settings: ClientSettings | None = None,
         contact: Outages | None = None,
     ) -> None:
         """Prepare a client. It connects when first used. Raises ValueError if ``servers`` is not a list of
         addresses."""
-        self.settings = settings or Settings()
+        self.settings = settings or ClientSettings()
         self.servers = parse_servers(servers, self.settings.protocol)
         self.timeout_s = timeout_s
         self.contact = contact
         self._is_silent = False
         self._deadline_s = math.inf
-        self._connections: dict[tuple[str, int], Connection] = {}
+        self._connections: dict[tuple[str, int], BrokerConnection] = {}
         self._nodes: dict[int, tuple[str, int]] = {}
         self._detours: dict[int, tuple[str, int]] = {}
         self._topics: dict[str, tuple[float, MetadataResponseTopic]] = {}
@@ -176,11 +176,11 @@ class Client:
             self._nodes[node_id] = (found.host, found.port)
         return node_id
 
-    def _connection(self, address: tuple[str, int]) -> Connection:
+    def _connection(self, address: tuple[str, int]) -> BrokerConnection:
         connection = self._connections.get(address)
         if connection is None:
             connect_s = self.settings.connect_timeout_s
-            connection = self._connections[address] = Connection(
+            connection = self._connections[address] = BrokerConnection(
                 *address,
                 self._bounded(self.timeout_s),
                 connect_timeout_s=self._bounded(self.timeout_s if connect_s is None else connect_s),
@@ -343,12 +343,16 @@ class Client:
         """
         return {spot: found.offset for spot, found in self.find_offsets(wanted, committed_only=committed_only).items()}
 
-    def find_offsets(self, wanted: Mapping[Spot, int], *, committed_only: bool = False) -> dict[Spot, Position]:
+    def find_offsets(
+        self, wanted: Mapping[Spot, int], *, committed_only: bool = False
+    ) -> dict[Spot, OffsetAndTimestamp]:
         """Like `list_offsets`, with the timestamp of the record that was found."""
         isolation_level = READ_COMMITTED if committed_only else 0
         return self.retrying(lambda: dict(self._find_offsets(wanted, isolation_level)))
 
-    def _find_offsets(self, wanted: Mapping[Spot, int], isolation_level: int) -> Iterator[tuple[Spot, Position]]:
+    def _find_offsets(
+        self, wanted: Mapping[Spot, int], isolation_level: int
+    ) -> Iterator[tuple[Spot, OffsetAndTimestamp]]:
         for node_id, spots in self.by_leader(wanted).items():
             topics: dict[str, ListOffsetsTopic] = {}
             for spot in spots:
@@ -359,7 +363,7 @@ class Client:
                 for partition in answered.partitions:
                     spot = Spot(answered.name, partition.partition_index)
                     raise_for(partition.error_code, f"partition {spot}")
-                    yield spot, Position(partition.offset, partition.timestamp)
+                    yield spot, OffsetAndTimestamp(partition.offset, partition.timestamp)
 
 
 def raise_for(code: int, what: str, message: str | None = None) -> None:

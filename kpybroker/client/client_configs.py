@@ -30,7 +30,7 @@ class Type(NamedTuple):
     read: Callable[[str], Value]
 
 
-class Property(NamedTuple):
+class ClientProperty(NamedTuple):
     """A property with its default. ``also``: librdkafka's names; ``option``: the option with the same meaning."""
 
     name: str
@@ -79,8 +79,8 @@ ACKS: Final = Type("all, -1, 0 or 1", _acks)
 COUNT: Final = _number(0)
 
 
-def _secured(name: str, about: str, *also: str, value_type: Type = TEXT) -> Property:
-    return Property(name, value_type, None, about, EVERY, also)
+def _secured(name: str, about: str, *also: str, value_type: Type = TEXT) -> ClientProperty:
+    return ClientProperty(name, value_type, None, about, EVERY, also)
 
 
 _SECURITY: Final = (
@@ -184,8 +184,8 @@ SECRETS: Final = frozenset(
 """The properties whose values are in no message."""
 
 PROPERTIES: Final = (
-    Property("client.id", TEXT, "kpybroker", "The name of this client in the broker's logs and metrics.", EVERY),
-    Property(
+    ClientProperty("client.id", TEXT, "kpybroker", "The name of this client in the broker's logs and metrics.", EVERY),
+    ClientProperty(
         "request.timeout.ms",
         _number(1),
         30_000,
@@ -193,12 +193,12 @@ PROPERTIES: Final = (
         EVERY,
         ("socket.timeout.ms",),
     ),
-    Property(
+    ClientProperty(
         "socket.connection.setup.timeout.ms", _number(1), 10_000, "How long a broker may take to be connected.", EVERY
     ),
-    Property("retry.backoff.ms", COUNT, 100, "The pause before the first retry; it doubles with each.", EVERY),
-    Property("retry.backoff.max.ms", COUNT, 1_000, "The longest pause between two retries.", EVERY),
-    Property(
+    ClientProperty("retry.backoff.ms", COUNT, 100, "The pause before the first retry; it doubles with each.", EVERY),
+    ClientProperty("retry.backoff.max.ms", COUNT, 1_000, "The longest pause between two retries.", EVERY),
+    ClientProperty(
         "metadata.max.age.ms",
         COUNT,
         300_000,
@@ -206,7 +206,7 @@ PROPERTIES: Final = (
         EVERY,
         ("topic.metadata.refresh.interval.ms",),
     ),
-    Property(
+    ClientProperty(
         "acks",
         ACKS,
         -1,
@@ -214,14 +214,14 @@ PROPERTIES: Final = (
         (PRODUCE,),
         ("request.required.acks",),
     ),
-    Property(
+    ClientProperty(
         "enable.idempotence",
         FLAG,
         None,
         "Whether a retry can never write a record twice; true unless acks is 0 or 1.",
         (PRODUCE,),
     ),
-    Property(
+    ClientProperty(
         "delivery.timeout.ms",
         _number(1),
         120_000,
@@ -229,7 +229,7 @@ PROPERTIES: Final = (
         (PRODUCE,),
         ("message.timeout.ms",),
     ),
-    Property(
+    ClientProperty(
         "retries",
         _number(0),
         LARGEST,
@@ -237,7 +237,7 @@ PROPERTIES: Final = (
         (PRODUCE,),
         ("message.send.max.retries",),
     ),
-    Property(
+    ClientProperty(
         "linger.ms",
         COUNT,
         0,
@@ -245,17 +245,17 @@ PROPERTIES: Final = (
         (PRODUCE,),
         ("queue.buffering.max.ms",),
     ),
-    Property(
+    ClientProperty(
         "batch.size", _number(1), 512 * 1024, "The most bytes of a batch; a larger record is sent alone.", (PRODUCE,)
     ),
-    Property(
+    ClientProperty(
         "buffer.memory",
         _number(1),
         32 * 1024 * 1024,
         "The bytes of lines that may wait; then the input is not read until some are delivered.",
         (PRODUCE,),
     ),
-    Property(
+    ClientProperty(
         "compression.type",
         _word(*CODECS),
         "none",
@@ -264,26 +264,26 @@ PROPERTIES: Final = (
         ("compression.codec",),
         "--compression",
     ),
-    Property("group.id", TEXT, None, "The group to read as a member of.", (CONSUME,), (), "--group"),
-    Property("group.instance.id", TEXT, None, "The name of a static member.", (CONSUME,), (), "--instance"),
-    Property(
+    ClientProperty("group.id", TEXT, None, "The group to read as a member of.", (CONSUME,), (), "--group"),
+    ClientProperty("group.instance.id", TEXT, None, "The name of a static member.", (CONSUME,), (), "--instance"),
+    ClientProperty(
         "session.timeout.ms",
         _number(1),
         45_000,
         "The time without a heartbeat after which a member leaves the group.",
         (CONSUME,),
     ),
-    Property("heartbeat.interval.ms", _number(1), 1_000, "The pause between two heartbeats.", (CONSUME,)),
-    Property(
+    ClientProperty("heartbeat.interval.ms", _number(1), 1_000, "The pause between two heartbeats.", (CONSUME,)),
+    ClientProperty(
         "max.poll.interval.ms",
         _number(1),
         60_000,
         "How long a rebalance waits for this member, and this member for a rebalance.",
         (CONSUME,),
     ),
-    Property("enable.auto.commit", FLAG, True, "Whether a member commits what it has printed.", (CONSUME,)),
-    Property("auto.commit.interval.ms", COUNT, 5_000, "The pause between two commits.", (CONSUME,)),
-    Property(
+    ClientProperty("enable.auto.commit", FLAG, True, "Whether a member commits what it has printed.", (CONSUME,)),
+    ClientProperty("auto.commit.interval.ms", COUNT, 5_000, "The pause between two commits.", (CONSUME,)),
+    ClientProperty(
         "auto.offset.reset",
         _word("earliest", "latest", "none"),
         None,
@@ -291,7 +291,7 @@ PROPERTIES: Final = (
         "error, and --offset says the second.",
         (CONSUME,),
     ),
-    Property(
+    ClientProperty(
         "isolation.level",
         _word("read_uncommitted", "read_committed"),
         "read_uncommitted",
@@ -300,8 +300,8 @@ PROPERTIES: Final = (
         (),
         "--read-committed",
     ),
-    Property("fetch.min.bytes", COUNT, 1, "The least bytes of a response that the broker waits for.", (CONSUME,)),
-    Property(
+    ClientProperty("fetch.min.bytes", COUNT, 1, "The least bytes of a response that the broker waits for.", (CONSUME,)),
+    ClientProperty(
         "fetch.max.wait.ms",
         COUNT,
         500,
@@ -309,8 +309,8 @@ PROPERTIES: Final = (
         (CONSUME,),
         ("fetch.wait.max.ms",),
     ),
-    Property("fetch.max.bytes", COUNT, 16 * 1024 * 1024, "The most bytes of a response.", (CONSUME,)),
-    Property(
+    ClientProperty("fetch.max.bytes", COUNT, 16 * 1024 * 1024, "The most bytes of a response.", (CONSUME,)),
+    ClientProperty(
         "max.partition.fetch.bytes",
         COUNT,
         1024 * 1024,
@@ -318,9 +318,11 @@ PROPERTIES: Final = (
         (CONSUME,),
         ("fetch.message.max.bytes",),
     ),
-    Property("client.rack", TEXT, None, "The rack of this client: brokers may name a closer replica.", (CONSUME,)),
-    Property("check.crcs", FLAG, True, "Whether the checksums of batches are compared.", (CONSUME,)),
-    Property(
+    ClientProperty(
+        "client.rack", TEXT, None, "The rack of this client: brokers may name a closer replica.", (CONSUME,)
+    ),
+    ClientProperty("check.crcs", FLAG, True, "Whether the checksums of batches are compared.", (CONSUME,)),
+    ClientProperty(
         "default.api.timeout.ms",
         _number(1),
         30_000,
@@ -350,7 +352,7 @@ ELSEWHERE: Final = {
 """Properties of Kafka's clients, or whole families of them, that have no meaning here, with the alternative."""
 
 
-def of_command(command: str) -> dict[str, Property]:
+def of_command(command: str) -> dict[str, ClientProperty]:
     """The properties of ``produce`` or ``consume`` by name."""
     return {each.name: each for each in PROPERTIES if command in each.commands}
 
@@ -358,7 +360,7 @@ def of_command(command: str) -> dict[str, Property]:
 def parse(command: str, pairs: Iterable[str]) -> dict[str, Value]:
     """The properties that were given, by Kafka's names; the last value counts. Raises BadProperty."""
     known = {name: each for each in of_command(command).values() for name in (each.name, *each.also)}
-    said: dict[str, Value] = {}
+    configured: dict[str, Value] = {}
     for pair in pairs:
         key, equals, text = (part.strip() for part in pair.partition("="))
         if not key or not equals:
@@ -366,12 +368,12 @@ def parse(command: str, pairs: Iterable[str]) -> dict[str, Value]:
         found = known.get(key)
         if found is None:
             raise BadProperty(_unknown(command, key, known))
-        said[found.name] = _value(found, key, text)
-    _check(said)
-    return said
+        configured[found.name] = _value(found, key, text)
+    _check(configured)
+    return configured
 
 
-def _value(found: Property, key: str, text: str) -> Value:
+def _value(found: ClientProperty, key: str, text: str) -> Value:
     try:
         return found.type.read(text)
     except (ValueError, KeyError):
@@ -386,9 +388,9 @@ def of_file(command: str, properties: Mapping[str, str]) -> dict[str, Value]:
     return {known[key].name: _value(known[key], key, text) for key, text in properties.items() if key in known}
 
 
-def _check(said: Mapping[str, Value]) -> None:
+def _check(configured: Mapping[str, Value]) -> None:
     """Check that no properties contradict each other. Raises BadProperty."""
-    if said.get("enable.idempotence") is True and said.get("acks", -1) != -1:
+    if configured.get("enable.idempotence") is True and configured.get("acks", -1) != -1:
         raise BadProperty("enable.idempotence=true needs acks=all")
 
 
@@ -404,16 +406,16 @@ def _unknown(command: str, key: str, known: Iterable[str]) -> str:
     return f"there is no property {key} here; {hint}"
 
 
-def with_defaults(command: str, said: Mapping[str, Value]) -> dict[str, Value | None]:
+def with_defaults(command: str, configured: Mapping[str, Value]) -> dict[str, Value | None]:
     """Every property of a command with its value."""
     values: dict[str, Value | None] = {name: each.default for name, each in of_command(command).items()}
-    values |= said
+    values |= configured
     if command == PRODUCE and values["enable.idempotence"] is None:
         values["enable.idempotence"] = values["acks"] == -1
     return values
 
 
-def shown(found: Property) -> str:
+def shown(found: ClientProperty) -> str:
     """A default in readable form."""
     if found.default is None:
         return "-"
@@ -422,7 +424,7 @@ def shown(found: Property) -> str:
     return str(found.default).lower() if isinstance(found.default, bool) else str(found.default)
 
 
-def meaning(found: Property) -> str:
+def meaning(found: ClientProperty) -> str:
     """The purpose of a property, with its other names."""
     also = [f"`{name}`" for name in found.also]
     same = f" The same as `{found.option}`." if found.option else ""

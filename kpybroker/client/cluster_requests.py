@@ -22,7 +22,7 @@ METADATA_TOPIC = "__cluster_metadata"
 UPGRADE, SAFE_DOWNGRADE = 1, 2
 
 
-class Feature(NamedTuple):
+class ClusterFeature(NamedTuple):
     """A feature of the cluster; ``finalized`` is 0 where it is off."""
 
     name: str
@@ -31,7 +31,7 @@ class Feature(NamedTuple):
     finalized: int
 
 
-class LogDirectory(NamedTuple):
+class LogDirDescription(NamedTuple):
     """A log directory of a broker. Sizes are -1 where the broker does not report them."""
 
     broker: int
@@ -57,7 +57,7 @@ def describe(client: Client) -> DescribeClusterResponse:
     return answer
 
 
-def features(client: Client) -> list[Feature]:
+def features(client: Client) -> list[ClusterFeature]:
     """All features that a broker supports or that are finalised, by name."""
     answer: ApiVersionsResponse = client.call(
         ApiVersionsRequest(client_software_name="kpybroker", client_software_version="0")
@@ -66,7 +66,8 @@ def features(client: Client) -> list[Feature]:
     finalized = {each.name: each.max_version_level for each in answer.finalized_features}
     supported = {each.name: (each.min_version, each.max_version) for each in answer.supported_features}
     return [
-        Feature(name, *supported.get(name, (0, 0)), finalized.get(name, 0)) for name in sorted({*supported, *finalized})
+        ClusterFeature(name, *supported.get(name, (0, 0)), finalized.get(name, 0))
+        for name in sorted({*supported, *finalized})
     ]
 
 
@@ -85,7 +86,7 @@ def change_features(client: Client, levels: Mapping[str, int], *, lower: bool, v
         raise_for(each.error_code, each.feature, each.error_message)
 
 
-def log_directories(client: Client, *brokers: int) -> list[LogDirectory]:
+def log_directories(client: Client, *brokers: int) -> list[LogDirDescription]:
     """The log directories of brokers, of all by default. Raises KafkaError, Unreachable."""
     there = [node.node_id for node in client.nodes()]
     found = []
@@ -97,7 +98,7 @@ def log_directories(client: Client, *brokers: int) -> list[LogDirectory]:
         for each in answer.results:
             sizes = [part.partition_size for topic in each.topics for part in topic.partitions]
             found.append(
-                LogDirectory(
+                LogDirDescription(
                     broker, each.log_dir, each.error_code, len(sizes), sum(sizes), each.total_bytes, each.usable_bytes
                 )
             )

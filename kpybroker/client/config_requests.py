@@ -20,7 +20,7 @@ from kpywire.messages.incremental_alter_configs import (
 from kpywire.messages.list_config_resources import ListConfigResourcesRequest
 
 
-class Kind(IntEnum):
+class ConfigResourceType(IntEnum):
     """Kafka's ConfigResource.Type."""
 
     TOPIC = 2
@@ -30,7 +30,7 @@ class Kind(IntEnum):
     GROUP = 32
 
 
-class Operation(IntEnum):
+class ConfigOperation(IntEnum):
     """Kafka's AlterConfigOp.OpType."""
 
     SET = 0
@@ -52,32 +52,32 @@ SOURCES = {
 """Kafka's DescribeConfigsResponse.ConfigSource, in words."""
 DEFAULT_SOURCE = 5
 TYPES = ("unknown", "boolean", "string", "int", "short", "long", "double", "list", "class", "password")
-BROKER_KINDS = (Kind.BROKER, Kind.BROKER_LOGGER)
+BROKER_KINDS = (ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER)
 
 
-class Resource(NamedTuple):
+class ConfigResource(NamedTuple):
     """A resource that has configs. A broker's name is its id; an empty name stands for all brokers."""
 
-    kind: Kind
+    kind: ConfigResourceType
     name: str
 
     def __str__(self) -> str:
-        if self.kind is Kind.BROKER and not self.name:
+        if self.kind is ConfigResourceType.BROKER and not self.name:
             return "all brokers"
         return f"{self.kind.name.lower().replace('_', ' ')} {self.name}"
 
 
-class Change(NamedTuple):
+class ConfigChange(NamedTuple):
     """An operation on one config. ``value`` is None for DELETE."""
 
-    operation: Operation
+    operation: ConfigOperation
     name: str
     value: str | None
 
 
 def describe(
     client: Client,
-    resource: Resource,
+    resource: ConfigResource,
     names: Iterable[str] = (),
     *,
     synonyms: bool = False,
@@ -98,7 +98,9 @@ def describe(
     return client.retrying(attempt)
 
 
-def alter(client: Client, resource: Resource, changes: Iterable[Change], *, validate_only: bool = False) -> None:
+def alter(
+    client: Client, resource: ConfigResource, changes: Iterable[ConfigChange], *, validate_only: bool = False
+) -> None:
     """Change configs of a resource, all or none. Raises KafkaError."""
     configs = [AlterableConfig(name=each.name, config_operation=each.operation, value=each.value) for each in changes]
     request = IncrementalAlterConfigsRequest(
@@ -114,20 +116,20 @@ def alter(client: Client, resource: Resource, changes: Iterable[Change], *, vali
     client.retrying(attempt)
 
 
-def resources(client: Client, kind: Kind) -> list[str]:
+def resources(client: Client, kind: ConfigResourceType) -> list[str]:
     """The names of the resources of a kind that have configs or may have them (KIP-1142). Raises KafkaError."""
     answer = client.call(ListConfigResourcesRequest(resource_types=[kind]))
     raise_for(answer.error_code, "config resources")
     return sorted(each.resource_name for each in answer.config_resources)
 
 
-def _look_for_topic(client: Client, resource: Resource) -> None:
+def _look_for_topic(client: Client, resource: ConfigResource) -> None:
     """Raise KafkaError at once for a topic that does not exist, since clients retry requests with that error."""
-    if resource.kind == Kind.TOPIC:
+    if resource.kind == ConfigResourceType.TOPIC:
         client.topic(resource.name)
 
 
-def _answerer(client: Client, resource: Resource) -> Callable[[Any], Any]:
+def _answerer(client: Client, resource: ConfigResource) -> Callable[[Any], Any]:
     """The node that answers for the resource: a broker for itself, any broker for all others."""
     if resource.kind not in BROKER_KINDS or not resource.name:
         return client.call

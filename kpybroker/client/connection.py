@@ -17,7 +17,7 @@ from kpywire import api, error_codes
 from kpywire.errors import Malformed, UnsupportedVersion
 
 if TYPE_CHECKING:
-    from kpybroker.client.protection import Protection
+    from kpybroker.client.protection import ConnectionProtection
 
 AT_ONCE_BYTES: Final = 4 * 1024 * 1024
 """The memory for an answer before any of it has come; more is taken as more comes."""
@@ -37,7 +37,7 @@ class NotConnected(Unreachable):
     """The connection could not be made: the broker received nothing."""
 
 
-class Connection:
+class BrokerConnection:
     """A connection that has asked the broker which versions it serves, and has logged in where a login is set.
 
     Raises Unreachable, and so does every call; LoginRefused if the broker refuses the login; BadProperty if a file of
@@ -53,7 +53,7 @@ class Connection:
         connect_timeout_s: float | None = None,
         client_id: str = CLIENT_ID,
         on_silence: Callable[[str], object] | None = None,
-        protection: "Protection | None" = None,
+        protection: "ConnectionProtection | None" = None,
     ) -> None:
         """Connect. ``on_silence`` is called with a text for people when an answer is overdue and still awaited."""
         self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
@@ -88,9 +88,9 @@ class Connection:
             return self._protection.context.wrap_socket(made, server_hostname=self._place[0])
         except OSError as error:
             made.close()
-            from kpybroker.client.causes import Place, handshake_failed
+            from kpybroker.client.causes import GivenAddress, handshake_failed
 
-            raise NotConnected(handshake_failed(error, Place(*self._place), self._protection)) from None
+            raise NotConnected(handshake_failed(error, GivenAddress(*self._place), self._protection)) from None
         except BaseException:
             made.close()
             raise
@@ -185,9 +185,9 @@ class Connection:
 
     def _why_ended(self) -> str:
         """The reason why the broker may have closed a connection that it has not served yet; empty if unknown."""
-        from kpybroker.client.causes import Place, why_closed
+        from kpybroker.client.causes import GivenAddress, why_closed
 
-        return why_closed(Place(*self._place), self._protection, is_greeted=self._is_greeted)
+        return why_closed(GivenAddress(*self._place), self._protection, is_greeted=self._is_greeted)
 
     def _exchange(self, request: Any, key: int, version: int, wait_s: float, timeout_s: float | None = None) -> Any:
         most_s = self._timeout_s + wait_s if timeout_s is None else timeout_s
@@ -211,9 +211,9 @@ class Connection:
         """The error of a connection that was lost."""
         text = f"lost the connection to {self.address}: {_reason(error)}"
         if self._protection is not None and self._protection.has_tls:
-            from kpybroker.client.causes import Place, alert_behind
+            from kpybroker.client.causes import GivenAddress, alert_behind
 
-            text = alert_behind(error, self._socket, Place(*self._place), self._protection) or text
+            text = alert_behind(error, self._socket, GivenAddress(*self._place), self._protection) or text
         return _Ended(text) if isinstance(error, ConnectionError) else Unreachable(text)
 
     def _transmit(self, request: Any, version: int, timeout_s: float) -> None:
@@ -224,19 +224,19 @@ class Connection:
     def _receive(self, count: int, deadline_s: float, overdue_s: float) -> bytearray:
         """Receive bytes. Raises TimeoutError at ``deadline_s``; reports at ``overdue_s`` that nothing has come yet."""
         received, got = bytearray(min(count, AT_ONCE_BYTES)), 0
-        is_told = self._on_silence is None
+        is_reported = self._on_silence is None
         while got < count:
             if got == len(received):
                 received += bytes(min(count - got, got))
-            until_s = deadline_s if is_told else min(deadline_s, overdue_s)
+            until_s = deadline_s if is_reported else min(deadline_s, overdue_s)
             self._socket.settimeout(max(until_s - time.monotonic(), 0.001))
             try:
                 with memoryview(received) as place:
                     more = self._socket.recv_into(place[got:])
             except TimeoutError:
-                if is_told or time.monotonic() >= deadline_s:
+                if is_reported or time.monotonic() >= deadline_s:
                     raise
-                is_told = True
+                is_reported = True
                 assert self._on_silence is not None
                 self._on_silence(f"{self.address} does not answer")
                 continue

@@ -35,7 +35,7 @@ REJOIN = frozenset((error_codes.REBALANCE_IN_PROGRESS, error_codes.ILLEGAL_GENER
 Start = Callable[[list[Spot]], Mapping[Spot, int]]
 
 
-class Membership(NamedTuple):
+class MembershipSettings(NamedTuple):
     """The settings of a membership: `client_configs` has the names by which users set them.
 
     ``patience_s`` is how long the group's broker may be away, None for the client's own patience.
@@ -59,10 +59,10 @@ class GroupMember(Leaver):
         topics: Iterable[str],
         start: Start,
         instance_id: str | None = None,
-        membership: Membership | None = None,
+        membership: MembershipSettings | None = None,
     ) -> None:
         super().__init__(client, group)
-        self.membership = membership or Membership()
+        self.membership = membership or MembershipSettings()
         self.topics = sorted(topics)
         self.start = start
         self.instance_id = instance_id

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from kpybroker.client.client import Client, Spot, raise_for
 from kpybroker.client.consumer_protocol import assigned_spots
 from kpybroker.client.share_group_requests import SHARE
-from kpybroker.client.streams_applications import Application, MemberTasks, application_of, inputs_of, tasks_of
+from kpybroker.client.streams_applications import Application, ApplicationTasks, application_of, inputs_of, tasks_of
 from kpybroker.machines.errors import KafkaError
 from kpywire import error_codes
 from kpywire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
@@ -34,11 +34,9 @@ DEAD = "Dead"
 EMPTY = "Empty"
 WITH_NAMES = 9
 """The last versions of OffsetFetch and OffsetCommit that name topics; later ones have their ids."""
-WITH_TYPES = 4
-"""ListGroups answers groups of every type from version 4 on, without their types."""
 
 
-class Member(NamedTuple):
+class MemberDescription(NamedTuple):
     """A member of a group; ``assigned`` is None where the protocol's bytes are not a consumer's."""
 
     member_id: str
@@ -52,11 +50,11 @@ class Member(NamedTuple):
     target: tuple[Spot, ...] | None = None
     """The partitions that it is to have, if the coordinator assigns them (KIP-848)."""
 
-    tasks: MemberTasks | None = None
+    tasks: ApplicationTasks | None = None
     """In a streams group: its tasks."""
 
 
-class Group(NamedTuple):
+class GroupDescription(NamedTuple):
     """A group as its coordinator describes it. ``kind`` is classic, consumer, streams or share, ``protocol`` the
     assignor. Groups of other kinds than classic have epochs."""
 
@@ -66,7 +64,7 @@ class Group(NamedTuple):
     protocol_type: str
     protocol: str
     coordinator: int
-    members: tuple[Member, ...]
+    members: tuple[MemberDescription, ...]
     epoch: int | None = None
     target_epoch: int | None = None
     application: Application | None = None
@@ -97,12 +95,12 @@ def _list(client: Client, node_id: int) -> list[ListedGroup]:
     return groups
 
 
-def describe(client: Client, name: str) -> Group:
+def describe(client: Client, name: str) -> GroupDescription:
     """A group and its members. GROUP_ID_NOT_FOUND if there is none."""
     return client.retrying(lambda: _describe(client, name))
 
 
-def _describe(client: Client, name: str) -> Group:
+def _describe(client: Client, name: str) -> GroupDescription:
     coordinator = client.coordinator(name)
     for request_class, read in _MODERN:
         found = _described(client, name, coordinator, request_class)
@@ -113,7 +111,7 @@ def _describe(client: Client, name: str) -> Group:
         raise KafkaError(error_codes.GROUP_ID_NOT_FOUND, f"group {name} does not exist")
     raise_for(found.error_code, f"group {name}")
     members = tuple(
-        Member(
+        MemberDescription(
             each.member_id,
             each.group_instance_id,
             each.client_id,
@@ -122,7 +120,9 @@ def _describe(client: Client, name: str) -> Group:
         )
         for each in found.members
     )
-    return Group(name, CLASSIC, found.group_state, found.protocol_type, found.protocol_data, coordinator, members)
+    return GroupDescription(
+        name, CLASSIC, found.group_state, found.protocol_type, found.protocol_data, coordinator, members
+    )
 
 
 def _described(client: Client, name: str, coordinator: int, request_class: Any) -> Any | None:
@@ -140,9 +140,9 @@ def _described(client: Client, name: str, coordinator: int, request_class: Any) 
     return found
 
 
-def _of_consumer_protocol(found: Any, coordinator: int) -> Group:
+def _of_consumer_protocol(found: Any, coordinator: int) -> GroupDescription:
     members = tuple(
-        Member(
+        MemberDescription(
             each.member_id,
             each.instance_id,
             each.client_id,
@@ -154,7 +154,7 @@ def _of_consumer_protocol(found: Any, coordinator: int) -> Group:
         )
         for each in found.members
     )
-    return Group(
+    return GroupDescription(
         found.group_id,
         CONSUMER,
         found.group_state,
@@ -167,9 +167,9 @@ def _of_consumer_protocol(found: Any, coordinator: int) -> Group:
     )
 
 
-def _of_streams_protocol(found: Any, coordinator: int) -> Group:
+def _of_streams_protocol(found: Any, coordinator: int) -> GroupDescription:
     members = tuple(
-        Member(
+        MemberDescription(
             each.member_id,
             each.instance_id,
             each.client_id,
@@ -182,7 +182,7 @@ def _of_streams_protocol(found: Any, coordinator: int) -> Group:
         )
         for each in found.members
     )
-    return Group(
+    return GroupDescription(
         found.group_id,
         STREAMS,
         found.group_state,
@@ -196,9 +196,9 @@ def _of_streams_protocol(found: Any, coordinator: int) -> Group:
     )
 
 
-def _of_share_protocol(found: Any, coordinator: int) -> Group:
+def _of_share_protocol(found: Any, coordinator: int) -> GroupDescription:
     members = tuple(
-        Member(
+        MemberDescription(
             each.member_id,
             None,
             each.client_id,
@@ -210,7 +210,7 @@ def _of_share_protocol(found: Any, coordinator: int) -> Group:
         )
         for each in found.members
     )
-    return Group(
+    return GroupDescription(
         found.group_id,
         SHARE,
         found.group_state,
@@ -223,7 +223,7 @@ def _of_share_protocol(found: Any, coordinator: int) -> Group:
     )
 
 
-_MODERN: Final[Sequence[tuple[Any, Callable[[Any, int], Group]]]] = (
+_MODERN: Final[Sequence[tuple[Any, Callable[[Any, int], GroupDescription]]]] = (
     (ConsumerGroupDescribeRequest, _of_consumer_protocol),
     (StreamsGroupDescribeRequest, _of_streams_protocol),
     (ShareGroupDescribeRequest, _of_share_protocol),

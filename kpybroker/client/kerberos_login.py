@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from kpybroker.client.bad_property import BadProperty
 from kpybroker.machines.sasl import krb5_login
 from kpybroker.machines.sasl.exchange import ClientExchange
-from kpybroker.machines.sasl.jaas import BrokenJaas, Entry
+from kpybroker.machines.sasl.jaas import BrokenJaas, JaasEntry
 from kpybroker.machines.sasl.krb5_login import Krb5Login
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class KerberosLogin:
 
     def __init__(self, login: Krb5Login) -> None:
         self.login = login
-        self.who = f"principal {login.principal!r}" if login.principal else "the owner of the tickets"
+        self.identity = f"principal {login.principal!r}" if login.principal else "the owner of the tickets"
 
     def __repr__(self) -> str:
         return f"KerberosLogin({self.login.principal!r})"
@@ -48,10 +48,10 @@ class KerberosLogin:
         return GssapiClient(partial(self._initiator.context, host))
 
 
-def kerberos_login(said: Mapping[str, str], entry: Entry | None) -> KerberosLogin:
+def kerberos_login(configured: Mapping[str, str], entry: JaasEntry | None) -> KerberosLogin:
     """The login that properties ask for; ``entry`` is their JAAS config. Raises BadProperty."""
-    service = said.get(krb5_login.SERVICE_KEY)
-    keytab, principal = said.get(KEYTAB_KEY, ""), said.get(PRINCIPAL_KEY, "")
+    service = configured.get(krb5_login.SERVICE_KEY)
+    keytab, principal = configured.get(KEYTAB_KEY, ""), configured.get(PRINCIPAL_KEY, "")
     if entry is None:
         if not service:
             raise BadProperty(f"GSSAPI needs {krb5_login.SERVICE_KEY}; the usual one is kafka")

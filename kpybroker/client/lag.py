@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from kpybroker.client.client import LATEST_TIMESTAMP, Client, Spot
-from kpybroker.client.reader import Reader
+from kpybroker.client.reader import RecordReader
 from kpybroker.machines.errors import KafkaError
 
 
-class Lag(NamedTuple):
+class GroupLag(NamedTuple):
     """The progress of a group in a partition; None where a value is unknown."""
 
     committed: int | None
@@ -36,12 +36,12 @@ class Lag(NamedTuple):
         return None if self.oldest_unread_ms is None else max(now_ms - self.oldest_unread_ms, 0)
 
 
-def measure(client: Client, committed: Mapping[Spot, int], spots: Iterable[Spot]) -> dict[Spot, Lag]:
+def measure(client: Client, committed: Mapping[Spot, int], spots: Iterable[Spot]) -> dict[Spot, GroupLag]:
     """The lag of each partition. Partitions whose topic or leader does not exist have only their committed offset."""
     ends = log_ends(client, spots)
     behind = {spot: committed[spot] for spot, end in ends.items() if spot in committed and committed[spot] < end}
     unread = first_timestamps(client, behind)
-    return {spot: Lag(committed.get(spot), ends.get(spot), unread.get(spot)) for spot in sorted(spots)}
+    return {spot: GroupLag(committed.get(spot), ends.get(spot), unread.get(spot)) for spot in sorted(spots)}
 
 
 def log_ends(client: Client, spots: Iterable[Spot]) -> dict[Spot, int]:
@@ -65,7 +65,7 @@ def first_timestamps(client: Client, positions: Mapping[Spot, int]) -> dict[Spot
     while left:
         before = len(left)
         try:
-            for spot, record in Reader(client, left).poll_firsts().items():
+            for spot, record in RecordReader(client, left).poll_firsts().items():
                 found[spot] = record.timestamp
                 del left[spot]
         except KafkaError:

@@ -10,7 +10,7 @@ from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from kpybroker.client.conversation import Conversation
-from kpybroker.client.security import JAAS_KEY, MECHANISM_KEY, MECHANISMS, PROTOCOL_KEY, Login, protocol_of
+from kpybroker.client.security import JAAS_KEY, MECHANISM_KEY, MECHANISMS, PROTOCOL_KEY, PasswordLogin, protocol_of
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.sasl.exchange import AuthenticationFailed
 from kpywire import api, error_codes
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kpybroker.client.kerberos_login import KerberosLogin
     from kpybroker.client.token_user import TokenUser
 
-AnyLogin: TypeAlias = "Login | KerberosLogin | TokenUser"
+AnyLogin: TypeAlias = "PasswordLogin | KerberosLogin | TokenUser"
 RENEWED_AT: Final = 0.85
 """The part of a session's lifetime after which the login is repeated, as Java's clients do at the earliest."""
 NONCE_BYTES: Final = 24
@@ -52,8 +52,8 @@ def dialogue(login: AnyLogin, conversation: Conversation, protocol: str) -> Gene
     try:
         message: bytes | None = exchange.first()
     except AuthenticationFailed as why:
-        said = f"cannot log in to {address} as {login.who} by {login.mechanism}: {why.text}"
-        raise LoginRefused(error_codes.SASL_AUTHENTICATION_FAILED, said) from None
+        error_text = f"cannot log in to {address} as {login.identity} by {login.mechanism}: {why.text}"
+        raise LoginRefused(error_codes.SASL_AUTHENTICATION_FAILED, error_text) from None
     while message is not None:
         answer = yield SaslAuthenticateRequest(auth_bytes=message)
         if answer.error_code:
@@ -95,16 +95,16 @@ def wants_login(address: str, enabled: Sequence[str], *, has_tls: bool) -> str:
 
 
 def _not_enabled(login: AnyLogin, address: str, enabled: Sequence[str]) -> str:
-    said = f"{address} does not enable {login.mechanism}"
+    error_text = f"{address} does not enable {login.mechanism}"
     if not enabled:
-        return said
+        return error_text
     known = sorted(set(enabled) & set(MECHANISMS))
     remedy = f"set {MECHANISM_KEY}={known[0]}" if known else f"this client logs in by {', '.join(MECHANISMS)}"
-    return f"{said}, but {', '.join(sorted(enabled))}: {remedy}"
+    return f"{error_text}, but {', '.join(sorted(enabled))}: {remedy}"
 
 
 def _refused(login: AnyLogin, address: str, code: int, text: str | None) -> LoginRefused:
     why = (text or error_codes.message(code)).rstrip(".")
-    who = f"{login.who} by {login.mechanism}"
+    identity = f"{login.identity} by {login.mechanism}"
     hint = f": check {login.to_check}" if code == error_codes.SASL_AUTHENTICATION_FAILED else ""
-    return LoginRefused(code, f"{address} refuses the login of {who}: {why}{hint}")
+    return LoginRefused(code, f"{address} refuses the login of {identity}: {why}{hint}")

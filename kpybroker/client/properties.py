@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from kpybroker.client import client_configs
-from kpybroker.client.client import Settings
+from kpybroker.client.client import ClientSettings
 from kpybroker.client.client_configs import Value
 
 if TYPE_CHECKING:
-    from kpybroker.client.protection import Protection
+    from kpybroker.client.protection import ConnectionProtection
 
 Values = Mapping[str, Value | None]
 
@@ -25,9 +25,9 @@ def seconds(values: Values, name: str) -> float:
     return number(values, name) / 1000
 
 
-def settings_of(values: Values) -> Settings:
+def settings_of(values: Values) -> ClientSettings:
     """The settings of the client. Raises BadProperty."""
-    return Settings(
+    return ClientSettings(
         client_id=str(values["client.id"]),
         connect_timeout_s=seconds(values, "socket.connection.setup.timeout.ms"),
         api_timeout_s=seconds(values, "default.api.timeout.ms") if "default.api.timeout.ms" in values else 30.0,
@@ -38,12 +38,12 @@ def settings_of(values: Values) -> Settings:
     )
 
 
-def _protection(values: Values) -> "Protection | None":
+def _protection(values: Values) -> "ConnectionProtection | None":
     """TLS and the login; None for neither. Raises BadProperty."""
-    said = {name: value for name, value in values.items() if name.startswith(client_configs.SECURITY_PREFIXES)}
-    if all(value is None for value in said.values()):
+    configured = {name: value for name, value in values.items() if name.startswith(client_configs.SECURITY_PREFIXES)}
+    if all(value is None for value in configured.values()):
         return None
-    from kpybroker.client.protection import Protection
+    from kpybroker.client.protection import ConnectionProtection
     from kpybroker.client.security import security_of
 
-    return Protection(security_of(said))
+    return ConnectionProtection(security_of(configured))

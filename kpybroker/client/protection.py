@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kpybroker.client.bad_property import BadProperty
-from kpybroker.client.security import CA_KEY, CERTIFICATE_KEY, KEY_KEY, Security
+from kpybroker.client.security import CA_KEY, CERTIFICATE_KEY, KEY_KEY, ClientSecurity
 
 if TYPE_CHECKING:
     import ssl
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 ALGORITHM_KEY = "ssl.endpoint.identification.algorithm"
 
 
-class Protection:
-    """A `Security` with its TLS context."""
+class ConnectionProtection:
+    """A `ClientSecurity` with its TLS context."""
 
-    def __init__(self, security: Security) -> None:
+    def __init__(self, security: ClientSecurity) -> None:
         self.security = security
         self.login = security.login
         self.protocol = security.protocol

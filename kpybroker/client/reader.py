@@ -1,7 +1,7 @@
 """Reading records for command line tools: partitions from given offsets on, without a group.
 
 Invariant: for each partition, every record from its start offset on is returned once and in order. Control records are
-not returned, nor with ``Fetching.committed_only`` those of aborted or open transactions.
+not returned, nor with ``FetchSettings.committed_only`` those of aborted or open transactions.
 """
 
 import time
@@ -24,7 +24,7 @@ RESETS: Final = {"earliest": EARLIEST_TIMESTAMP, "latest": LATEST_TIMESTAMP}
 """The values of ``auto.offset.reset``, without none."""
 
 
-class Fetching(NamedTuple):
+class FetchSettings(NamedTuple):
     """The settings for fetching: `client_configs` has the names by which users set them."""
 
     min_bytes: int = 1
@@ -38,7 +38,7 @@ class Fetching(NamedTuple):
     checks_crcs: bool = True
 
 
-class Found(NamedTuple):
+class ReadRecord(NamedTuple):
     """A record and its position, and the header of its batch."""
 
     spot: Spot
@@ -46,7 +46,7 @@ class Found(NamedTuple):
     header: BatchHeader | None = None
 
 
-class Reader:
+class RecordReader:
     """Reads continuously. ``positions`` has the next offset of each partition.
 
     ``patience_s`` is how long brokers may be away, as in `Patience`.
@@ -57,18 +57,18 @@ class Reader:
         client: Client,
         positions: Mapping[Spot, int],
         *,
-        fetching: Fetching | None = None,
+        fetching: FetchSettings | None = None,
         patience_s: float | None = None,
     ) -> None:
         self.client = client
         self.positions = dict(positions)
-        self.fetching = fetching or Fetching()
+        self.fetching = fetching or FetchSettings()
         self.patience = Patience(client, patience_s)
         self.resets: dict[Spot, int] = {}
         """The former positions of partitions that continued elsewhere, since their offset was gone."""
         self._closer: dict[Spot, tuple[int, float]] = {}
 
-    def poll(self) -> Iterator[Found]:
+    def poll(self) -> Iterator[ReadRecord]:
         """The records of one round of fetches, none if nothing came for a while. Raises KafkaError, Unreachable."""
         for spot, answer in self._answers():
             yield from self._records(spot, answer)
@@ -172,7 +172,7 @@ class Reader:
         self.resets[spot] = self.positions[spot]
         self.positions |= self.client.list_offsets({spot: timestamp})
 
-    def _records(self, spot: Spot, answer: PartitionData) -> Iterator[Found]:
+    def _records(self, spot: Spot, answer: PartitionData) -> Iterator[ReadRecord]:
         data = answer.records or b""
         aborted = Aborted((each.first_offset, each.producer_id) for each in answer.aborted_transactions or ())
         try:
@@ -182,7 +182,7 @@ class Reader:
                 if not aborted.skips(data, header, position):
                     for record in read_batch(data, header, position):
                         if record.offset >= self.positions[spot]:
-                            yield Found(spot, record, header)
+                            yield ReadRecord(spot, record, header)
                 self.positions[spot] = max(self.positions[spot], header.next_offset)
         except Malformed as error:
             raise KafkaError(error_codes.CORRUPT_MESSAGE, f"partition {spot}: {error}") from None

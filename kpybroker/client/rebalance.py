@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from kpybroker.client.client import Spot
-from kpybroker.client.group_requests import Group, Member
+from kpybroker.client.group_requests import GroupDescription, MemberDescription
 
 AWAY_EPOCH = -2
 CLASSIC = {
@@ -23,7 +23,7 @@ CLASSIC = {
 class Blocker(NamedTuple):
     """A member that others wait for, or that has not heard of its partitions."""
 
-    member: Member
+    member: MemberDescription
     held: tuple[Spot, ...]
     """The partitions that it has to give up."""
     awaited_by: tuple[str, ...]
@@ -37,7 +37,7 @@ class Blocker(NamedTuple):
         return self.member.epoch == AWAY_EPOCH
 
 
-def blockers(group: Group) -> list[Blocker]:
+def blockers(group: GroupDescription) -> list[Blocker]:
     """The members that keep the group from being stable."""
     holders = {spot: member.member_id for member in group.members for spot in member.assigned or ()}
     wanted_by = {spot: member.member_id for member in group.members for spot in member.target or ()}
@@ -54,12 +54,12 @@ def blockers(group: Group) -> list[Blocker]:
     return found
 
 
-def _waits(member: Member, holders: dict[Spot, str]) -> bool:
+def _waits(member: MemberDescription, holders: dict[Spot, str]) -> bool:
     """Whether a member waits for what another one holds."""
     return any(holders.get(spot, member.member_id) != member.member_id for spot in member.target or ())
 
 
-def explained(group: Group, waits: Mapping[str, str] | None = None) -> list[str]:
+def explained(group: GroupDescription, waits: Mapping[str, str] | None = None) -> list[str]:
     """Why the group is not stable, in lines; none if it is. ``waits`` has how long each member is where it is."""
     if group.epoch is None or group.target_epoch is None or not group.members:
         return [CLASSIC[group.state]] if group.kind == "classic" and group.state in CLASSIC else []
@@ -73,7 +73,7 @@ def explained(group: Group, waits: Mapping[str, str] | None = None) -> list[str]
     return lines
 
 
-def _line(group: Group, blocker: Blocker) -> str:
+def _line(group: GroupDescription, blocker: Blocker) -> str:
     member = blocker.member
     name = _name(member)
     if blocker.is_away:
@@ -88,7 +88,7 @@ def _line(group: Group, blocker: Blocker) -> str:
     return f"{name} is at epoch {member.epoch}; its next heartbeat brings {group.target_epoch}"
 
 
-def _name(member: Member) -> str:
+def _name(member: MemberDescription) -> str:
     return f"{member.instance_id or member.client_id} ({member.member_id})"
 
 

@@ -18,7 +18,7 @@ _SHORT_DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)
 _SECONDS = (86_400, 3_600, 60, 1)
 
 
-class LogRange(NamedTuple):
+class ResetRange(NamedTuple):
     """The offsets of a partition: ``start`` to ``end``; ``end`` is the next to be written."""
 
     start: int
@@ -35,27 +35,27 @@ class Reset(NamedTuple):
     note: str = ""
 
 
-def to_offset(offset: int, committed: Mapping[Spot, int], logs: Mapping[Spot, LogRange]) -> list[Reset]:
+def to_offset(offset: int, committed: Mapping[Spot, int], logs: Mapping[Spot, ResetRange]) -> list[Reset]:
     """Every partition to one offset."""
     return [_within(spot, committed.get(spot), offset, logs[spot]) for spot in sorted(logs)]
 
 
-def to_earliest(committed: Mapping[Spot, int], logs: Mapping[Spot, LogRange]) -> list[Reset]:
+def to_earliest(committed: Mapping[Spot, int], logs: Mapping[Spot, ResetRange]) -> list[Reset]:
     """Every partition to its first record."""
     return [Reset(spot, committed.get(spot), logs[spot].start) for spot in sorted(logs)]
 
 
-def to_latest(committed: Mapping[Spot, int], logs: Mapping[Spot, LogRange]) -> list[Reset]:
+def to_latest(committed: Mapping[Spot, int], logs: Mapping[Spot, ResetRange]) -> list[Reset]:
     """Every partition behind its last record."""
     return [Reset(spot, committed.get(spot), logs[spot].end) for spot in sorted(logs)]
 
 
-def to_current(committed: Mapping[Spot, int], logs: Mapping[Spot, LogRange]) -> list[Reset]:
+def to_current(committed: Mapping[Spot, int], logs: Mapping[Spot, ResetRange]) -> list[Reset]:
     """Every partition to its committed offset. A partition without one gets the end of its log."""
     return [Reset(spot, committed.get(spot), committed.get(spot, logs[spot].end)) for spot in sorted(logs)]
 
 
-def shift_by(count: int, committed: Mapping[Spot, int], logs: Mapping[Spot, LogRange]) -> list[Reset]:
+def shift_by(count: int, committed: Mapping[Spot, int], logs: Mapping[Spot, ResetRange]) -> list[Reset]:
     """Every partition ``count`` records on, or back if negative. ValueError naming the partitions that have no offset
     to shift."""
     missing = sorted(spot for spot in logs if spot not in committed)
@@ -64,19 +64,19 @@ def shift_by(count: int, committed: Mapping[Spot, int], logs: Mapping[Spot, LogR
     return [_within(spot, committed[spot], committed[spot] + count, logs[spot]) for spot in sorted(logs)]
 
 
-def to_time(found: Mapping[Spot, int], committed: Mapping[Spot, int], logs: Mapping[Spot, LogRange]) -> list[Reset]:
+def to_time(found: Mapping[Spot, int], committed: Mapping[Spot, int], logs: Mapping[Spot, ResetRange]) -> list[Reset]:
     """``found``: the first offset of the time in each partition, -1 where every record is older: then the end."""
     return [
         Reset(spot, committed.get(spot), found[spot] if found[spot] >= 0 else logs[spot].end) for spot in sorted(logs)
     ]
 
 
-def to_plan(plan: Mapping[Spot, int], committed: Mapping[Spot, int], logs: Mapping[Spot, LogRange]) -> list[Reset]:
+def to_plan(plan: Mapping[Spot, int], committed: Mapping[Spot, int], logs: Mapping[Spot, ResetRange]) -> list[Reset]:
     """Each partition to an offset of its own."""
     return [_within(spot, committed.get(spot), plan[spot], logs[spot]) for spot in sorted(plan)]
 
 
-def _within(spot: Spot, committed: int | None, offset: int, log: LogRange) -> Reset:
+def _within(spot: Spot, committed: int | None, offset: int, log: ResetRange) -> Reset:
     if offset > log.end:
         return Reset(spot, committed, log.end, f"{offset} is behind the end {log.end}")
     if offset < log.start:

@@ -35,7 +35,7 @@ KEY_KEY: Final = "ssl.key.location"
 EXAMPLE: Final = f'{jaas.SCRAM_MODULE} required username="me" password="secret";'
 
 
-class Login(NamedTuple):
+class PasswordLogin(NamedTuple):
     """A user with a password, and the mechanism to prove it by."""
 
     mechanism: str
@@ -53,7 +53,7 @@ class Login(NamedTuple):
         return False
 
     @property
-    def who(self) -> str:
+    def identity(self) -> str:
         """The user, for messages."""
         return f"{'delegation token' if self.by_token else 'user'} {self.user!r}"
 
@@ -69,12 +69,12 @@ class Login(NamedTuple):
         return ScramClient(SCRAM_MECHANISMS[self.mechanism], self.user, self.password, nonce, by_token=self.by_token)
 
 
-class Security(NamedTuple):
+class ClientSecurity(NamedTuple):
     """The protection of a client's connections."""
 
     tls: Mapping[str, str] | None = None
     """The properties ``ssl.*``; None for connections without TLS."""
-    login: "Login | KerberosLogin | TokenUser | None" = None
+    login: "PasswordLogin | KerberosLogin | TokenUser | None" = None
 
     def __repr__(self) -> str:
         return f"Security(tls={None if self.tls is None else sorted(self.tls)}, login={self.login})"
@@ -85,7 +85,7 @@ class Security(NamedTuple):
         return protocol_of(has_tls=self.tls is not None, has_login=self.login is not None)
 
 
-NO_SECURITY: Final = Security()
+NO_SECURITY: Final = ClientSecurity()
 
 
 def protocol_of(*, has_tls: bool, has_login: bool) -> str:
@@ -93,35 +93,37 @@ def protocol_of(*, has_tls: bool, has_login: bool) -> str:
     return PROTOCOLS[has_tls + 2 * has_login]
 
 
-def security_of(properties: Mapping[str, object]) -> Security:
+def security_of(properties: Mapping[str, object]) -> ClientSecurity:
     """The protection that properties ask for, under the names of `client_configs`. Raises BadProperty."""
-    said = {key: str(value) for key, value in properties.items() if value is not None}
-    protocol = said.get(PROTOCOL_KEY, PLAINTEXT).upper()
+    configured = {key: str(value) for key, value in properties.items() if value is not None}
+    protocol = configured.get(PROTOCOL_KEY, PLAINTEXT).upper()
     if protocol not in PROTOCOLS:
         raise BadProperty(f"{PROTOCOL_KEY} is {', '.join(PROTOCOLS[:-1])} or {PROTOCOLS[-1]}, not {protocol!r}")
     has_tls, has_login = protocol in (SSL, SASL_SSL), protocol in (SASL, SASL_SSL)
     for prefix, is_used in (("ssl.", has_tls), ("sasl.", has_login)):
-        unused = sorted(key for key in said if key.startswith(prefix))
-        if unused and PROTOCOL_KEY not in said:
+        unused = sorted(key for key in configured if key.startswith(prefix))
+        if unused and PROTOCOL_KEY not in configured:
             wanted = protocol_of(has_tls=has_tls or prefix == "ssl.", has_login=has_login or prefix == "sasl.")
             if not is_used:
                 raise BadProperty(f"{unused[0]} has no effect without {PROTOCOL_KEY}: set {PROTOCOL_KEY}={wanted}")
-    tls = {key: value for key, value in said.items() if key.startswith("ssl.")} if has_tls else None
+    tls = {key: value for key, value in configured.items() if key.startswith("ssl.")} if has_tls else None
     if tls is not None:
         _check_files(tls)
-    return Security(tls, _login(said, protocol) if has_login else None)
+    return ClientSecurity(tls, _login(configured, protocol) if has_login else None)
 
 
-def _login(said: Mapping[str, str], protocol: str) -> "Login | KerberosLogin | TokenUser":
-    if MECHANISM_KEY not in said:
+def _login(configured: Mapping[str, str], protocol: str) -> "PasswordLogin | KerberosLogin | TokenUser":
+    if MECHANISM_KEY not in configured:
         raise BadProperty(f"{PROTOCOL_KEY}={protocol} needs a {MECHANISM_KEY}: {', '.join(MECHANISMS)}")
-    mechanism = said[MECHANISM_KEY].upper()
+    mechanism = configured[MECHANISM_KEY].upper()
     if mechanism not in MECHANISMS:
         raise BadProperty(f"{MECHANISM_KEY}={mechanism}: this client logs in by {', '.join(MECHANISMS)}")
-    return MECHANISMS[mechanism](said, mechanism, _entry(said[JAAS_KEY], mechanism) if JAAS_KEY in said else None)
+    return MECHANISMS[mechanism](
+        configured, mechanism, _entry(configured[JAAS_KEY], mechanism) if JAAS_KEY in configured else None
+    )
 
 
-def _entry(text: str, mechanism: str) -> jaas.Entry:
+def _entry(text: str, mechanism: str) -> jaas.JaasEntry:
     try:
         entry = jaas.parse(text)
     except jaas.BrokenJaas as why:
@@ -131,33 +133,33 @@ def _entry(text: str, mechanism: str) -> jaas.Entry:
     return entry
 
 
-def _with_password(said: Mapping[str, str], mechanism: str, entry: jaas.Entry | None) -> Login:
+def _with_password(configured: Mapping[str, str], mechanism: str, entry: jaas.JaasEntry | None) -> PasswordLogin:
     if entry is not None:
         user, password, by_token = _from_jaas(entry.options, mechanism)
-    elif USER_KEY in said and PASSWORD_KEY in said:
-        user, password, by_token = said[USER_KEY], said[PASSWORD_KEY], False
+    elif USER_KEY in configured and PASSWORD_KEY in configured:
+        user, password, by_token = configured[USER_KEY], configured[PASSWORD_KEY], False
     else:
         raise BadProperty(
             f"{MECHANISM_KEY}={mechanism} needs a user: set {JAAS_KEY}={EXAMPLE} or {USER_KEY} and {PASSWORD_KEY}"
         )
     if not user or not password:
         raise BadProperty(f"the {'user' if not user else 'password'} of the login is empty")
-    return Login(mechanism, user, password, by_token)
+    return PasswordLogin(mechanism, user, password, by_token)
 
 
-def _with_tickets(said: Mapping[str, str], _mechanism: str, entry: jaas.Entry | None) -> "KerberosLogin":
+def _with_tickets(configured: Mapping[str, str], _mechanism: str, entry: jaas.JaasEntry | None) -> "KerberosLogin":
     from kpybroker.client.kerberos_login import kerberos_login
 
-    return kerberos_login(said, entry)
+    return kerberos_login(configured, entry)
 
 
-def _with_tokens(said: Mapping[str, str], _mechanism: str, entry: jaas.Entry | None) -> "TokenUser":
+def _with_tokens(configured: Mapping[str, str], _mechanism: str, entry: jaas.JaasEntry | None) -> "TokenUser":
     from kpybroker.client.token_user import token_user
 
-    return token_user(said, {} if entry is None else entry.options)
+    return token_user(configured, {} if entry is None else entry.options)
 
 
-_Reader = Callable[[Mapping[str, str], str, jaas.Entry | None], "Login | KerberosLogin | TokenUser"]
+_Reader = Callable[[Mapping[str, str], str, jaas.JaasEntry | None], "PasswordLogin | KerberosLogin | TokenUser"]
 MECHANISMS: Final[Mapping[str, _Reader]] = {
     plain.NAME: _with_password,
     **dict.fromkeys(SCRAM_MECHANISMS, _with_password),

@@ -2,7 +2,7 @@
 
 Records wait for each partition in order, each until its own deadline (``delivery.timeout.ms``), and rounds try to
 append them. Invariants: with idempotence a record is in its log at most once, however often the connection broke;
-every record that was added comes out of a round exactly once, as `Placed` or as `Failed`.
+every record that was added comes out of a round exactly once, as `Placed` or as `FailedRecord`.
 """
 
 import math
@@ -22,7 +22,7 @@ from kpywire.messages.produce import PartitionProduceData, PartitionProduceRespo
 from kpywire.record import Record, build_batch
 
 ALL_IN_SYNC = -1
-NOBODY = 0
+NO_ACKS = 0
 CREATION_PATIENCE_S = 5.0
 SEQUENCES = 1 << 31
 MOST_RECORDS = 1 << 30
@@ -61,7 +61,7 @@ class Placed(NamedTuple):
     record: Record
 
 
-class Waiting(NamedTuple):
+class WaitingRecord(NamedTuple):
     """A record to be sent. ``line`` is its number in the input."""
 
     record: Record
@@ -69,10 +69,10 @@ class Waiting(NamedTuple):
     deadline_s: float
 
 
-class Failed(NamedTuple):
+class FailedRecord(NamedTuple):
     """A record that will not be sent any more. ``error`` is None if it is only too late."""
 
-    waiting: Waiting
+    waiting: WaitingRecord
     error: KafkaError | Unreachable | None
     may_be_there: bool
 
@@ -81,11 +81,11 @@ class Round(NamedTuple):
     """The results of a round of attempts, and the last error that will be retried."""
 
     placed: list[Placed]
-    failed: list[Failed]
+    failed: list[FailedRecord]
     trouble: KafkaError | Unreachable | None
 
 
-class Refused(Exception):
+class SendRefused(Exception):
     """An error of the topic or the cluster that no later attempt can end."""
 
     def __init__(self, error: KafkaError) -> None:
@@ -96,7 +96,7 @@ class Refused(Exception):
 class _Batch:
     """Records that are sent together, with the sequence that makes a second attempt harmless."""
 
-    def __init__(self, waiting: list[Waiting], data: bytes, producer: tuple[int, int], sequence: int) -> None:
+    def __init__(self, waiting: list[WaitingRecord], data: bytes, producer: tuple[int, int], sequence: int) -> None:
         self.waiting = waiting
         self.data = data
         self.producer = producer
@@ -109,7 +109,7 @@ class _Line:
     """The records that wait for one partition, and the batch at their head once it was made."""
 
     def __init__(self) -> None:
-        self.waiting: deque[Waiting] = deque()
+        self.waiting: deque[WaitingRecord] = deque()
         self.batch: _Batch | None = None
         self.most_records = MOST_RECORDS
 
@@ -196,7 +196,7 @@ class Sender:
             line = self._lines.get(spot)
             if line is None:
                 line = self._lines[spot] = _Line()
-            line.waiting.append(Waiting(record, number, deadline_s))
+            line.waiting.append(WaitingRecord(record, number, deadline_s))
             self.waiting_bytes += _size(record)
         self._turn += 1
 
@@ -261,29 +261,29 @@ class Sender:
     def _passing(self, error: KafkaError | Unreachable) -> KafkaError | Unreachable:
         """An error that a later attempt may not have. Raises Refused for others."""
         if isinstance(error, KafkaError) and not self.client.may_pass(error):
-            raise Refused(error)
+            raise SendRefused(error)
         return error
 
-    def _too_late(self, line: _Line) -> Iterator[Failed]:
+    def _too_late(self, line: _Line) -> Iterator[FailedRecord]:
         now_s = time.monotonic()
         batch = line.batch
         if batch is not None and batch.waiting[0].deadline_s <= now_s:
             yield from self._given_up(line, batch, None)
         while line.batch is None and line.waiting and line.waiting[0].deadline_s <= now_s:
-            yield Failed(line.waiting.popleft(), None, may_be_there=False)
+            yield FailedRecord(line.waiting.popleft(), None, may_be_there=False)
 
-    def _given_up(self, line: _Line, batch: _Batch, error: KafkaError | Unreachable | None) -> Iterator[Failed]:
+    def _given_up(self, line: _Line, batch: _Batch, error: KafkaError | Unreachable | None) -> Iterator[FailedRecord]:
         line.batch = None
         if self.delivery.is_idempotent:
             self._identity = None
         for each in batch.waiting:
-            yield Failed(each, error, batch.may_be_there)
+            yield FailedRecord(each, error, batch.may_be_there)
 
     def _next_batch(self, spot: Spot, line: _Line) -> _Batch | None:
         """The batch at the head of a line; None if there is none, or no producer id for it yet."""
         if self._identity is None or not line.waiting:
             return None
-        chosen: list[Waiting] = []
+        chosen: list[WaitingRecord] = []
         total = 0
         while line.waiting and len(chosen) < line.most_records:
             size = _size(line.waiting[0].record)
@@ -294,7 +294,7 @@ class Sender:
         line.batch = self._batch(spot, chosen)
         return line.batch
 
-    def _batch(self, spot: Spot, chosen: list[Waiting]) -> _Batch:
+    def _batch(self, spot: Spot, chosen: list[WaitingRecord]) -> _Batch:
         assert self._identity is not None
         producer_id, producer_epoch = self._identity
         sequence = -1
@@ -338,14 +338,14 @@ class Sender:
             settled.placed.append(Placed(spot, base + index if base >= 0 else -1, each.record))
         return None
 
-    def _without_bad(self, spot: Spot, line: _Line, batch: _Batch, error: KafkaError) -> Iterator[Failed]:
+    def _without_bad(self, spot: Spot, line: _Line, batch: _Batch, error: KafkaError) -> Iterator[FailedRecord]:
         """Note that a batch was refused because of records in it, and nothing of it was written: smaller batches find
         them."""
         line.batch = None
         if batch.producer == self._identity:
             self._sequences[spot] = batch.sequence
         if len(batch.waiting) == 1:
-            yield Failed(batch.waiting[0], error, may_be_there=False)
+            yield FailedRecord(batch.waiting[0], error, may_be_there=False)
             return
         line.waiting.extendleft(reversed(batch.waiting))
         line.most_records = len(batch.waiting) // 2
@@ -356,7 +356,7 @@ class Sender:
         topic = TopicProduceData(name=spot.topic, topic_id=topic_id, partition_data=[part])
         timeout_ms = int(self.client.timeout_s * 1000)
         request = ProduceRequest(acks=self.delivery.acks, timeout_ms=timeout_ms, topic_data=[topic])
-        if self.delivery.acks == NOBODY:
+        if self.delivery.acks == NO_ACKS:
             self.client.send_node(leader, request)
             return None
         answer = self.client.call_node(leader, request)
@@ -364,7 +364,7 @@ class Sender:
         partition: PartitionProduceResponse = topic_answer.partition_responses[0]
         return partition
 
-    def give_up(self) -> list[Waiting]:
+    def give_up(self) -> list[WaitingRecord]:
         """Give up everything that still waits. Return it in the order of the input; none of it is sent any more."""
         left = [each for line in self._lines.values() for each in (*(line.batch or _NONE).waiting, *line.waiting)]
         self._lines.clear()

@@ -15,7 +15,7 @@ from kpybroker.client.client import Client, Spot, raise_for
 from kpybroker.client.connection import Unreachable
 from kpybroker.client.leaver import Leaver
 from kpybroker.client.patience import Patience
-from kpybroker.client.reader import Found
+from kpybroker.client.reader import ReadRecord
 from kpybroker.machines.errors import KafkaError
 from kpywire import error_codes, uuid
 from kpywire.batch import batch_headers, check_crc
@@ -42,7 +42,7 @@ Answers = dict[Spot, dict[int, int]]
 """The acknowledgement of each offset."""
 
 
-class Batch(NamedTuple):
+class AcknowledgementBatch(NamedTuple):
     """Acknowledgements of offsets that follow each other."""
 
     first: int
@@ -53,7 +53,7 @@ class Batch(NamedTuple):
         return self.first + len(self.types) - 1
 
 
-class ShareMember(Leaver):
+class ShareGroupReader(Leaver):
     """A member of ``group`` that reads ``topics`` and acknowledges what it has finished with ``answer``."""
 
     def __init__(
@@ -110,7 +110,7 @@ class ShareMember(Leaver):
     def _names(self) -> dict[bytes, str]:
         return {self.client.topic(name).topic_id: name for name in self.topics}
 
-    def poll(self, most: int | None = None) -> Iterator[Found]:
+    def poll(self, most: int | None = None) -> Iterator[ReadRecord]:
         """The records of one round, about ``most`` of them, none if nothing came for a while. Each is acknowledged
         once it is finished. Raises KafkaError, Unreachable."""
         wait_s = self._heartbeat_at - time.monotonic()
@@ -133,7 +133,7 @@ class ShareMember(Leaver):
             for spot, answer in answers:
                 trouble = self._trouble_of(spot, answer.error_code) or trouble
                 for record in self._records(spot, answer):
-                    yield Found(spot, record)
+                    yield ReadRecord(spot, record)
         self.patience.settle(trouble)
 
     def _trouble_of(self, spot: Spot, code: int) -> KafkaError | None:
@@ -301,12 +301,12 @@ def _acknowledged(spot: Spot, answers: Answers) -> AcknowledgePartition:
     )
 
 
-def batches(answers: dict[int, int]) -> list[Batch]:
+def batches(answers: dict[int, int]) -> list[AcknowledgementBatch]:
     """The acknowledgements as requests have them."""
-    found: list[Batch] = []
+    found: list[AcknowledgementBatch] = []
     for offset, answer in sorted(answers.items()):
         if found and found[-1].last == offset - 1:
             found[-1].types.append(answer)
         else:
-            found.append(Batch(offset, [answer]))
+            found.append(AcknowledgementBatch(offset, [answer]))
     return found

@@ -12,7 +12,7 @@ from kpywire.messages.streams_group_describe import Assignment, DescribedGroup, 
 NOT_READY = "NotReady"
 
 
-class MemberTasks(NamedTuple):
+class ApplicationTasks(NamedTuple):
     """The tasks of a member, each as ``subtopology_partition``."""
 
     process_id: str
@@ -58,11 +58,11 @@ def application_of(found: DescribedGroup) -> Application:
     return Application(epoch, sources - internal.keys(), internal)
 
 
-def tasks_of(member: Any) -> MemberTasks:
+def tasks_of(member: Any) -> ApplicationTasks:
     """The tasks of a described member."""
     active = _names(member.assignment.active_tasks)
     wanted = _names(member.target_assignment.active_tasks)
-    return MemberTasks(
+    return ApplicationTasks(
         member.process_id,
         member.member_epoch,
         member.topology_epoch,

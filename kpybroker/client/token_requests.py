@@ -10,7 +10,7 @@ from kpywire.messages.expire_delegation_token import ExpireDelegationTokenReques
 from kpywire.messages.renew_delegation_token import RenewDelegationTokenRequest
 
 
-class Principal(NamedTuple):
+class TokenPrincipal(NamedTuple):
     """A type and a name, such as ``User:alice``."""
 
     kind: str
@@ -20,7 +20,7 @@ class Principal(NamedTuple):
         return f"{self.kind}:{self.name}"
 
 
-class Token(NamedTuple):
+class DelegationToken(NamedTuple):
     """A delegation token. A program that has the HMAC can log in as the owner."""
 
     token_id: str
@@ -38,26 +38,28 @@ class Token(NamedTuple):
 
 
 def create(
-    client: Client, owner: Principal | None, renewers: Iterable[Principal], max_lifetime_ms: int | None
-) -> Token:
+    client: Client, owner: TokenPrincipal | None, renewers: Iterable[TokenPrincipal], max_lifetime_ms: int | None
+) -> DelegationToken:
     """Create a token of the client's own user, or of the ``owner``. Raises KafkaError."""
     named = list(renewers)
     request = CreateDelegationTokenRequest(
-        renewers=[CreatableRenewers(principal_type=who.kind, principal_name=who.name) for who in named],
+        renewers=[
+            CreatableRenewers(principal_type=principal.kind, principal_name=principal.name) for principal in named
+        ],
         max_lifetime_ms=-1 if max_lifetime_ms is None else max_lifetime_ms,
     )
     if owner is not None:
         request.owner_principal_type, request.owner_principal_name = owner
 
-    def attempt() -> Token:
+    def attempt() -> DelegationToken:
         answer = client.call(request)
         raise_for(answer.error_code, "the token")
-        token_owner = Principal(answer.principal_type, answer.principal_name)
+        token_owner = TokenPrincipal(answer.principal_type, answer.principal_name)
         requester = answer.token_requester_principal_name
-        return Token(
+        return DelegationToken(
             answer.token_id,
             str(token_owner),
-            str(Principal(answer.token_requester_principal_type, requester) if requester else token_owner),
+            str(TokenPrincipal(answer.token_requester_principal_type, requester) if requester else token_owner),
             tuple(map(str, named)),
             answer.issue_timestamp_ms,
             answer.expiry_timestamp_ms,
@@ -92,27 +94,30 @@ def expire(client: Client, hmac: bytes, period_ms: int | None) -> int:
     return client.retrying(attempt)
 
 
-def tokens(client: Client, owners: Iterable[Principal] | None = None) -> list[Token]:
+def tokens(client: Client, owners: Iterable[TokenPrincipal] | None = None) -> list[DelegationToken]:
     """The tokens that the client's user may see, of these owners or of all. Raises KafkaError."""
     wanted = (
         None
         if owners is None
-        else [DescribeDelegationTokenOwner(principal_type=who.kind, principal_name=who.name) for who in owners]
+        else [
+            DescribeDelegationTokenOwner(principal_type=principal.kind, principal_name=principal.name)
+            for principal in owners
+        ]
     )
 
-    def attempt() -> list[Token]:
+    def attempt() -> list[DelegationToken]:
         answer = client.call(DescribeDelegationTokenRequest(owners=wanted))
         raise_for(answer.error_code, "tokens")
         found = []
         for each in answer.tokens:
-            owner = Principal(each.principal_type, each.principal_name)
+            owner = TokenPrincipal(each.principal_type, each.principal_name)
             requester = each.token_requester_principal_name
             found.append(
-                Token(
+                DelegationToken(
                     each.token_id,
                     str(owner),
-                    str(Principal(each.token_requester_principal_type, requester) if requester else owner),
-                    tuple(f"{who.principal_type}:{who.principal_name}" for who in each.renewers),
+                    str(TokenPrincipal(each.token_requester_principal_type, requester) if requester else owner),
+                    tuple(f"{principal.principal_type}:{principal.principal_name}" for principal in each.renewers),
                     each.issue_timestamp,
                     each.expiry_timestamp,
                     each.max_timestamp,

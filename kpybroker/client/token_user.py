@@ -39,11 +39,11 @@ class TokenUser:
         return f"TokenUser({self.source!r})"
 
     @property
-    def who(self) -> str:
+    def identity(self) -> str:
         """The user, for messages."""
         source = self.source
         if source.client is not None:
-            return f"client {source.client.who!r}"
+            return f"client {source.client.identity!r}"
         return "the token that was made here" if source.endpoint is None else f"the token in {source.endpoint.target}"
 
     @cached_property
@@ -64,15 +64,17 @@ class TokenUser:
         return OAuthBearerClient(token.text, dict(self.source.extensions))
 
 
-def token_user(said: Mapping[str, str], options: Mapping[str, str]) -> TokenUser:
+def token_user(configured: Mapping[str, str], options: Mapping[str, str]) -> TokenUser:
     """The user that properties describe. Raises BadProperty."""
-    method = said.get(METHOD, "").lower()
+    method = configured.get(METHOD, "").lower()
     if method not in ("", "default", "oidc"):
         raise BadProperty(f"{METHOD}={method}: use oidc, or leave it out")
     try:
-        return TokenUser(read_token_login(said.get, options, None))
+        return TokenUser(read_token_login(configured.get, options, None))
     except ValueError as error:
         hint = (
-            "" if said.keys() & {"sasl.oauthbearer.token.endpoint.url"} or options else f"; or, for tests, {_UNSIGNED}"
+            ""
+            if configured.keys() & {"sasl.oauthbearer.token.endpoint.url"} or options
+            else f"; or, for tests, {_UNSIGNED}"
         )
         raise BadProperty(f"{error}{hint}") from None

@@ -25,7 +25,7 @@ TIMEOUT_MS = 30_000
 VISIBLE_WITHIN_S = 10.0
 
 
-class PartitionState(NamedTuple):
+class PartitionOffsets(NamedTuple):
     """A partition with the offsets of its log; None where no leader reported them."""
 
     metadata: MetadataResponsePartition
@@ -38,7 +38,7 @@ class Description(NamedTuple):
 
     topic: MetadataResponseTopic
     configs: dict[str, str | None]
-    partitions: list[PartitionState]
+    partitions: list[PartitionOffsets]
 
 
 def create(client: Client, name: str, partitions: int, replicas: int, configs: Mapping[str, str]) -> None:
@@ -115,13 +115,13 @@ def _configs(client: Client, name: str) -> dict[str, str | None]:
     return {each.name: each.value for each in answer.configs if each.config_source == TOPIC_CONFIG_SOURCE}
 
 
-def _offsets(client: Client, name: str, partitions: list[MetadataResponsePartition]) -> list[PartitionState]:
+def _offsets(client: Client, name: str, partitions: list[MetadataResponsePartition]) -> list[PartitionOffsets]:
     led = [Spot(name, each.partition_index) for each in partitions if each.leader_id >= 0]
     starts = client.list_offsets(dict.fromkeys(led, EARLIEST_TIMESTAMP))
     ends = client.list_offsets(dict.fromkeys(led, LATEST_TIMESTAMP))
     spots = {each.partition_index: Spot(name, each.partition_index) for each in partitions}
     return [
-        PartitionState(each, starts.get(spots[each.partition_index]), ends.get(spots[each.partition_index]))
+        PartitionOffsets(each, starts.get(spots[each.partition_index]), ends.get(spots[each.partition_index]))
         for each in partitions
     ]
 

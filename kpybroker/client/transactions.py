@@ -37,7 +37,7 @@ FENCED: Final = frozenset(
 NO_TIMEOUT_MS: Final = 0x7FFF_FFFF
 
 
-class Identity(NamedTuple):
+class ProducerIdentity(NamedTuple):
     """The identity under which batches are written. Without a transactional id they belong to no transaction."""
 
     producer_id: int
@@ -45,11 +45,11 @@ class Identity(NamedTuple):
     transactional_id: str | None = None
 
 
-def begin(client: Client, transactional_id: str | None, timeout_ms: int = NO_TIMEOUT_MS) -> Identity:
+def begin(client: Client, transactional_id: str | None, timeout_ms: int = NO_TIMEOUT_MS) -> ProducerIdentity:
     """A new identity. With a transactional id: abort what is open under it, and fence its earlier producers."""
     request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=timeout_ms)
 
-    def attempt() -> Identity:
+    def attempt() -> ProducerIdentity:
         if transactional_id is None:
             answer = client.call(request)
         else:
@@ -58,12 +58,12 @@ def begin(client: Client, transactional_id: str | None, timeout_ms: int = NO_TIM
             reason = f"{timeout_ms} ms is more than the broker's transaction.max.timeout.ms"
             raise KafkaError(answer.error_code, f"transactional id {transactional_id}: {reason}")
         _raise_for(answer.error_code, transactional_id)
-        return Identity(answer.producer_id, answer.producer_epoch, transactional_id)
+        return ProducerIdentity(answer.producer_id, answer.producer_epoch, transactional_id)
 
     return client.retrying(attempt)
 
 
-def add_partitions(client: Client, identity: Identity, spots: Iterable[Spot]) -> None:
+def add_partitions(client: Client, identity: ProducerIdentity, spots: Iterable[Spot]) -> None:
     """Add partitions to the transaction, which this begins if it is not open yet."""
     topics: dict[str, AddPartitionsToTxnTopic] = {}
     for spot in sorted(spots):
@@ -92,7 +92,7 @@ def add_partitions(client: Client, identity: Identity, spots: Iterable[Spot]) ->
     client.retrying(attempt)
 
 
-def commit_offsets(client: Client, identity: Identity, group: str, offsets: Mapping[Spot, Commit]) -> None:
+def commit_offsets(client: Client, identity: ProducerIdentity, group: str, offsets: Mapping[Spot, Commit]) -> None:
     """Commit offsets of a group that has no members, together with the transaction."""
     adding = AddOffsetsToTxnRequest(
         transactional_id=_id_of(identity),
@@ -133,7 +133,7 @@ def commit_offsets(client: Client, identity: Identity, group: str, offsets: Mapp
     client.retrying(commit_all)
 
 
-def end(client: Client, identity: Identity, *, commits: bool) -> None:
+def end(client: Client, identity: ProducerIdentity, *, commits: bool) -> None:
     """Commit or abort the transaction. The outcome is unknown if this raises Unreachable or a retriable KafkaError."""
     request = EndTxnRequest(
         transactional_id=_id_of(identity),
@@ -148,11 +148,11 @@ def end(client: Client, identity: Identity, *, commits: bool) -> None:
     client.retrying(attempt)
 
 
-def _ask(client: Client, identity: Identity, request: Any, newest: int | None = None) -> Any:
+def _ask(client: Client, identity: ProducerIdentity, request: Any, newest: int | None = None) -> Any:
     return client.call_transaction_coordinator(_id_of(identity), request, newest)
 
 
-def _id_of(identity: Identity) -> str:
+def _id_of(identity: ProducerIdentity) -> str:
     assert identity.transactional_id is not None
     return identity.transactional_id
 

@@ -11,7 +11,7 @@ from kpybroker.machines.config_def import ConfigError
 
 try:
     given = {key: entry.value for path in sys.argv[1:2] for key, entry in read_properties(Path(path)).items()}
-    said = from_environment(os.environ, Path(os.environ.get("KPYBROKER_SECRETS", SECRETS)))
+    configured = from_environment(os.environ, Path(os.environ.get("KPYBROKER_SECRETS", SECRETS)))
 except ConfigError as error:
     sys.exit(f"kpybroker: {error}")
-sys.stdout.write(written_properties({**given, **said}))
+sys.stdout.write(written_properties({**given, **configured}))

@@ -28,7 +28,7 @@ MOST_CONFIGS: Final = 5_000
 _CHANGED_BY_CONTROLLER: Final = (TOPIC, BROKER, CLIENT_METRICS, GROUP)
 
 
-class View(Protocol):
+class AlterView(Protocol):
     """The information that decisions need, and the loggers."""
 
     @property
@@ -52,7 +52,7 @@ Settling = Generator[None, None, Settled]
 
 
 def settle_incremental(
-    request: incremental.IncrementalAlterConfigsRequest, view: View, *, is_allowed: bool = True
+    request: incremental.IncrementalAlterConfigsRequest, view: AlterView, *, is_allowed: bool = True
 ) -> Settling:
     """Settle the resources of an IncrementalAlterConfigs that need no controller. Loggers are set unless
     ``validate_only``. ``is_allowed``: whether the sender may change configs of brokers."""
@@ -77,7 +77,7 @@ def settle_incremental(
     return (yield from _settle(request.resources, judge, (yield from _repeated(request.resources))))
 
 
-def settle_legacy(request: legacy.AlterConfigsRequest, view: View, *, is_allowed: bool = True) -> Settling:
+def settle_legacy(request: legacy.AlterConfigsRequest, view: AlterView, *, is_allowed: bool = True) -> Settling:
     """Settle the resources of an AlterConfigs that need no controller. ``is_allowed`` as above."""
 
     def judge(resource: legacy.AlterConfigsResource) -> bool:
@@ -96,7 +96,7 @@ def settle_legacy(request: legacy.AlterConfigsRequest, view: View, *, is_allowed
 
 
 def settle_on_controller(
-    request: incremental.IncrementalAlterConfigsRequest | legacy.AlterConfigsRequest, view: View
+    request: incremental.IncrementalAlterConfigsRequest | legacy.AlterConfigsRequest, view: AlterView
 ) -> Settling:
     """Settle the resources that the controller's listener of a node handles itself: loggers (Kafka's
     ``ControllerApis``)."""
@@ -197,19 +197,19 @@ def _check_configs(names: Sequence[str], nulls: Sequence[str]) -> None:
         raise _invalid_request(f"Null value not supported for : {', '.join(nulls)}")
 
 
-def _check_type(resource_type: int, view: View) -> None:
+def _check_type(resource_type: int, view: AlterView) -> None:
     """Groups have configs in KRaft mode alone."""
     if resource_type not in _CHANGED_BY_CONTROLLER or (resource_type == GROUP and view.config.is_in_zookeeper_mode):
         raise _invalid_request(f"Unknown resource type {resource_type}")
 
 
-def _check_permission(view: View, *, is_allowed: bool) -> None:
+def _check_permission(view: AlterView, *, is_allowed: bool) -> None:
     """Like Kafka, before what the configs of a broker say. In ZooKeeper mode the controller refuses, after it."""
     if not is_allowed and not view.config.is_in_zookeeper_mode:
         raise ConfigError("", error_codes.CLUSTER_AUTHORIZATION_FAILED)
 
 
-def _check_broker_name(name: str, view: View) -> None:
+def _check_broker_name(name: str, view: AlterView) -> None:
     if name and _node_id(name) != view.config.node_id:
         raise _invalid_request(f"Unexpected broker id, expected {view.config.node_id}, but received {name}")
 
@@ -221,7 +221,7 @@ def _node_id(name: str) -> int:
         raise _invalid_request(f"Node id must be an integer, but it is: {name}") from None
 
 
-def _check_broker_configs(name: str, configs: Mapping[str, str], view: View, *, is_allowed: bool) -> None:
+def _check_broker_configs(name: str, configs: Mapping[str, str], view: AlterView, *, is_allowed: bool) -> None:
     """Only a sender that may change the configs learns what the files and the present configs of a broker do not
     allow; here others are in ZooKeeper mode."""
     if is_allowed:
@@ -231,7 +231,7 @@ def _check_broker_configs(name: str, configs: Mapping[str, str], view: View, *, 
         dynamic.check_names_and_values(configs, of_one_broker=bool(name), in_zookeeper_mode=in_zookeeper_mode)
 
 
-def _applied(stored: Mapping[str, str], resource: incremental.AlterConfigsResource, view: View) -> dict[str, str]:
+def _applied(stored: Mapping[str, str], resource: incremental.AlterConfigsResource, view: AlterView) -> dict[str, str]:
     """The configs that would be stored for a broker after the operations, with the wording of Kafka's brokers for
     errors."""
     in_zookeeper_mode = view.config.is_in_zookeeper_mode
@@ -260,7 +260,7 @@ def _edited_list(current: str | None, name: str, key: ConfigKey | None, value: s
     return edited_list(before, value, subtracts=operation == SUBTRACT)
 
 
-def _set_loggers(resource: incremental.AlterConfigsResource, view: View, *, validate_only: bool) -> None:
+def _set_loggers(resource: incremental.AlterConfigsResource, view: AlterView, *, validate_only: bool) -> None:
     node_id = _node_id(resource.resource_name)
     if node_id != view.config.node_id:
         raise _invalid_request(f"Unexpected node id. Expected {view.config.node_id}, but received {node_id}")

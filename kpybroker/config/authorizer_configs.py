@@ -11,7 +11,7 @@ from kpybroker.machines.config_def import ConfigError
 from kpybroker.runtime.calls.principal import Principal, parse_principal
 
 if TYPE_CHECKING:
-    from kpybroker.config.broker import BrokerConfig
+    from kpybroker.config.broker_values import BrokerValues
 
 AUTHORIZER: Final = "authorizer.class.name"
 STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
@@ -29,7 +29,7 @@ SUPER_USERS: Final = "super.users"
 ALLOWS_WITHOUT_ACL: Final = "allow.everyone.if.no.acl.found"
 
 
-def check(config: "BrokerConfig") -> None:
+def check(config: "BrokerValues") -> None:
     """Raise ConfigError for an authorizer that does not exist here, or that cannot be configured like this."""
     name = config[AUTHORIZER]
     known = ACL_AUTHORIZER if config.is_in_zookeeper_mode else STANDARD_AUTHORIZER

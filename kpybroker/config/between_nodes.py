@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from kpybroker.machines.config_def import ConfigError
 
 if TYPE_CHECKING:
-    from kpybroker.config.broker import BrokerConfig
-    from kpybroker.machines.sasl.jaas import Entry
+    from kpybroker.config.broker_values import BrokerValues
+    from kpybroker.machines.sasl.jaas import JaasEntry
     from kpybroker.machines.sasl.krb5_login import Krb5Login
     from kpybroker.security.oauth.token_login import TokenLogin
 
@@ -51,7 +51,7 @@ class TokenCredentials(NamedTuple):
 NodeCredentials = Credentials | KerberosCredentials | TokenCredentials
 
 
-class Dialled(NamedTuple):
+class DialledNodes(NamedTuple):
     """A kind of nodes, as this one connects to them."""
 
     listener: str
@@ -65,37 +65,37 @@ class Dialled(NamedTuple):
         return self.protocol in ("SSL", "SASL_SSL")
 
 
-def brokers(config: "BrokerConfig") -> Dialled:
+def brokers(config: "BrokerValues") -> DialledNodes:
     """The way to brokers. Raises ConfigError."""
     listener, protocol = config.inter_broker_listener_name, config.inter_broker_protocol
     if not _has_login(protocol):
-        return Dialled(listener, protocol, None)
+        return DialledNodes(listener, protocol, None)
     mechanism = config[BROKERS_MECHANISM]
     if mechanism not in config.of_listener(listener, "sasl.enabled.mechanisms"):
         raise ConfigError(
             f"requirement failed: {BROKERS_MECHANISM} must be included in sasl.enabled.mechanisms when SASL is used "
             "for inter-broker communication"
         )
-    return Dialled(listener, protocol, _credentials(config, listener, BROKERS_MECHANISM))
+    return DialledNodes(listener, protocol, _credentials(config, listener, BROKERS_MECHANISM))
 
 
-def controllers(config: "BrokerConfig") -> Dialled:
+def controllers(config: "BrokerValues") -> DialledNodes:
     """The way to controllers. Raises ConfigError. A node that is its whole quorum dials none."""
     listener = config.controller_listener_name
     protocol = config.listener_protocols.get(listener, "PLAINTEXT")
     if not _has_login(protocol):
-        return Dialled(listener, protocol, None)
-    return Dialled(listener, protocol, _credentials(config, listener, CONTROLLERS_MECHANISM))
+        return DialledNodes(listener, protocol, None)
+    return DialledNodes(listener, protocol, _credentials(config, listener, CONTROLLERS_MECHANISM))
 
 
-def check(config: "BrokerConfig") -> None:
+def check(config: "BrokerValues") -> None:
     """Raise ConfigError if this node could log in nowhere."""
     if config.is_broker:
         brokers(config)
     controllers(config)
 
 
-def warnings(config: "BrokerConfig") -> list[str]:
+def warnings(config: "BrokerValues") -> list[str]:
     """Sentences about settings with which a quorum of several voters cannot begin, as on Apache Kafka."""
     if not config.is_controller or len(config.quorum_voters) == 1 or config.standalone:
         return []
@@ -119,16 +119,16 @@ def _has_login(protocol: str) -> bool:
     return protocol.startswith("SASL_")
 
 
-class Asked(NamedTuple):
+class JaasSetting(NamedTuple):
     """A JAAS config that is read: the configuration, the listener, and for messages the key and the reason."""
 
-    config: "BrokerConfig"
+    config: "BrokerValues"
     listener: str
     key: str
     why: str
 
 
-def _credentials(config: "BrokerConfig", listener: str, mechanism_key: str) -> NodeCredentials:
+def _credentials(config: "BrokerValues", listener: str, mechanism_key: str) -> NodeCredentials:
     from kpybroker.config.logins import jaas_entry, jaas_key
 
     mechanism = config[mechanism_key]
@@ -137,11 +137,11 @@ def _credentials(config: "BrokerConfig", listener: str, mechanism_key: str) -> N
             f"{mechanism_key}={mechanism}: nodes can log in to each other by {', '.join(MECHANISMS)} only"
         )
     why = f"by it this node logs in to others ({mechanism_key}={mechanism})"
-    asked = Asked(config, listener, jaas_key(listener, mechanism), why)
+    asked = JaasSetting(config, listener, jaas_key(listener, mechanism), why)
     return MECHANISMS[mechanism](asked, mechanism, jaas_entry(config, listener, mechanism))
 
 
-def _with_password(asked: Asked, mechanism: str, entry: "Entry") -> Credentials:
+def _with_password(asked: JaasSetting, mechanism: str, entry: "JaasEntry") -> Credentials:
     options = entry.options
     user, password = options.get("username", ""), options.get("password", "")
     if not (user and password):
@@ -151,7 +151,7 @@ def _with_password(asked: Asked, mechanism: str, entry: "Entry") -> Credentials:
     return Credentials(mechanism, user, password, options.get("tokenauth", "").lower() == "true")
 
 
-def _with_tickets(asked: Asked, mechanism: str, entry: "Entry") -> KerberosCredentials:
+def _with_tickets(asked: JaasSetting, mechanism: str, entry: "JaasEntry") -> KerberosCredentials:
     from kpybroker.machines.sasl import krb5_login
     from kpybroker.machines.sasl.jaas import BrokenJaas
 
@@ -162,13 +162,13 @@ def _with_tickets(asked: Asked, mechanism: str, entry: "Entry") -> KerberosCrede
         raise ConfigError(f"{asked.key}: {error}: {asked.why}") from None
 
 
-def _with_tokens(asked: Asked, mechanism: str, entry: "Entry") -> TokenCredentials:
+def _with_tokens(asked: JaasSetting, mechanism: str, entry: "JaasEntry") -> TokenCredentials:
     from kpybroker.config.oauth import token_login
 
     return TokenCredentials(mechanism, token_login(asked.config, asked.listener, entry))
 
 
-MECHANISMS: "Final[Mapping[str, Callable[[Asked, str, Entry], NodeCredentials]]]" = {
+MECHANISMS: "Final[Mapping[str, Callable[[JaasSetting, str, JaasEntry], NodeCredentials]]]" = {
     "PLAIN": _with_password,
     "SCRAM-SHA-256": _with_password,
     "SCRAM-SHA-512": _with_password,

@@ -15,7 +15,7 @@ from kpybroker.machines.config_def import ConfigError
 from kpybroker.machines.endpoints import EVERY_IPV4_INTERFACE, is_host
 
 if TYPE_CHECKING:
-    from kpybroker.config.broker import BrokerConfig
+    from kpybroker.config.broker_values import BrokerValues
 
 _MIB = 1024 * 1024
 _NO_QUORUM: Final = (
@@ -25,6 +25,8 @@ _NO_QUORUM: Final = (
 _ASSIGNOR_PACKAGE: Final = "org.apache.kafka.coordinator.group.assignor."
 STICKY_TASKS: Final = "org.apache.kafka.coordinator.group.streams.assignor.StickyTaskAssignor"
 """Kafka's class of the assignor ``sticky``."""
+_IN_MEMORY_PLUGIN: Final = "org.apache.kafka.server.streams.InMemoryTopologyDescriptionPlugin"
+"""The plug-in for descriptions of topologies that Kafka ships. They are kept here without it too."""
 _ASSIGNORS: Final = {
     "consumer": ("uniform", "range", _ASSIGNOR_PACKAGE + "UniformAssignor", _ASSIGNOR_PACKAGE + "RangeAssignor"),
     "share": ("simple", _ASSIGNOR_PACKAGE + "SimpleAssignor"),
@@ -51,7 +53,7 @@ def has_duplicates(text: str) -> bool:
     return len(set(names)) < len(names)
 
 
-def check(config: "BrokerConfig") -> None:
+def check(config: "BrokerValues") -> None:
     """Raise ConfigError for the first configs that do not fit together."""
     if config.node_id != config["broker.id"] and not config.is_in_zookeeper_mode:
         raise ConfigError(
@@ -85,7 +87,7 @@ def _scala_set(numbers: Iterable[int]) -> str:
     return f"Set({', '.join(map(str, numbers))})"
 
 
-def _check_log(config: "BrokerConfig") -> None:
+def _check_log(config: "BrokerValues") -> None:
     _require(config.log_roll_ms >= 1, "log.roll.ms must be greater than or equal to 1")
     _require(config.log_roll_jitter_ms >= 0, "log.roll.jitter.ms must be greater than or equal to 0")
     _require(
@@ -111,7 +113,7 @@ def _check_log(config: "BrokerConfig") -> None:
     )
 
 
-def _check_replication(config: "BrokerConfig") -> None:
+def _check_replication(config: "BrokerValues") -> None:
     wait_max_ms = config["replica.fetch.wait.max.ms"]
     _require(
         wait_max_ms <= config["replica.socket.timeout.ms"],
@@ -125,7 +127,7 @@ def _check_replication(config: "BrokerConfig") -> None:
     )
 
 
-def _check_roles(config: "BrokerConfig") -> None:
+def _check_roles(config: "BrokerValues") -> None:
     """Check the roles as ``KafkaConfig`` does for each role. A node with both roles may also stand alone, with no
     quorum named."""
     if config.is_in_zookeeper_mode:
@@ -152,7 +154,7 @@ def _check_roles(config: "BrokerConfig") -> None:
         _check_broker_alone(config)
 
 
-def _check_broker_alone(config: "BrokerConfig") -> None:
+def _check_broker_alone(config: "BrokerValues") -> None:
     _require(
         config.node_id not in config.quorum_voters,
         f"If process.roles contains just the 'broker' role, the node id {config.node_id} must not be included in the "
@@ -177,7 +179,7 @@ def _check_broker_alone(config: "BrokerConfig") -> None:
     )
 
 
-def _check_controller(config: "BrokerConfig") -> None:
+def _check_controller(config: "BrokerValues") -> None:
     _require(
         not config.quorum_voters or config.node_id in config.quorum_voters,
         f"If process.roles contains the 'controller' role, the node id {config.node_id} must be included in the set of "
@@ -196,7 +198,7 @@ def _check_controller(config: "BrokerConfig") -> None:
     )
 
 
-def _check_early_listeners(config: "BrokerConfig") -> None:
+def _check_early_listeners(config: "BrokerValues") -> None:
     """Check that each of these listeners exists."""
     names = {*(listener.name for listener in config.listeners), *config.controller_listener_names}
     for name in config["early.start.listeners"] or ():
@@ -207,7 +209,7 @@ def _check_early_listeners(config: "BrokerConfig") -> None:
         )
 
 
-def _check_advertised(config: "BrokerConfig") -> None:
+def _check_advertised(config: "BrokerValues") -> None:
     if config.is_broker:
         advertised = [listener.name for listener in config.advertised_listeners]
         names = [listener.name for listener in config.listeners]
@@ -233,7 +235,7 @@ def _check_advertised(config: "BrokerConfig") -> None:
         )
 
 
-def _check_connections(config: "BrokerConfig") -> None:
+def _check_connections(config: "BrokerValues") -> None:
     _require(
         config.queued_max_request_bytes <= 0 or config.queued_max_request_bytes >= config.socket_request_max_bytes,
         "queued.max.request.bytes must be larger or equal to socket.request.max.bytes",
@@ -254,7 +256,7 @@ def _check_connections(config: "BrokerConfig") -> None:
     )
 
 
-def _check_groups(config: "BrokerConfig") -> None:
+def _check_groups(config: "BrokerValues") -> None:
     for kind, names in _BOUNDED.items():
         prefix = f"group.{kind}."
         for name in names:
@@ -274,7 +276,7 @@ def _check_groups(config: "BrokerConfig") -> None:
     _must(not has_duplicates(config.static.get(tags, "")), f"{tags} must not contain duplicate tag keys.")
     plugin = "group.streams.topology.description.plugin.class"
     _must(
-        not config[plugin],
+        config[plugin] in (None, "", _IN_MEMORY_PLUGIN),
         f"Invalid value {config[plugin]} for configuration {plugin}: Class {config[plugin]} could not be found.",
     )
     sessions, members = "group.share.max.share.sessions", "group.share.max.size"

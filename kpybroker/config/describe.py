@@ -9,8 +9,9 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import Final, Protocol
 
 from kpybroker.config import dynamic, group, topic
-from kpybroker.config.broker import KNOWN, BrokerConfig
+from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.broker_configs import BROKER_CONFIGS
+from kpybroker.config.broker_values import KNOWN
 from kpybroker.config.documentation import documentation_of
 from kpybroker.config.group_configs import CLIENT_METRICS_CONFIGS, GROUP_CONFIGS, GROUP_SYNONYMS
 from kpybroker.config.synonyms import broker_synonyms
@@ -53,7 +54,7 @@ Entries = Iterable[DescribeConfigsResourceResult]
 Synonyms = list[DescribeConfigsSynonym]
 
 
-class View(Protocol):
+class DescribeView(Protocol):
     """The information needed to describe everything."""
 
     @property
@@ -74,7 +75,7 @@ STEP_KEYS: Final = 256
 """The number of wanted keys that are read in one step."""
 
 
-def respond(request: DescribeConfigsRequest, view: View) -> Generator[None, None, DescribeConfigsResponse]:
+def respond(request: DescribeConfigsRequest, view: DescribeView) -> Generator[None, None, DescribeConfigsResponse]:
     """The answer to a whole request; each resource succeeds or fails by itself. Yields between them."""
     kinds: set[int] = set()
     for nth, resource in enumerate(request.resources, 1):
@@ -132,7 +133,7 @@ def _chosen(
     return [entry for entry in entries if entry.name in wanted]
 
 
-def _same_for(resource: DescribeConfigsResource, view: View) -> tuple[int, str | None]:
+def _same_for(resource: DescribeConfigsResource, view: DescribeView) -> tuple[int, str | None]:
     """A key for resources that share one description: any name can be a group's, and most groups have nothing set."""
     kind, name = resource.resource_type, resource.resource_name
     shared = kind in (GROUP, CLIENT_METRICS) and name and not view.configs_of(kind, name)
@@ -140,7 +141,7 @@ def _same_for(resource: DescribeConfigsResource, view: View) -> tuple[int, str |
 
 
 def _entries(
-    resource: DescribeConfigsResource, view: View, request: DescribeConfigsRequest
+    resource: DescribeConfigsResource, view: DescribeView, request: DescribeConfigsRequest
 ) -> list[DescribeConfigsResourceResult]:
     entries = list(_describe(resource, view, with_documentation=request.include_documentation))
     if not request.include_synonyms:
@@ -163,7 +164,7 @@ def _failed(resource: DescribeConfigsResource, error: ConfigError) -> DescribeCo
     )
 
 
-def _describe(resource: DescribeConfigsResource, view: View, *, with_documentation: bool) -> Entries:
+def _describe(resource: DescribeConfigsResource, view: DescribeView, *, with_documentation: bool) -> Entries:
     kind, name = resource.resource_type, resource.resource_name
     document = documentation_of if with_documentation else _no_documentation
     if kind == TOPIC:
@@ -194,7 +195,7 @@ def _require_name(name: str, message: str) -> None:
         raise ConfigError(message, error_codes.INVALID_REQUEST)
 
 
-def _topic(name: str, view: View, document: Document) -> Entries:
+def _topic(name: str, view: DescribeView, document: Document) -> Entries:
     invalid = reason_invalid(name)
     if invalid is not None:
         raise ConfigError(invalid, error_codes.INVALID_TOPIC_EXCEPTION)
@@ -239,7 +240,7 @@ def _client_metrics(configs: Mapping[str, str], document: Document) -> Entries:
         yield _entry(key.name, text, synonyms, key, document("client-metrics", key.name), read_only=False)
 
 
-def _loggers(name: str, view: View) -> Entries:
+def _loggers(name: str, view: DescribeView) -> Entries:
     _require_name(name, "Broker id must not be empty")
     if _broker_id(name) != view.config.node_id:
         raise ConfigError(

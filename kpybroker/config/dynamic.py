@@ -20,7 +20,7 @@ from kpybroker.machines.endpoints import WITH_TLS
 from kpywire.error_codes import INVALID_REQUEST
 
 if TYPE_CHECKING:
-    from kpybroker.config.broker import BrokerConfig
+    from kpybroker.config.broker_values import BrokerValues
 
 # Configs that can be set for one listener on all brokers; others of a listener only per broker.
 _CLUSTER_WIDE_OF_LISTENER: Final = ("max.connections", "max.connection.creation.rate", "num.network.threads")
@@ -89,7 +89,7 @@ def check_names_and_values(configs: Mapping[str, str], *, of_one_broker: bool, i
         raise ConfigError(error.message, INVALID_REQUEST) from None
 
 
-def validate(configs: Mapping[str, str], config: "BrokerConfig", *, of_one_broker: bool) -> None:
+def validate(configs: Mapping[str, str], config: "BrokerValues", *, of_one_broker: bool) -> None:
     """Raise ConfigError if ``configs`` cannot become those of this broker (or of all brokers).
 
     ``config`` is the broker's present config. The code is INVALID_REQUEST, as in Kafka (KAFKA-13609).
@@ -142,7 +142,7 @@ def _is_per_broker(name: str) -> bool:
     return base is not None and base not in _CLUSTER_WIDE_OF_LISTENER
 
 
-def _check_transition(old: "BrokerConfig", new: "BrokerConfig") -> None:
+def _check_transition(old: "BrokerValues", new: "BrokerValues") -> None:
     """Raise ConfigError for a change that a running broker cannot make, even if the new config is valid in itself."""
     changed = [name for name in BROKER_CONFIGS if old[name] != new[name]]
     if "listeners" in changed:
@@ -169,7 +169,7 @@ def _check_transition(old: "BrokerConfig", new: "BrokerConfig") -> None:
     _check_local_retention("log.local.retention.ms", new["log.local.retention.ms"], "log.retention.ms", new)
 
 
-def _check_tls(old: "BrokerConfig", new: "BrokerConfig", configs: Mapping[str, str]) -> None:
+def _check_tls(old: "BrokerValues", new: "BrokerValues", configs: Mapping[str, str]) -> None:
     if any(listener.protocol in WITH_TLS for listener in old.listeners):
         from kpybroker.config import listener_tls
 
@@ -201,7 +201,7 @@ def _check_cleaner_threads(old: int, new: int) -> None:
         raise _invalid_update(f"Log cleaner threads cannot be increased to more than double the current value {old}")
 
 
-def _check_local_retention(name: str, local: int, total_name: str, config: "BrokerConfig") -> None:
+def _check_local_retention(name: str, local: int, total_name: str, config: "BrokerValues") -> None:
     total: int = config.log_retention_ms if total_name == "log.retention.ms" else config[total_name]
     if total <= -1 or local == -2:
         return

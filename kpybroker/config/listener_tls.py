@@ -13,7 +13,7 @@ from kpybroker.machines.endpoints import WITH_TLS
 from kpybroker.security.tls.settings import NO_CLIENT_AUTH, TlsError, TlsSettings, read_settings
 
 if TYPE_CHECKING:
-    from kpybroker.config.broker import BrokerConfig
+    from kpybroker.config.broker_values import BrokerValues
     from kpybroker.security.tls.pem import KeyEntry
 
 _CLIENT_AUTH: Final = "ssl.client.auth"
@@ -34,7 +34,7 @@ _RELOADED: Final = frozenset(
 _NO_ENGINES: Final = "ssl.engine.factory.class"
 
 
-def settings_of(config: "BrokerConfig", listener: str, protocol: str) -> TlsSettings:
+def settings_of(config: "BrokerValues", listener: str, protocol: str) -> TlsSettings:
     """The TLS settings of a listener as a server."""
     settings = read_settings(partial(config.of_listener, listener))
     if protocol == "SASL_SSL" and f"listener.name.{listener.lower()}.{_CLIENT_AUTH}" not in config.originals:
@@ -42,7 +42,7 @@ def settings_of(config: "BrokerConfig", listener: str, protocol: str) -> TlsSett
     return settings
 
 
-def check(config: "BrokerConfig") -> None:
+def check(config: "BrokerValues") -> None:
     """Raise ConfigError for TLS settings that belong to no listener with TLS, or that need Java. Reads no file."""
     for name in config.originals:
         listener, _, base = name.removeprefix("listener.name.").partition(".")
@@ -63,7 +63,7 @@ def check(config: "BrokerConfig") -> None:
         settings_of(config, listener_.name, listener_.protocol)
 
 
-def warnings(config: "BrokerConfig") -> list[str]:
+def warnings(config: "BrokerValues") -> list[str]:
     """Sentences about TLS settings without effect."""
     ignored = [
         listener.name
@@ -77,7 +77,7 @@ def warnings(config: "BrokerConfig") -> list[str]:
     return [f"{_CLIENT_AUTH} has no effect on SASL_SSL listeners ({', '.join(ignored)}); set {own}"]
 
 
-def check_change(old: "BrokerConfig", new: "BrokerConfig", changed: Mapping[str, str]) -> None:
+def check_change(old: "BrokerValues", new: "BrokerValues", changed: Mapping[str, str]) -> None:
     """Raise ConfigError if listeners cannot take over their new settings while they are open. Reads their stores.
 
     ``changed`` are the configs of this broker after the change.
@@ -106,7 +106,7 @@ def check_change(old: "BrokerConfig", new: "BrokerConfig", changed: Mapping[str,
             ) from None
 
 
-def _check_stores(before: TlsSettings, after: TlsSettings, config: "BrokerConfig") -> None:
+def _check_stores(before: TlsSettings, after: TlsSettings, config: "BrokerValues") -> None:
     from kpybroker.security.tls.contexts import server_context_of
     from kpybroker.security.tls.stores import has_key_store, has_trust_store, read_key_store
 
@@ -123,7 +123,7 @@ def _check_stores(before: TlsSettings, after: TlsSettings, config: "BrokerConfig
     check_entries(former, entries, config)
 
 
-def check_entries(before: "tuple[KeyEntry, ...]", after: "tuple[KeyEntry, ...]", config: "BrokerConfig") -> None:
+def check_entries(before: "tuple[KeyEntry, ...]", after: "tuple[KeyEntry, ...]", config: "BrokerValues") -> None:
     """Raise TlsError if a new key store names another owner than the one before, unless that is allowed."""
     from kpybroker.security.tls.names import names_of
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kpybroker.machines.config_def import ConfigError
 from kpybroker.machines.sasl import kerberos_names, krb5_login
-from kpybroker.machines.sasl.jaas import MODULES, BrokenJaas, Entry, parse
+from kpybroker.machines.sasl.jaas import MODULES, BrokenJaas, JaasEntry, parse
 from kpybroker.machines.sasl.jaas_file import LoginFile
 
 if TYPE_CHECKING:
-    from kpybroker.config.broker import BrokerConfig
+    from kpybroker.config.broker_values import BrokerValues
     from kpybroker.config.oauth import TokenRules
 
 OAUTHBEARER: Final = "OAUTHBEARER"
@@ -30,7 +30,7 @@ class MechanismConfig(NamedTuple):
     """The config of one mechanism on one listener."""
 
     name: str
-    entry: Entry
+    entry: JaasEntry
     reauth_ms: int
     """``connections.max.reauth.ms``; 0 for no limit."""
     value: Callable[[str], Any]
@@ -46,7 +46,7 @@ class ListenerLogins(NamedTuple):
     max_receive_bytes: int
 
 
-def logins_of(config: "BrokerConfig", listener: str) -> ListenerLogins:
+def logins_of(config: "BrokerValues", listener: str) -> ListenerLogins:
     """The config of the logins on a listener. Raises ConfigError in one line that says which key is to be set."""
     key = "sasl.enabled.mechanisms"
     names: tuple[str, ...] = config.of_listener(listener, key)
@@ -67,7 +67,7 @@ def logins_of(config: "BrokerConfig", listener: str) -> ListenerLogins:
     return ListenerLogins(mechanisms, config.of_listener(listener, "sasl.server.max.receive.size"))
 
 
-def _has_no_module(config: "BrokerConfig", listener: str, name: str) -> bool:
+def _has_no_module(config: "BrokerValues", listener: str, name: str) -> bool:
     """Whether the section of the login file for a listener lacks the login module of a mechanism.
 
     As on Apache Kafka the node starts, and nobody can log in by this mechanism.
@@ -77,7 +77,7 @@ def _has_no_module(config: "BrokerConfig", listener: str, name: str) -> bool:
     return is_missing and jaas_key(listener, name) not in config.originals
 
 
-def _mechanism(config: "BrokerConfig", listener: str, name: str) -> MechanismConfig:
+def _mechanism(config: "BrokerValues", listener: str, name: str) -> MechanismConfig:
     entry = jaas_entry(config, listener, name)
     reauth_ms = max(0, config.of_listener(listener, "connections.max.reauth.ms", name))
     value = partial(config.of_listener, listener)
@@ -88,7 +88,7 @@ def _mechanism(config: "BrokerConfig", listener: str, name: str) -> MechanismCon
     return MechanismConfig(name, entry, reauth_ms, value, token_rules(config, listener, entry))
 
 
-def warnings(config: "BrokerConfig") -> list[str]:
+def warnings(config: "BrokerValues") -> list[str]:
     """Sentences about listeners that accept more tokens than their owner may think, or fewer logins."""
     found: list[str] = []
     advertised = {each.name: each for each in config.advertised_listeners}
@@ -112,7 +112,7 @@ def warnings(config: "BrokerConfig") -> list[str]:
     return found
 
 
-def check_mechanisms_named(config: "BrokerConfig", listener: str) -> None:
+def check_mechanisms_named(config: "BrokerValues", listener: str) -> None:
     """Raise ConfigError for a config of a mechanism that is none: it would have no effect."""
     prefix = f"listener.name.{listener.lower()}."
     for name in config.originals:
@@ -128,7 +128,7 @@ def jaas_key(listener: str, mechanism: str) -> str:
     return f"listener.name.{listener.lower()}.{mechanism.lower()}.sasl.jaas.config"
 
 
-def jaas_entry(config: "BrokerConfig", listener: str, mechanism: str) -> Entry:
+def jaas_entry(config: "BrokerValues", listener: str, mechanism: str) -> JaasEntry:
     """The login module of a mechanism on a listener, with its options: of its config, else of the login file. Raises
     ConfigError."""
     key = jaas_key(listener, mechanism)
@@ -145,7 +145,7 @@ def jaas_entry(config: "BrokerConfig", listener: str, mechanism: str) -> Entry:
     return entry
 
 
-def _entry_in_file(file: LoginFile, listener: str, mechanism: str) -> Entry:
+def _entry_in_file(file: LoginFile, listener: str, mechanism: str) -> JaasEntry:
     module = MODULES[mechanism]
     section, entries = file.of_listener(listener)
     for entry in entries:

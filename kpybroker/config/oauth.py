@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from kpybroker.machines.config_def import ConfigError
 from kpybroker.machines.endpoints import Listener
 from kpybroker.machines.sasl import unsecured_tokens
-from kpybroker.machines.sasl.jaas import Entry
+from kpybroker.machines.sasl.jaas import JaasEntry
 from kpybroker.machines.sasl.oauthbearer import NAME
 from kpybroker.machines.sasl.unsecured_tokens import UnsecuredRules
 from kpybroker.security.oauth.claims import ClaimRules
-from kpybroker.security.oauth.endpoints import ALLOWED_URLS, Endpoint, check_allowed, is_loopback, parse_endpoint
+from kpybroker.security.oauth.endpoints import ALLOWED_URLS, OAuthEndpoint, check_allowed, is_loopback, parse_endpoint
 from kpybroker.security.oauth.token_login import TokenLogin, read_token_login
 
 if TYPE_CHECKING:
-    from kpybroker.config.broker import BrokerConfig
+    from kpybroker.config.broker_values import BrokerValues
 
 HANDLER: Final = "sasl.server.callback.handler.class"
 KEYS_URL: Final = "sasl.oauthbearer.jwks.endpoint.url"
@@ -31,7 +31,7 @@ VALIDATORS: Final = (f"{_PACKAGE}DefaultJwtValidator", f"{_PACKAGE}BrokerJwtVali
 class KeySource(NamedTuple):
     """The place of the public keys that sign tokens."""
 
-    endpoint: Endpoint
+    endpoint: OAuthEndpoint
     refresh_ms: int
     backoff_ms: int
     backoff_max_ms: int
@@ -51,7 +51,7 @@ class TokenRules(NamedTuple):
     claims: ClaimRules = ClaimRules()
 
 
-def token_rules(config: "BrokerConfig", listener: str, entry: Entry) -> TokenRules:
+def token_rules(config: "BrokerValues", listener: str, entry: JaasEntry) -> TokenRules:
     """The check of tokens on a listener. Raises ConfigError."""
     prefix = f"listener.name.{listener.lower()}.{NAME.lower()}."
     handler = config.of_listener(listener, HANDLER, NAME)
@@ -76,7 +76,7 @@ def token_rules(config: "BrokerConfig", listener: str, entry: Entry) -> TokenRul
         raise ConfigError(str(error)) from None
 
 
-def _key_source(config: "BrokerConfig", listener: str, entry: Entry) -> KeySource:
+def _key_source(config: "BrokerValues", listener: str, entry: JaasEntry) -> KeySource:
     url = config.of_listener(listener, KEYS_URL, NAME)
     if not url:
         raise ValueError(
@@ -103,7 +103,7 @@ _DEMANDED: Final = (
 )
 
 
-def _claim_rules(config: "BrokerConfig", listener: str) -> ClaimRules:
+def _claim_rules(config: "BrokerValues", listener: str) -> ClaimRules:
     def value(key: str) -> object:
         return config.of_listener(listener, f"sasl.oauthbearer.{key}", NAME)
 
@@ -124,7 +124,7 @@ def _claim_rules(config: "BrokerConfig", listener: str) -> ClaimRules:
     return ClaimRules(audiences, issuer, skew_s, names[0], names[1], not audiences)
 
 
-def token_login(config: "BrokerConfig", listener: str, entry: Entry) -> TokenLogin:
+def token_login(config: "BrokerValues", listener: str, entry: JaasEntry) -> TokenLogin:
     """The source of the tokens by which this node logs in to others on a listener. Raises ConfigError."""
 
     def value_of(name: str) -> object:

@@ -104,6 +104,7 @@ OWN_CONFIGS: Definitions = define(
         ConfigKey("kpybroker.console.write.enable", BOOLEAN, False, LOW),
         ConfigKey("kpybroker.group.consumer.unsettled.heartbeat.interval.ms", INT, 250, LOW, at_least(0)),
         ConfigKey("kpybroker.group.share.unsettled.heartbeat.interval.ms", INT, 250, LOW, at_least(0)),
+        ConfigKey("kpybroker.group.streams.topology.description.max.bytes", INT, 262_144, LOW, at_least(0)),
         ConfigKey("kpybroker.http.hosts", LIST, (), LOW),
         ConfigKey("kpybroker.http.listener", STRING, "127.0.0.1:9404", LOW, HostAndPort()),
         ConfigKey("kpybroker.http.open.paths", LIST, ("/live", "/ready"), LOW, list_of()),
@@ -161,6 +162,11 @@ OWN_DOCUMENTATION: Final = {
         "that has none yet gets its first ones without delay. At rest the interval of a Java member is 1 s, or 5 ms "
         "for each member that the node has, up to group.share.heartbeat.interval.ms. 0 for the latter at all times, as "
         "on Apache Kafka."
+    ),
+    "kpybroker.group.streams.topology.description.max.bytes": (
+        "The largest description of a topology that is kept for a streams group (KIP-1331). Members with a larger one "
+        "get STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED. 0 for none: then members are not asked for descriptions, as "
+        "by an Apache Kafka without a plug-in."
     ),
     "kpybroker.http.hosts": (
         "The host names under which the second port is served, in addition to localhost, IP addresses, the name of the "

@@ -29,7 +29,7 @@ from kpybroker.machines.config_def import ConfigError
 from kpybroker.machines.endpoints import WITH_TLS
 
 if TYPE_CHECKING:
-    from kpybroker.config.broker import BrokerConfig
+    from kpybroker.config.broker_values import BrokerValues
 
 _SECURITY_PREFIXES: Final = (
     "allow.everyone.if.no.acl.found",
@@ -119,7 +119,7 @@ def is_of_oauthbearer(name: str, base: str | None) -> bool:
     return base is not None and base.startswith(_OF_OAUTHBEARER)
 
 
-def check_security(config: "BrokerConfig") -> None:
+def check_security(config: "BrokerValues") -> None:
     """Raise ConfigError if any listener or setting asks for a protection that this broker does not have."""
     for listener in [*config.listeners, *config.advertised_listeners, *config.advertised_controller_listeners]:
         if listener.protocol not in _PROTOCOLS:
@@ -133,18 +133,18 @@ def check_security(config: "BrokerConfig") -> None:
     _check_logins(config)
 
 
-def _check_tls(config: "BrokerConfig") -> None:
+def _check_tls(config: "BrokerValues") -> None:
     if _has_tls(config) or any(".ssl." in name for name in config.originals):
         from kpybroker.config import listener_tls
 
         listener_tls.check(config)
 
 
-def _has_tls(config: "BrokerConfig") -> bool:
+def _has_tls(config: "BrokerValues") -> bool:
     return any(listener.protocol in WITH_TLS for listener in config.listeners)
 
 
-def _check_logins(config: "BrokerConfig") -> None:
+def _check_logins(config: "BrokerValues") -> None:
     """Raise ConfigError if clients could not log in, or not as the owner wants, on a listener with SASL."""
     with_sasl = [listener for listener in config.listeners if listener.protocol.startswith("SASL_")]
     # A broker logs in to listeners of controllers, which it does not have itself.
@@ -169,7 +169,7 @@ def _check_logins(config: "BrokerConfig") -> None:
         check_mechanisms_named(config, listener.name)
 
 
-def check_features(config: "BrokerConfig") -> list[str]:
+def check_features(config: "BrokerValues") -> list[str]:
     """Raise ConfigError for a missing feature. Return sentences about unknown keys and about settings that have no
     effect."""
     _refuse_missing_features(config)
@@ -182,12 +182,12 @@ def check_features(config: "BrokerConfig") -> list[str]:
     ]
 
 
-def _refuse_missing_features(config: "BrokerConfig") -> None:
+def _refuse_missing_features(config: "BrokerValues") -> None:
     for name in _explicit(config, _MISSING_FEATURES):
         raise ConfigError(f"{name}: {REFUSED[name]}")
 
 
-def _check_zookeeper_mode(config: "BrokerConfig") -> None:
+def _check_zookeeper_mode(config: "BrokerValues") -> None:
     if not config.is_in_zookeeper_mode:
         _check_migrating_node(config)
         return
@@ -204,7 +204,7 @@ def _check_zookeeper_mode(config: "BrokerConfig") -> None:
         )
 
 
-def _check_migrating_node(config: "BrokerConfig") -> None:
+def _check_migrating_node(config: "BrokerValues") -> None:
     """Check the configs of a node in KRaft mode that names ZooKeeper: only a controller does, for a migration."""
     if not config.migrates_from_zookeeper:
         if config.originals.get(CONNECT):
@@ -219,7 +219,7 @@ def _check_migrating_node(config: "BrokerConfig") -> None:
         raise ConfigError(f"If using `{MIGRATE}` in KRaft mode, `{CONNECT}` must also be set.")
 
 
-def _check_migrating_broker(config: "BrokerConfig") -> None:
+def _check_migrating_broker(config: "BrokerValues") -> None:
     """Check that a broker in ZooKeeper mode can find the controllers that it will follow."""
     if not (config.quorum_voters or config.quorum_bootstrap_servers):
         raise ConfigError(
@@ -237,7 +237,7 @@ def _check_migrating_broker(config: "BrokerConfig") -> None:
         raise ConfigError(f"broker.id: {config['broker.id']} is the id of a controller in controller.quorum.voters")
 
 
-def _without_effect_in_zookeeper_mode(config: "BrokerConfig") -> list[str]:
+def _without_effect_in_zookeeper_mode(config: "BrokerValues") -> list[str]:
     if not config.is_in_zookeeper_mode or config.migrates_from_zookeeper:
         return []
     known = {**BROKER_CONFIGS, **OWN_CONFIGS}
@@ -249,12 +249,12 @@ def _without_effect_in_zookeeper_mode(config: "BrokerConfig") -> list[str]:
     return [f"without effect in ZooKeeper mode, where {why}: {', '.join(each)}" for why, each in names.items()]
 
 
-def _explicit(config: "BrokerConfig", names: Iterable[str]) -> list[str]:
+def _explicit(config: "BrokerValues", names: Iterable[str]) -> list[str]:
     """The names among ``names`` that were given a value that is not the default."""
     return [name for name in names if config.is_set(name) and config[name] != BROKER_CONFIGS[name].default]
 
 
-def _unknown_keys(config: "BrokerConfig", *, in_zookeeper_mode: bool) -> list[str]:
+def _unknown_keys(config: "BrokerValues", *, in_zookeeper_mode: bool) -> list[str]:
     warnings = []
     for name in sorted(config.originals):
         if name in BROKER_CONFIGS or name in OWN_CONFIGS or name in _OF_AUTHORIZER:
@@ -278,7 +278,7 @@ def _unknown_keys(config: "BrokerConfig", *, in_zookeeper_mode: bool) -> list[st
     return warnings
 
 
-def _foreign_classes(config: "BrokerConfig") -> list[str]:
+def _foreign_classes(config: "BrokerValues") -> list[str]:
     warnings = [
         f"metric.reporters: {reporter} is a Java class, it is ignored; metrics are served over HTTP at /metrics"
         for reporter in config["metric.reporters"]
@@ -290,7 +290,7 @@ def _foreign_classes(config: "BrokerConfig") -> list[str]:
     return warnings
 
 
-def _without_effect(config: "BrokerConfig") -> list[str]:
+def _without_effect(config: "BrokerValues") -> list[str]:
     asks = [name for name in _explicit(config, BROKER_CONFIGS) if name not in NEVER]
     has_sasl = any(listener.protocol.startswith("SASL_") for listener in config.listeners)
     has_tls = _has_tls(config)

@@ -32,7 +32,7 @@ class CurrentConfig:
 
     def __init__(self, config: BrokerConfig) -> None:
         self.config = config
-        self._told: list[Callable[[BrokerConfig], object]] = []
+        self._notified: list[Callable[[BrokerConfig], object]] = []
 
     def now(self) -> BrokerConfig:
         """The configuration, for parts that ask for it each time."""
@@ -40,11 +40,11 @@ class CurrentConfig:
 
     def when_changed(self, changed: Callable[[BrokerConfig], object]) -> None:
         """Call ``changed`` with every new configuration from now on."""
-        self._told.append(changed)
+        self._notified.append(changed)
 
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Apply a committed change of the metadata."""
         if concerns(delta.configs, self.config.node_id):
             self.config = reread(self.config, image, self.config.node_id)
-            for changed in self._told:
+            for changed in self._notified:
                 changed(self.config)

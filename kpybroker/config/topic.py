@@ -7,13 +7,13 @@ words them. Pure.
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kpybroker.config.topic_configs import TOPIC_CONFIGS, TOPIC_SYNONYMS
 from kpybroker.machines.config_def import ConfigError, ConfigValue
 
 if TYPE_CHECKING:
-    from kpybroker.config.broker import BrokerConfig
+    from kpybroker.config.broker_values import BrokerValues
     from kpybroker.machines.partition.validation import ValidationConfig
     from kpystorage.log_config import LogConfig
 
@@ -73,7 +73,6 @@ class TopicConfig:
         "segment_index_bytes",
         "segment_jitter_ms",
         "segment_ms",
-        "unclean_leader_election_enable",
         "values",
     )
 
@@ -113,7 +112,6 @@ class TopicConfig:
         self.segment_index_bytes: int = values["segment.index.bytes"]
         self.segment_jitter_ms: int = values["segment.jitter.ms"]
         self.segment_ms: int = values["segment.ms"]
-        self.unclean_leader_election_enable: bool = values["unclean.leader.election.enable"]
 
     @property
     def max_segment_ms(self) -> int:
@@ -144,6 +142,7 @@ class TopicConfig:
             segment_jitter_ms=self.segment_jitter_ms,
             segment_index_bytes=self.segment_index_bytes,
             index_interval_bytes=self.index_interval_bytes,
+            max_decompressed_message_bytes=self.max_decompressed_message_bytes,
             preallocate=self.preallocate,
             retention_bytes=self.retention_bytes,
             retention_ms=self.retention_ms,
@@ -178,7 +177,16 @@ class TopicConfig:
         )
 
 
-def broker_defaults(config: "BrokerConfig") -> dict[str, ConfigValue]:
+class NodeConfig(Protocol):
+    """The configuration of a node, as those of topics need it."""
+
+    @property
+    def topic_defaults(self) -> TopicConfig: ...
+
+    def __getitem__(self, name: str) -> Any: ...
+
+
+def broker_defaults(config: "BrokerValues") -> dict[str, ConfigValue]:
     """The value of every topic config for a topic that sets nothing (``KafkaConfig.extractLogConfigMap``)."""
     values: dict[str, ConfigValue] = {name: key.default for name, key in TOPIC_CONFIGS.items()}
     values.update((name, config.value(synonyms[0][0])) for name, synonyms in TOPIC_SYNONYMS.items())
@@ -186,23 +194,21 @@ def broker_defaults(config: "BrokerConfig") -> dict[str, ConfigValue]:
     return values
 
 
-def effective(overrides: Mapping[str, str], config: "BrokerConfig") -> TopicConfig:
+def effective(overrides: Mapping[str, str], config: NodeConfig) -> TopicConfig:
     """The effective config of a topic with these configs. Raises ConfigError if a value cannot be read (they were
     validated when set).
 
     Names that are not topic configs are left out: a newer broker may have written them.
     """
-    expiration_ms = config.producer_id_expiration_ms
-    if config.topic_defaults is None:
-        config.topic_defaults = TopicConfig(broker_defaults(config), {}, producer_id_expiration_ms=expiration_ms)
+    defaults = config.topic_defaults
     if not overrides:
-        return config.topic_defaults
-    values = dict(config.topic_defaults.values)
+        return defaults
+    values = dict(defaults.values)
     values.update((name, TOPIC_CONFIGS[name].parse(text)) for name, text in overrides.items() if name in TOPIC_CONFIGS)
-    return TopicConfig(values, dict(overrides), producer_id_expiration_ms=expiration_ms)
+    return TopicConfig(values, dict(overrides), producer_id_expiration_ms=defaults.producer_id_expiration_ms)
 
 
-def validate(overrides: Mapping[str, str], config: "BrokerConfig", existing: Mapping[str, str] | None = None) -> None:
+def validate(overrides: Mapping[str, str], config: NodeConfig, existing: Mapping[str, str] | None = None) -> None:
     """Raise ConfigError if a topic cannot have these configs (``LogConfig.validate``); it has ``existing`` now."""
     for name in overrides:
         if name not in TOPIC_CONFIGS:

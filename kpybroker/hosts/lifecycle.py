@@ -45,7 +45,7 @@ class BrokerState(IntEnum):
     SHUTTING_DOWN = 7
 
 
-class Send(Protocol):
+class SendToController(Protocol):
     """The way to the controller."""
 
     def __call__(self, request: Any, reply: Callable[[Any], object]) -> None: ...
@@ -79,7 +79,7 @@ class Lifecycle:
     def __init__(  # noqa: PLR0913
         self,
         scheduler: Scheduler,
-        send: Send,
+        send: SendToController,
         registration: BrokerRegistrationRequest,
         metadata_offset: Callable[[], int],
         directories: ReportedDirectories,
@@ -105,7 +105,7 @@ class Lifecycle:
         self._timer: Timer | None = None
         self._patience: Timer | None = None
         self._last_refusal = error_codes.NONE
-        self._told_offline: frozenset[bytes] = frozenset()
+        self._reported_offline: frozenset[bytes] = frozenset()
         """The failed directories that a controller has acknowledged."""
         self._telling: Timer | None = None
 
@@ -143,10 +143,10 @@ class Lifecycle:
 
     def _limit_telling(self) -> None:
         """Limit the time until a controller knows all failed directories."""
-        is_told = self._told_offline.issuperset(self.directories.offline_ids())
-        if self._telling is None and not is_told:
+        is_reported = self._reported_offline.issuperset(self.directories.offline_ids())
+        if self._telling is None and not is_reported:
             self._telling = self.scheduler.call_later(self.times.directory_failure_timeout_ms, self._could_not_tell)
-        elif self._telling is not None and is_told:
+        elif self._telling is not None and is_reported:
             self._telling.cancel()
             self._telling = None
 
@@ -203,11 +203,11 @@ class Lifecycle:
             partial(self._heard, offline),
         )
 
-    def _heard(self, told_offline: list[bytes], response: Any) -> None:
+    def _heard(self, reported_offline: list[bytes], response: Any) -> None:
         if self.state == BrokerState.SHUTTING_DOWN:
             return
         if response.error_code == error_codes.NONE:
-            self._told_offline |= set(told_offline)
+            self._reported_offline |= set(reported_offline)
             self._limit_telling()
         wait_ms: float = self.times.heartbeat_interval_ms
         before, self._last_refusal = self._last_refusal, response.error_code

@@ -44,7 +44,7 @@ class ProducerEpoch(NamedTuple):
     producer_epoch: int
 
 
-class Send(NamedTuple):
+class OutgoingRequest(NamedTuple):
     """A request to another node."""
 
     node_id: int
@@ -78,7 +78,7 @@ class Effects:
         records: Sequence[Any] = (),
         producer: ProducerEpoch | None = None,
         replies: Sequence[tuple[Ticket, Any]] = (),
-        sends: Sequence[Send] = (),
+        sends: Sequence[OutgoingRequest] = (),
         then: Any = None,
     ) -> None:
         self.records = records
@@ -110,7 +110,7 @@ class Machine(Protocol):
         """A transaction ended: its pending changes become durable state, or are forgotten."""
 
 
-class TooLarge(NamedTuple):
+class EventTooLarge(NamedTuple):
     """Fed to the machine in place of an event whose records did not fit in one batch; it may only reply."""
 
     event: Any
@@ -161,7 +161,7 @@ class Journal:
         *,
         closed_error: int,
         admit: Callable[[], int] = lambda: error_codes.NONE,
-        send: Callable[[Send], None] = lambda _send: None,
+        send: Callable[[OutgoingRequest], None] = lambda _send: None,
         report: Callable[["DecisionFailed"], None],
     ) -> None:
         """``closed_error`` answers inputs before :meth:`open`.
@@ -316,7 +316,7 @@ class Journal:
             try:
                 first_offset, next_offset = self._append(effects.records, effects.producer, now_ms)
             except BatchTooLarge:
-                effects = self._decide(TooLarge(event), now_ms)
+                effects = self._decide(EventTooLarge(event), now_ms)
                 if effects.records:
                     raise RuntimeError("A machine answered a batch that was too large with another batch") from None
             except AppendRefused as refused:

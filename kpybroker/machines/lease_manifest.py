@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from kpystorage.lending import LentSegment
 
 
-class Wish(NamedTuple):
+class LeaseRequest(NamedTuple):
     """A partition that somebody wants to read, from this offset on."""
 
     topic: str

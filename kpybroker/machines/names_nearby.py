@@ -7,13 +7,13 @@ CLOSE: Final = 0.6
 MOST_SHOWN: Final = 3
 
 
-def nearby(names: Iterable[str], said: str, most: int = MOST_SHOWN) -> str:
-    """The addition to a message that ``said`` does not exist: a question, or nothing if no name is similar."""
+def nearby(names: Iterable[str], word: str, most: int = MOST_SHOWN) -> str:
+    """The addition to a message that ``word`` does not exist: a question, or nothing if no name is similar."""
     from difflib import get_close_matches  # only a mistake needs it
 
     by_lower: dict[str, str] = {}
     for name in names:
-        if name != said:
+        if name != word:
             by_lower.setdefault(name.lower(), name)
-    close = [by_lower[each] for each in get_close_matches(said.lower(), list(by_lower), most, CLOSE)]
+    close = [by_lower[each] for each in get_close_matches(word.lower(), list(by_lower), most, CLOSE)]
     return f"; did you mean {' or '.join(close)}?" if close else ""

@@ -17,7 +17,7 @@ from enum import Enum
 from math import inf
 from typing import Any, Final, NamedTuple
 
-from kpybroker.machines.partition.follower import Follower
+from kpybroker.machines.partition.follower import PartitionFollower
 from kpywire import error_codes
 from kpywire.messages.fetch import (
     FetchPartition,
@@ -40,7 +40,7 @@ _LAST_EPOCH: Final = 2**31 - 1
 _new: Final = tuple.__new__
 
 
-class State(Enum):
+class FetchState(Enum):
     """The state of a partition: whether it is fetched, or what it waits for."""
 
     FETCHING = 0
@@ -52,7 +52,7 @@ class State(Enum):
     """It waits for other metadata, or a repaired disk."""
 
 
-class Asked(NamedTuple):
+class SessionPartition(NamedTuple):
     """A partition as the session holds it."""
 
     offset: int
@@ -62,7 +62,7 @@ class Asked(NamedTuple):
     max_bytes: int
 
 
-class Limits(NamedTuple):
+class FetchLimits(NamedTuple):
     """The configured limits of a request."""
 
     max_wait_ms: int
@@ -77,11 +77,11 @@ class Following:
 
     __slots__ = ("errors", "follower", "key", "lag", "replica", "state")
 
-    def __init__(self, key: Key, follower: Follower, replica: Any) -> None:
+    def __init__(self, key: Key, follower: PartitionFollower, replica: Any) -> None:
         self.key = key
         self.follower = follower
         self.replica = replica
-        self.state = State.FETCHING
+        self.state = FetchState.FETCHING
         self.lag: int | None = None
         """Records behind the leader's high watermark; None before the first answer."""
         self.errors = 0
@@ -103,7 +103,7 @@ class Reaction(Enum):
     FAIL = 4
 
 
-def reaction_to(following: Following, answer: PartitionData, asked: Asked) -> Reaction:
+def reaction_to(following: Following, answer: PartitionData, asked: SessionPartition) -> Reaction:
     """The reaction to an answer, by its error code."""
     code = answer.error_code
     if code == error_codes.NONE:
@@ -118,10 +118,10 @@ def reaction_to(following: Following, answer: PartitionData, asked: Asked) -> Re
 class Fetcher:
     """The partitions that are fetched over one connection, and their session there."""
 
-    def __init__(self, node_id: int, broker_epoch: Callable[[], int], limits: Callable[[], Limits]) -> None:
+    def __init__(self, node_id: int, broker_epoch: Callable[[], int], limits: Callable[[], FetchLimits]) -> None:
         self.node_id = node_id
         self.followings: dict[Key, Following] = {}
-        self.session: dict[Key, Asked] = {}
+        self.session: dict[Key, SessionPartition] = {}
         self.session_id = NO_SESSION
         self.session_epoch = 0
         self._broker_epoch = broker_epoch
@@ -154,20 +154,20 @@ class Fetcher:
         backoff_ms = self._limits().backoff_ms
         wait_ms = min(FIRST_RETRY_MS * 2.0 ** min(following.errors, 20), backoff_ms)
         following.errors += 1
-        following.state = State.DELAYED
+        following.state = FetchState.DELAYED
         self._due[following.key] = None
         self._order += 1
         heapq.heappush(self._delayed, (now_ms + wait_ms, self._order, following))
         return wait_ms
 
-    def stop(self, following: Following, state: State) -> None:
+    def stop(self, following: Following, state: FetchState) -> None:
         """Stop fetching a partition until `go_on`, or until it is added in another epoch."""
         following.state = state
         self._due[following.key] = None
 
     def go_on(self, following: Following) -> None:
         """Fetch a partition again."""
-        following.state = State.FETCHING
+        following.state = FetchState.FETCHING
         self._due[following.key] = None
 
     def next_wake_ms(self) -> float | None:
@@ -186,7 +186,7 @@ class Fetcher:
         delayed = self._delayed
         while delayed and delayed[0][0] <= now_ms:
             following = heapq.heappop(delayed)[2]
-            if following.state is State.DELAYED:
+            if following.state is FetchState.DELAYED:
                 self.go_on(following)
         is_full = self.session_epoch == 0
         if is_full:
@@ -230,9 +230,9 @@ class Fetcher:
             if key in unheard:
                 del unheard[key]
                 self._due[key] = None
-            elif following is not None and following.state is State.FETCHING and not is_held_back(following):
+            elif following is not None and following.state is FetchState.FETCHING and not is_held_back(following):
                 follower = following.follower
-                asked = _new(Asked, (*follower.next_fetch, follower.epoch, max_bytes))
+                asked = _new(SessionPartition, (*follower.next_fetch, follower.epoch, max_bytes))
                 if session.get(key) != asked:
                     session[key] = asked
                     changed.append(key)
@@ -254,7 +254,7 @@ class Fetcher:
 
     # Answers
 
-    def answered(self, response: FetchResponse) -> Iterator[tuple[Following, Asked, PartitionData]] | None:
+    def answered(self, response: FetchResponse) -> Iterator[tuple[Following, SessionPartition, PartitionData]] | None:
         """The partitions of a response that have not changed since the request. None if the session has to begin
         again."""
         if response.error_code != error_codes.NONE:
@@ -276,11 +276,11 @@ class Fetcher:
         return self._applicable(answers, self.session)
 
     def _applicable(
-        self, answers: list[tuple[Key, PartitionData]], session: dict[Key, Asked]
-    ) -> Iterator[tuple[Following, Asked, PartitionData]]:
+        self, answers: list[tuple[Key, PartitionData]], session: dict[Key, SessionPartition]
+    ) -> Iterator[tuple[Following, SessionPartition, PartitionData]]:
         for key, answer in answers:
             following, asked = self.followings.get(key), session.get(key)
-            if asked is not None and following is not None and following.state is State.FETCHING:
+            if asked is not None and following is not None and following.state is FetchState.FETCHING:
                 follower = following.follower
                 if (follower.log.end.offset, follower.epoch) == (asked.offset, asked.leader_epoch):
                     yield following, asked, answer

@@ -28,14 +28,14 @@ from kpybroker.node.assembly.platform import Platform, Simulated, platform_of
 from kpybroker.node.assembly.ports import BoundPorts, listening_on, second_port
 from kpybroker.node.assembly.quotas import follow_quotas
 from kpybroker.node.assembly.replication import build_kept
-from kpybroker.node.assembly.security import Security, build_security, fetch_keys, read_keys
+from kpybroker.node.assembly.security import NodeSecurity, build_security, fetch_keys, read_keys
 from kpybroker.node.assembly.storage import StoredNode, open_storage
 from kpybroker.requests.broker import Broker
 from kpybroker.requests.dispatching.dispatcher import Dispatcher
 from kpybroker.requests.dispatching.served import Intercept
 from kpybroker.requests.server.listener import Server
 from kpybroker.runtime.io.allocator import keep_freed_memory
-from kpybroker.runtime.io.collector import Collector
+from kpybroker.runtime.io.collector import GarbageCollector
 from kpybroker.runtime.io.event_loop import new_event_loop
 from kpybroker.runtime.io.limits import descriptors_for_logs, raise_open_files
 from kpybroker.runtime.io.scheduler import LoopScheduler
@@ -93,7 +93,7 @@ class Node:
         self._monitoring = Monitoring(config)
         self.source = _source_of(config, self.platform, simulated, self._monitoring.reached)
         """The source of the metadata."""
-        self._progress_said_ms = self.scheduler.monotonic_ms()
+        self._progress_logged_ms = self.scheduler.monotonic_ms()
 
     @property
     def http_port(self) -> int | None:
@@ -162,7 +162,7 @@ class Node:
         await source.join()
         monitoring.started()
 
-    def _listen(self, ports: BoundPorts, security: Security, server: Server, roles: Roles) -> None:
+    def _listen(self, ports: BoundPorts, security: NodeSecurity, server: Server, roles: Roles) -> None:
         for listener in self.config.listeners:
             serves = roles.controllers if listener in self.config.controller_listeners else roles.clients
             with listening_on(listener):
@@ -175,8 +175,8 @@ class Node:
         """Report the progress of recovery, which may take long after a crash."""
         self._monitoring.reached(f"recovering {directory}: {done} of {total} logs are done")
         now_ms = self.scheduler.monotonic_ms()
-        if now_ms - self._progress_said_ms >= PROGRESS_EVERY_MS:
-            self._progress_said_ms = now_ms
+        if now_ms - self._progress_logged_ms >= PROGRESS_EVERY_MS:
+            self._progress_logged_ms = now_ms
             log.info("recovering %s: %d of %d logs", directory, done, total)
 
     # Stopping
@@ -241,22 +241,22 @@ async def _run(config: BrokerConfig, loop: asyncio.AbstractEventLoop, started: C
         if not ended.done():
             ended.set_result(line)
 
-    told: list[int] = []
+    signals: list[int] = []
 
-    def told_to_stop(number: int) -> None:
+    def on_stop_signal(number: int) -> None:
         if number != HANGUP:
-            told.append(number)
-        if len(told) > 1:
+            signals.append(number)
+        if len(signals) > 1:
             # A second signal: somebody does not want to wait; what was not flushed is recovered at the next start.
             os._exit(1)
         end(None)
 
     def take_signals() -> None:
         for number in stopping_signals():
-            loop.add_signal_handler(number, told_to_stop, number)
+            loop.add_signal_handler(number, on_stop_signal, number)
 
     node = Node(config, loop, end)
-    collector = Collector(node.scheduler)
+    collector = GarbageCollector(node.scheduler)
     collector.start()
     modes = GROUP if config[GROUP_READABLE] else PRIVATE
     disk = RealDisk(Descriptors(descriptors_for_logs(raise_open_files()), modes))

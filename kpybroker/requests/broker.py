@@ -6,7 +6,7 @@ It holds no queue and decides nothing itself; `kpybroker.node.assembly` builds i
 import logging
 import os
 import random
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.hosts.coordinators.marker_writer import MarkerWriter
@@ -26,14 +26,14 @@ from kpybroker.hosts.replicas.moves import Moves
 from kpybroker.hosts.replicas.replicas import Replicas
 from kpybroker.hosts.replicas.upkeep import Upkeep
 from kpybroker.machines.authorization.authorizer import Authorizer
-from kpybroker.machines.fetch.sessions import Sessions
+from kpybroker.machines.fetch.sessions import FetchSessions
 from kpybroker.machines.metadata import metadata_version
 from kpybroker.machines.metadata.absences import Absences
 from kpybroker.machines.metadata.delta import MetadataDelta
 from kpybroker.machines.metadata.features import SHARE_VERSION, SUPPORTED_LEVELS
 from kpybroker.machines.metadata.image import CLIENT_METRICS_RESOURCE, MetadataImage
 from kpybroker.machines.metadata.unclean import unclean_elections
-from kpybroker.requests.serving.context import Context, Controller
+from kpybroker.requests.serving.context import ActiveController, Context
 from kpybroker.requests.serving.expected_topics import ExpectedTopics
 from kpybroker.requests.serving.refused_creations import RefusedCreations
 from kpybroker.requests.serving.streams_topics import StreamsTopics
@@ -68,10 +68,10 @@ class Registered(Protocol):
         """Report what has changed about the log directories."""
 
 
-class Cluster(NamedTuple):
+class ClusterLinks(NamedTuple):
     """A broker's place in its cluster, and its ways to other nodes."""
 
-    controller: Controller
+    controller: ActiveController
     """The way for requests that clients make."""
     nodes: Nodes
     lifecycle: Registered
@@ -114,7 +114,7 @@ class Broker:
         scheduler: Scheduler,
         rng: random.Random,
         image: MetadataImage,
-        cluster: Cluster,
+        cluster: ClusterLinks,
         partitions: Partitions,
         coordinators: Coordinators,
     ) -> None:
@@ -142,7 +142,7 @@ class Broker:
         self._absences = Absences()
         self.unclean_elections = 0
         """The number since the start, as controllers count them."""
-        self.fetch_sessions = Sessions(config.max_fetch_sessions, rng)
+        self.fetch_sessions = FetchSessions(config.max_fetch_sessions, rng)
         self.topic_answers = TopicAnswers()
         self.leases = Leases()
         self.expected_topics = ExpectedTopics(scheduler)
@@ -242,10 +242,10 @@ class Broker:
         """The receiver of client metrics, made when the first client asks."""
         if self._telemetry is None:
             from kpybroker.config.client_metrics import values_of
-            from kpybroker.machines.telemetry.receiver import Bounds, Receiver
+            from kpybroker.machines.telemetry.receiver import Receiver, ReceiverLimits
 
             config = self.config
-            bounds = Bounds(config["telemetry.max.bytes"], config["kpybroker.client.metrics.max.series"])
+            bounds = ReceiverLimits(config["telemetry.max.bytes"], config["kpybroker.client.metrics.max.series"])
             labels = [entry.partition("=")[0].strip() for entry in config["kpybroker.metrics.static.labels"]]
             self._telemetry = Receiver(self.image.configs, values_of, bounds, self._rng, labels)
         return self._telemetry
@@ -287,7 +287,3 @@ class Broker:
         """The broker that clients are given as the controller: any broker forwards to it (KIP-590); -1 if none is
         alive."""
         return self._rng.choice(sorted(self.alive_brokers)) if self.alive_brokers else -1
-
-    def send_to_controller(self, request: Any, reply: Any) -> None:
-        """Send a request to the active controller."""
-        self.controller.send(request, reply)

@@ -12,7 +12,7 @@ from kpybroker.machines.authorization.authorizer import Authorizer
 from kpybroker.machines.metadata.delta import MetadataDelta
 from kpybroker.machines.metadata.image import MetadataImage
 from kpybroker.machines.metadata.unclean import unclean_elections
-from kpybroker.runtime.calls.client import Client
+from kpybroker.runtime.calls.client import ConnectedClient
 from kpybroker.runtime.io.scheduler import Scheduler
 
 
@@ -55,7 +55,7 @@ class ControllerRole:
         """The committed metadata."""
         return self.controller.image
 
-    def heard(self, broker_id: int, broker_epoch: int, client: Client) -> None:
+    def heard(self, broker_id: int, broker_epoch: int, client: ConnectedClient) -> None:
         """A broker's heartbeat came over this client's connection."""
         self.controller.heard(broker_id, broker_epoch, client)
 

@@ -7,9 +7,9 @@ Nothing is shuffled; a task returns the facts of its stretch, which are small.
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from kpybroker.machines.audit.running import Result, Wanted
+from kpybroker.machines.audit.running import AuditScope, Result
 from kpybroker.machines.audit.running import audit as run_audit
-from kpybroker.machines.audit.sources import Source
+from kpybroker.machines.audit.sources import AuditSource
 from kpybroker.machines.audit.work import Mapped, R, Reached, T
 
 if TYPE_CHECKING:
@@ -21,9 +21,9 @@ SCHEMA = (
 )
 
 
-def audit(spark: "SparkSession", source: Source, wanted: Wanted | None = None) -> Result:
+def audit(spark: "SparkSession", source: AuditSource, wanted: AuditScope | None = None) -> Result:
     """Audit a source with the executors of a Spark cluster. Raises OSError, KafkaError, Unreachable."""
-    return run_audit(source, wanted or Wanted(), in_spark(spark), _ignored, _ignored)
+    return run_audit(source, wanted or AuditScope(), in_spark(spark), _ignored, _ignored)
 
 
 def in_spark(spark: "SparkSession") -> Mapped:

@@ -14,20 +14,20 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kpybroker.client.schemas.registry import Registry
-from kpybroker.machines.lake.naming import Rule
-from kpybroker.machines.lake.planning import Limits
+from kpybroker.machines.lake.naming import NamingRule
+from kpybroker.machines.lake.planning import CommitLimits
 from kpybroker.machines.scan.options import read_options
 from kpybroker.pipeline.lake import following
-from kpybroker.pipeline.lake.checking import NOT_COMPARED, Check, as_text
+from kpybroker.pipeline.lake.checking import NOT_COMPARED, TableCheck, as_text
 from kpybroker.pipeline.lake.errors import LakeError
 from kpybroker.pipeline.lake.formats import comparable, values_of
-from kpybroker.pipeline.lake.generations import Wish, dead_letters_of, opened
+from kpybroker.pipeline.lake.generations import WriteMode, dead_letters_of, opened
 from kpybroker.pipeline.lake.target import Target, target_of
-from kpybroker.pipeline.lake.topic import Topic
+from kpybroker.pipeline.lake.topic import LakeTopic
 from kpybroker.pipeline.lake.values import Values, sources
-from kpybroker.pipeline.lake.writing import Committed
+from kpybroker.pipeline.lake.writing import CommitOutcome
 from kpybroker.pipeline.scan.connecting import client_of
-from kpybroker.spark.lake_reading import Reading
+from kpybroker.spark.lake_reading import LakeReadSettings
 from kpybroker.spark.lake_writer import SparkWriter
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 GIB = 1024 * 1024 * 1024
 ISOLATION = "kafka.isolation.level"
-LIMITS = Limits(rows=20_000_000, bytes=GIB)
+LIMITS = CommitLimits(rows=20_000_000, bytes=GIB)
 """Commits of many tasks. An upsert has those of one process."""
 
 
@@ -53,8 +53,8 @@ class Lake:
         options: Mapping[str, str],
         topic: str,
         table: str | Target,
-        wish: Wish | None = None,
-        limits: Limits | None = None,
+        write_mode: WriteMode | None = None,
+        limits: CommitLimits | None = None,
         schema_registry: str | None = None,
     ) -> None:
         """LakeError, SchemaError, BadOption, and ValueError for a text that names no table."""
@@ -62,16 +62,16 @@ class Lake:
         self._options = read_options({ISOLATION: "read_committed", **_lower(options), "subscribe": topic})
         self._name = topic
         self._target = target_of(table, {}) if isinstance(table, str) else table
-        self._wish = wish or Wish()
+        self._write_mode = write_mode or WriteMode()
         self._limits = limits
         self._registry_url = schema_registry
 
-    def once(self, say: Callable[[str], object] = print) -> Iterator[Committed]:
+    def once(self, say: Callable[[str], object] = print) -> Iterator[CommitOutcome]:
         """The commits up to the ends of the partitions as they are now."""
         with self._topic() as topic:
             yield from following.once(self._writer(topic, topic.find()), topic, _Never(), say)
 
-    def follow(self, stop: following.Stop, say: Callable[[str], object] = print) -> Iterator[Committed]:
+    def follow(self, stop: following.StopEvent, say: Callable[[str], object] = print) -> Iterator[CommitOutcome]:
         """The commits until ``stop``, a ``threading.Event``, is set."""
         with self._topic() as topic:
             topic_id = topic.find()
@@ -87,7 +87,7 @@ class Lake:
             kind = origin.values
             values = comparable(kind, lambda: self._values(kind, self._target.rule))
             dead_letters = self._target.dead_letters().open()
-            check = Check(topic, topic.find(), table, dead_letters, origin.mode, values)
+            check = TableCheck(topic, topic.find(), table, dead_letters, origin.mode, values)
             counts = list(check.counts())
         lines = [as_text(origin.mode, count) for count in counts]
         lines += [f"{self._name}-{each.partition}, offset {each.offset} {each.what}" for each in check.findings]
@@ -96,10 +96,10 @@ class Lake:
         return all(count.holds for count in counts), lines
 
     @contextmanager
-    def _topic(self) -> Iterator[Topic]:
+    def _topic(self) -> Iterator[LakeTopic]:
         client = client_of(self._options)
         wanted = self._options.wanted
-        topic = Topic(
+        topic = LakeTopic(
             client,
             lambda: client_of(self._options),
             self._name,
@@ -112,16 +112,16 @@ class Lake:
             topic.close()
             client.close()
 
-    def _values(self, kind: str, rule: Rule) -> Values:
+    def _values(self, kind: str, rule: NamingRule) -> Values:
         return values_of(kind, None if self._registry_url is None else Registry(self._registry_url), rule=rule)
 
-    def _writer(self, topic: Topic, topic_id: str) -> SparkWriter:
-        topic.extra = sources(self._wish.extra)
-        table = opened(self._target, topic, topic_id, self._wish, self._values)
+    def _writer(self, topic: LakeTopic, topic_id: str) -> SparkWriter:
+        topic.extra = sources(self._write_mode.extra)
+        table = opened(self._target, topic, topic_id, self._write_mode, self._values)
         origin = table.origin()
         assert origin is not None
-        limits = self._limits or (LIMITS if origin.mode == "append" else Limits())
-        reading = Reading(self._options, origin, topic_id, self._registry_url, self._target.rule)
+        limits = self._limits or (LIMITS if origin.mode == "append" else CommitLimits())
+        reading = LakeReadSettings(self._options, origin, topic_id, self._registry_url, self._target.rule)
         dead_letters = partial(dead_letters_of, self._target, origin)
         writer = SparkWriter(self._spark, reading, topic, table, dead_letters, limits, random.getrandbits(62))
         writer.take_over(self._target.dead_letters().open())

@@ -8,10 +8,10 @@ import pyarrow as pa
 from kpybroker.client.connection import Unreachable
 from kpybroker.client.schemas.registry import Registry
 from kpybroker.machines.errors import KafkaError
-from kpybroker.machines.lake.naming import Rule
+from kpybroker.machines.lake.naming import NamingRule
 from kpybroker.machines.scan.errors import ScanError
-from kpybroker.machines.scan.options import Options
-from kpybroker.machines.scan.ranges import Range, Wanted
+from kpybroker.machines.scan.options import ScanOptions
+from kpybroker.machines.scan.ranges import OffsetRange, Projection
 from kpybroker.machines.schemas.errors import SchemaError
 from kpybroker.pipeline.lake.errors import LakeError
 from kpybroker.pipeline.lake.formats import values_of
@@ -31,10 +31,10 @@ MOST_BYTES: Final = 128 * 1024 * 1024
 """The most bytes of a task, and one batch more."""
 
 
-class Outcome(NamedTuple):
+class SortedRecords(NamedTuple):
     """The records of a range, sorted."""
 
-    part: Range
+    part: OffsetRange
     schema: pa.Schema
     """The columns that its rows have."""
     end: int
@@ -48,7 +48,7 @@ class Outcome(NamedTuple):
     """For an upsert: the last row of each key, and the places of keys to delete."""
 
 
-class Failed(NamedTuple):
+class RangeFailed(NamedTuple):
     """A range that could not be read, and why in one line."""
 
     text: str
@@ -56,14 +56,14 @@ class Failed(NamedTuple):
     """Whether it may be a matter of time, as with a cluster that is away."""
 
 
-class Reading(NamedTuple):
+class LakeReadSettings(NamedTuple):
     """The settings of all tasks. It can be pickled."""
 
-    options: Options
+    options: ScanOptions
     origin: Origin
     topic_id: str
     registry_url: str | None
-    rule: Rule
+    rule: NamingRule
 
     def __repr__(self) -> str:
         return f"Reading({self.options!r}, {self.origin!r})"
@@ -76,12 +76,12 @@ class Reading(NamedTuple):
 
     def task(
         self, schema: pa.Schema, files: Files | None, lent: Borrowed | None, most_bytes: float
-    ) -> Callable[[Range], Outcome | Failed]:
+    ) -> Callable[[OffsetRange], SortedRecords | RangeFailed]:
         """A function for executors. ``schema`` is the table's; ``files`` writes rows that are appended; for an
         upsert, it finds out which rows are refused, or is None. A range is read up to
         ``most_bytes`` for each of its offsets."""
 
-        def run(part: Range) -> Outcome | Failed:
+        def run(part: OffsetRange) -> SortedRecords | RangeFailed:
             keep_zip_directories()
             try:
                 columns = COLUMNS + sources(schema.names)
@@ -89,17 +89,19 @@ class Reading(NamedTuple):
                 records, end = self._records(part, columns, mine, int(min(part.offsets * most_bytes, MOST_BYTES)))
                 return self._outcome(part, end, raw_of(records, self.topic_id), schema, files)
             except (Unreachable, KafkaError) as error:
-                return Failed(str(error), isinstance(error, Unreachable) or error_codes.retriable(error.code))
+                return RangeFailed(str(error), isinstance(error, Unreachable) or error_codes.retriable(error.code))
             except (LakeError, SchemaError, ScanError) as error:
-                return Failed(str(error), may_pass=False)
+                return RangeFailed(str(error), may_pass=False)
 
         return run
 
-    def _outcome(self, part: Range, end: int, raw: pa.Table, schema: pa.Schema, files: Files | None) -> Outcome:
+    def _outcome(
+        self, part: OffsetRange, end: int, raw: pa.Table, schema: pa.Schema, files: Files | None
+    ) -> SortedRecords:
         found = sorted_for(self.origin.mode, self.values(), raw, schema)
         if self.origin.mode == UPSERT and files is not None:
             found = without_refused(found, raw, files) or found
-        outcome = Outcome(part, found.rows.schema, end, found.dead, found.rows.num_rows, size_of(raw), [])
+        outcome = SortedRecords(part, found.rows.schema, end, found.dead, found.rows.num_rows, size_of(raw), [])
         if further(outcome.schema, schema):
             return outcome
         if self.origin.mode == UPSERT:
@@ -117,10 +119,10 @@ class Reading(NamedTuple):
             return outcome._replace(files=written, dead=left.dead, rows=left.rows.num_rows)
 
     def _records(
-        self, part: Range, columns: tuple[str, ...], lent: Borrowed | None, most_bytes: int
+        self, part: OffsetRange, columns: tuple[str, ...], lent: Borrowed | None, most_bytes: int
     ) -> tuple[pa.Table, int]:
         """The records of a range, and the offset up to which it was read: its end, or where enough bytes were."""
-        wanted = Wanted(columns, self.options.wanted.committed_only, self.options.wanted.fails_on_data_loss)
+        wanted = Projection(columns, self.options.wanted.committed_only, self.options.wanted.fails_on_data_loss)
         transport = transport_of(self.options, lent)
         found: list[pa.RecordBatch] = []
         end, size = part.end_offset, 0

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from kpybroker.client.connection import Unreachable
-from kpybroker.machines.lake.coverage import Covered, Step
+from kpybroker.machines.lake.coverage import Covered, LaneStep
 from kpybroker.machines.lake.json_schema import MOST_COLUMNS
-from kpybroker.machines.lake.planning import Limits, budget_offsets, reached, tasks
-from kpybroker.machines.scan.ranges import Range
-from kpybroker.pipeline.lake.errors import LakeError, NotCommitted, told
+from kpybroker.machines.lake.planning import CommitLimits, budget_offsets, reached, tasks
+from kpybroker.machines.scan.ranges import OffsetRange
+from kpybroker.pipeline.lake.errors import LakeError, NotCommitted, errors_as
 from kpybroker.pipeline.lake.formats import WITHOUT_FORMS
-from kpybroker.pipeline.lake.tables import ATTEMPTS, FACTS, UPSERT, Table
-from kpybroker.pipeline.lake.writing import Source, Taken, Writer, newest
+from kpybroker.pipeline.lake.tables import ATTEMPTS, FACTS, UPSERT, LakeTable
+from kpybroker.pipeline.lake.writing import GenerationWriter, SourceTopic, Taken, newest
 from kpybroker.pipeline.scan.connecting import client_of
 from kpybroker.pipeline.scan.lent_files import borrowed
-from kpybroker.spark.lake_reading import Failed, Outcome, Reading, further
+from kpybroker.spark.lake_reading import LakeReadSettings, RangeFailed, SortedRecords, further
 from kpywire.uuid import from_string
 
 if TYPE_CHECKING:
@@ -35,29 +35,29 @@ LEAST_OFFSETS: Final = 5_000
 MOST_ROUNDS: Final = 50
 
 
-class SparkWriter(Writer):
+class SparkWriter(GenerationWriter):
     """Writes with the executors of a session."""
 
     def __init__(
         self,
         spark: "SparkSession",
-        reading: Reading,
-        source: Source,
-        table: Table,
-        dead_letters: Callable[[], Table],
-        limits: Limits,
+        reading: LakeReadSettings,
+        source: SourceTopic,
+        table: LakeTable,
+        dead_letters: Callable[[], LakeTable],
+        limits: CommitLimits,
         number: int,
     ) -> None:
         super().__init__(source, reading.topic_id, table, dead_letters, reading.values(), limits, number)
         self._spark = spark
         self._reading = reading
 
-    def _taken(self, steps: list[Step], *, is_careful: bool = False) -> Taken:
+    def _taken(self, steps: list[LaneStep], *, is_careful: bool = False) -> Taken:
         """Read and sort the records of these steps; carefully, without rows of an upsert that the table refuses."""
         ranges = self._ranges(steps)
         most_bytes = 2 * self._limits.bytes / max(sum(step.offsets for step in steps), 1)
         waiting = list(ranges.values())
-        done: dict[Range, Outcome] = {}
+        done: dict[OffsetRange, SortedRecords] = {}
         for _ in range(MOST_ROUNDS):
             schema = self._table.schema()
             outcomes = self._run(waiting, schema, most_bytes, is_careful=is_careful)
@@ -69,18 +69,20 @@ class SparkWriter(Writer):
             waiting = [each.part for each in lacking]
         raise LakeError(f"table {self._table.name}: records have new columns again and again")
 
-    def _ranges(self, steps: Sequence[Step]) -> dict[Step, Range]:
+    def _ranges(self, steps: Sequence[LaneStep]) -> dict[LaneStep, OffsetRange]:
         """The range of each piece of the steps."""
         cores = self._spark.sparkContext.defaultParallelism
         each = -(-sum(step.offsets for step in steps) // cores)
-        most = budget_offsets(Limits(TASK_OFFSETS, TASK_BYTES), self._bytes_per_offset)
+        most = budget_offsets(CommitLimits(TASK_OFFSETS, TASK_BYTES), self._bytes_per_offset)
         topic_id = from_string(self._topic_id)
         return {
-            step: Range(self._source.name, topic_id, step.partition, step.start, step.end)
+            step: OffsetRange(self._source.name, topic_id, step.partition, step.start, step.end)
             for step in tasks(steps, min(max(each, LEAST_OFFSETS), most))
         }
 
-    def _run(self, parts: list[Range], schema: pa.Schema, most_bytes: float, *, is_careful: bool) -> list[Outcome]:
+    def _run(
+        self, parts: list[OffsetRange], schema: pa.Schema, most_bytes: float, *, is_careful: bool
+    ) -> list[SortedRecords]:
         """Run a task for each range; it reads up to ``most_bytes`` for each offset."""
         options = self._reading.options
         files = None if self._mode == UPSERT and not is_careful else self._table.files()
@@ -92,19 +94,19 @@ class SparkWriter(Writer):
             client.close()
         task = self._reading.task(schema, files, lent, most_bytes)
         try:
-            with told(LakeError, "the job of Spark failed"):
+            with errors_as(LakeError, "the job of Spark failed"):
                 found = self._spark.sparkContext.parallelize(parts, len(parts)).map(task).collect()
         finally:
             if lent is not None:
                 lent.end()
-        outcomes: list[Outcome] = []
+        outcomes: list[SortedRecords] = []
         for each in found:
-            if isinstance(each, Failed):
+            if isinstance(each, RangeFailed):
                 raise Unreachable(each.text) if each.may_pass else LakeError(each.text)
             outcomes.append(each)
         return outcomes
 
-    def _add_columns(self, outcomes: Sequence[Outcome], schema: pa.Schema) -> None:
+    def _add_columns(self, outcomes: Sequence[SortedRecords], schema: pa.Schema) -> None:
         """Give the table the columns that these have; the first of a name decides on its type."""
         rule = self._reading.rule
         wanted: dict[str, pa.Field] = {}
@@ -125,7 +127,7 @@ class SparkWriter(Writer):
                     raise
                 self._table.refresh()
 
-    def _put_together(self, steps: list[Step], found: dict[Step, Outcome]) -> Taken:
+    def _put_together(self, steps: list[LaneStep], found: dict[LaneStep, SortedRecords]) -> Taken:
         reached_steps = reached(steps, {piece: outcome.end for piece, outcome in found.items()})
         ends = {(step.partition, step.lane): step.end for step in reached_steps}
         done = [
@@ -138,7 +140,7 @@ class SparkWriter(Writer):
         careful = partial(self._taken, steps, is_careful=True) if self._mode == UPSERT else lambda: None
         return Taken(reached_steps, rows, dead, size, self._change(done), careful)
 
-    def _change(self, done: Sequence[Outcome]) -> Callable[[Covered], None]:
+    def _change(self, done: Sequence[SortedRecords]) -> Callable[[Covered], None]:
         if self._mode != UPSERT:
             files = [file for each in done for file in each.files]
             return lambda covered: self._table.append_files(files, covered)

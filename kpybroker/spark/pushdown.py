@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from kpybroker.machines.scan.columns import PLAIN
 from kpybroker.machines.scan.filter_text import microseconds
-from kpybroker.machines.scan.filters import Column, Compare, Filter, IsNull, Like, Literal, Not, OneOf
+from kpybroker.machines.scan.filters import Column, ColumnIn, Compare, Filter, IsNull, Like, Literal, Not
 
 _COMPARISONS: Final[Mapping[str, str]] = {
     "EqualTo": "=",
@@ -35,7 +35,7 @@ def filter_of(pushed: Any) -> Filter | None:
     if name == "In":
         values = tuple(_literal(column, each) for each in pushed.value if each is not None)
         there = tuple(each for each in values if each is not None)
-        return OneOf(column, there) if there and len(there) == len(pushed.value) else None
+        return ColumnIn(column, there) if there and len(there) == len(pushed.value) else None
     value = _literal(column, getattr(pushed, "value", None))
     return Compare(column, _COMPARISONS[name], value) if name in _COMPARISONS and value is not None else None
 

@@ -3,8 +3,8 @@
 import importlib
 from typing import Any, TypeVar
 
-from kpybroker.machines.scan.admission import Limits
-from kpybroker.machines.scan.options import Options
+from kpybroker.machines.scan.admission import AdmissionLimits
+from kpybroker.machines.scan.options import ScanOptions
 
 Reader = TypeVar("Reader")
 
@@ -21,12 +21,12 @@ def knows_available_now(reader: type[Reader]) -> type[Reader]:
     return reader
 
 
-def limits_of(options: Options, limit: Any) -> Limits:
+def limits_of(options: ScanOptions, limit: Any) -> AdmissionLimits:
     """The limits of a micro-batch. ``limit`` is Spark's, None before 4.2; ReadAllAvailable sets the options aside, as
     the trigger ``once`` wants it."""
     if type(limit).__name__ == "ReadAllAvailable":
-        return Limits()
-    return Limits(
+        return AdmissionLimits()
+    return AdmissionLimits(
         max_offsets=getattr(limit, "max_rows", options.max_offsets),
         max_bytes=getattr(limit, "max_bytes", options.max_bytes),
         min_offsets=getattr(limit, "min_rows", options.min_offsets),
@@ -34,7 +34,7 @@ def limits_of(options: Options, limit: Any) -> Limits:
     )
 
 
-def default_limit(options: Options) -> Any:
+def default_limit(options: ScanOptions) -> Any:
     """Spark's limit for the options, of which it can name one; `limits_of` adds the others."""
     if options.max_offsets is not None:
         return _limits.ReadMaxRows(options.max_offsets)

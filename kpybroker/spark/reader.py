@@ -10,16 +10,16 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from kpybroker.machines.scan.bounds import LogRange
 from kpybroker.machines.scan.errors import BadOption, OffsetsLost
 from kpybroker.machines.scan.filters import all_of
-from kpybroker.machines.scan.options import Options
+from kpybroker.machines.scan.options import ScanOptions
 from kpybroker.machines.scan.planning import tasks
 from kpybroker.machines.scan.pruning import earliest_times_ms, from_times, pruned
-from kpybroker.machines.scan.ranges import Range, Spot, shown
-from kpybroker.pipeline.scan.cluster import Cluster
+from kpybroker.machines.scan.ranges import OffsetRange, Spot, shown
+from kpybroker.pipeline.scan.cluster import ScannedCluster
 from kpybroker.pipeline.scan.connecting import cluster_of
 from kpybroker.pipeline.scan.lent_files import borrowed
 from kpybroker.spark.one_line import one_line
 from kpybroker.spark.pushdown import filter_of
-from kpybroker.spark.task import Task, read
+from kpybroker.spark.task import SparkTask, read
 from kpybroker.spark.worker_socket import ArrivesInTask
 
 PUSHDOWN_WORKER: Final = "pyspark.sql.worker.data_source_pushdown_filters"
@@ -27,10 +27,10 @@ PUSHDOWN_WORKER: Final = "pyspark.sql.worker.data_source_pushdown_filters"
 ``spark.sql.python.filterPushdown.enabled`` is set."""
 
 
-class Reader(ArrivesInTask, DataSourceReader):
+class BatchReader(ArrivesInTask, DataSourceReader):
     """Reads the records that are there when the query is planned."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: ScanOptions) -> None:
         self._options = options
         self._wanted = options.wanted
 
@@ -42,7 +42,7 @@ class Reader(ArrivesInTask, DataSourceReader):
             finally:
                 cluster.client.close()
 
-    def _planned(self, cluster: Cluster) -> list[InputPartition]:
+    def _planned(self, cluster: ScannedCluster) -> list[InputPartition]:
         options, condition = self._options, self._wanted.filter
         assert options.starting is not None
         assert options.ending is not None
@@ -54,7 +54,7 @@ class Reader(ArrivesInTask, DataSourceReader):
         if self._wanted.fails_on_data_loss:
             check_there(logs, starts, ends)
         parts = [
-            Range(spot[0], ids[spot], spot[1], max(starts[spot], log.start), min(ends[spot], log.end))
+            OffsetRange(spot[0], ids[spot], spot[1], max(starts[spot], log.start), min(ends[spot], log.end))
             for spot, log in sorted(logs.items())
         ]
         parts = pruned(parts, condition)
@@ -62,13 +62,13 @@ class Reader(ArrivesInTask, DataSourceReader):
         read_logs = {part.spot: logs[part.spot] for part in parts}
         offset_bytes = cluster.offset_bytes(ids, read_logs)
         lent = borrowed(options, cluster.client, parts, offset_bytes)
-        return [Task(each, lent) for each in tasks(parts, offset_bytes, options.sizes)]
+        return [SparkTask(each, lent) for each in tasks(parts, offset_bytes, options.sizes)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read(partition, self._options, self._wanted)
 
 
-class PushedReader(Reader):
+class PushedReader(BatchReader):
     """A reader to which Spark pushes the filters of a query."""
 
     def pushFilters(self, filters: list[Any]) -> list[Any]:  # noqa: N802 - Spark's name
@@ -79,13 +79,13 @@ class PushedReader(Reader):
         return filters
 
 
-def reader_of(options: Options) -> Reader:
+def reader_of(options: ScanOptions) -> BatchReader:
     """The reader for the process of Spark that asks for it.
 
     It takes filters only with the option ``pushFilters``: Spark up to 4.3 keeps the filtered plan with the DataFrame,
     so a later query of the same one that filters nothing would miss rows.
     """
-    return PushedReader(options) if options.takes_filters and PUSHDOWN_WORKER in sys.modules else Reader(options)
+    return PushedReader(options) if options.takes_filters and PUSHDOWN_WORKER in sys.modules else BatchReader(options)
 
 
 def check_order(starts: Mapping[Spot, int], ends: Mapping[Spot, int]) -> None:

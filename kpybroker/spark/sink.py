@@ -9,9 +9,9 @@ from pyspark.sql.types import StructType
 
 from kpybroker.machines.scan.errors import BadOption, ScanError
 from kpybroker.pipeline.sink.connecting import client_of, codec_of, warnings_of
-from kpybroker.pipeline.sink.options import PREFIX, Mark, Options, for_stream, sink_options
+from kpybroker.pipeline.sink.options import PREFIX, Mark, SinkOptions, for_stream, sink_options
 from kpybroker.spark.one_line import one_line, warn
-from kpybroker.spark.sink_columns import Columns, columns_of, is_by_partition
+from kpybroker.spark.sink_columns import SinkColumns, columns_of, is_by_partition
 from kpybroker.spark.sink_ways import (
     QUERY_ID,
     AtLeastOnce,
@@ -30,7 +30,7 @@ _StreamWriter: Any = getattr(datasource, "DataSourceStreamArrowWriter", datasour
 class BatchWriter(ArrivesInTask, DataSourceArrowWriter):
     """Writes a frame."""
 
-    def __init__(self, way: Way, columns: Columns, mark: Mark | None) -> None:
+    def __init__(self, way: Way, columns: SinkColumns, mark: Mark | None) -> None:
         self._way = way
         self._columns = columns
         self._mark = mark
@@ -51,7 +51,7 @@ class BatchWriter(ArrivesInTask, DataSourceArrowWriter):
 class StreamWriter(ArrivesInTask, _StreamWriter):  # type: ignore[misc]
     """Writes the micro-batches of a query."""
 
-    def __init__(self, way: Way, columns: Columns) -> None:
+    def __init__(self, way: Way, columns: SinkColumns) -> None:
         self._way = way
         self._columns = columns
 
@@ -83,14 +83,14 @@ def stream_writer(given: Mapping[str, str], schema: StructType) -> StreamWriter:
     return StreamWriter(_way(options, schema), columns_of(schema, options.topic))
 
 
-def _checked(options: Options) -> Options:
+def _checked(options: SinkOptions) -> SinkOptions:
     client_of(options)
     codec_of(options)
     warn(warnings_of(options))
     return options
 
 
-def _way(options: Options, schema: StructType) -> Way:
+def _way(options: SinkOptions, schema: StructType) -> Way:
     if not options.is_exactly_once:
         return AtLeastOnce(options)
     transactional_id = options.transactional_id or new_transactional_id(PREFIX)

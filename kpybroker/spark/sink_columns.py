@@ -7,7 +7,7 @@ import pyarrow as pa
 from pyspark.sql.types import ArrayType, BinaryType, DataType, IntegerType, StringType, StructType
 
 from kpybroker.machines.scan.errors import BadOption, ScanError
-from kpybroker.pipeline.sink.packing import Row
+from kpybroker.pipeline.sink.packing import SinkRow
 from kpywire.record import Header
 
 BY_PARTITION: Final = "kpybroker.by_partition"
@@ -15,7 +15,7 @@ BY_PARTITION: Final = "kpybroker.by_partition"
 _TEXT: Final = (StringType, BinaryType)
 
 
-class Columns(NamedTuple):
+class SinkColumns(NamedTuple):
     """The places of the columns in a row; None where there is none. ``topic`` is that of the option."""
 
     key: int | None
@@ -25,7 +25,7 @@ class Columns(NamedTuple):
     topic_column: int | None
     topic: str | None
 
-    def rows(self, frames: Iterable[Any]) -> Iterator[Row]:
+    def rows(self, frames: Iterable[Any]) -> Iterator[SinkRow]:
         """The rows of Spark: of Arrow's batches, or one after the other."""
         for frame in frames:
             if isinstance(frame, pa.RecordBatch):
@@ -34,12 +34,12 @@ class Columns(NamedTuple):
             else:
                 yield self._row(frame)
 
-    def _row(self, values: Any) -> Row:
+    def _row(self, values: Any) -> SinkRow:
         topic = self.topic
         if topic is None and self.topic_column is not None:
             topic = values[self.topic_column]
         headers = None if self.headers is None else values[self.headers]
-        return Row(
+        return SinkRow(
             topic,
             None if self.partition is None else values[self.partition],
             None if self.key is None else _bytes(values[self.key]),
@@ -48,7 +48,7 @@ class Columns(NamedTuple):
         )
 
 
-def columns_of(schema: StructType, topic: str | None) -> Columns:
+def columns_of(schema: StructType, topic: str | None) -> SinkColumns:
     """The columns of a schema. Raises BadOption."""
     places = {name.lower(): place for place, name in enumerate(schema.fieldNames())}
     types = {field.name.lower(): field.dataType for field in schema.fields}
@@ -63,7 +63,7 @@ def columns_of(schema: StructType, topic: str | None) -> Columns:
             raise BadOption(_unsupported(name, types[name], " or a ".join(each.typeName() for each in wanted)))
     if "headers" in types and not _are_headers(types["headers"]):
         raise BadOption(_unsupported("headers", types["headers"], "array<struct<key:string,value:binary>>"))
-    return Columns(
+    return SinkColumns(
         key=places.get("key"),
         value=places["value"],
         headers=places.get("headers"),

@@ -16,13 +16,13 @@ from pyspark.sql.datasource import WriterCommitMessage
 from kpybroker.client import transactions
 from kpybroker.client.appending import Appender
 from kpybroker.client.client import Client, Spot
-from kpybroker.client.transactions import Identity
+from kpybroker.client.transactions import ProducerIdentity
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.scan.errors import ScanError
 from kpybroker.pipeline.sink import committing
 from kpybroker.pipeline.sink.connecting import batch_bytes_of, client_of, codec_of
-from kpybroker.pipeline.sink.options import Mark, Options
-from kpybroker.pipeline.sink.packing import Batches, Chooser, Packer, Row
+from kpybroker.pipeline.sink.options import Mark, SinkOptions
+from kpybroker.pipeline.sink.packing import Batches, Chooser, Packer, SinkRow
 from kpywire import error_codes
 
 QUERY_ID: Final = "sql.streaming.queryId"
@@ -47,18 +47,18 @@ class Written(WriterCommitMessage):
     """The numbers of records that a task has written. Without an identity they are in no transaction."""
 
     mark: Mark | None
-    identity: Identity | None
+    identity: ProducerIdentity | None
     counts: Mapping[Spot, int]
 
 
 class ThroughDriver:
     """Tasks pack their rows, and the driver writes all of them in one transaction. Any frame can be written so."""
 
-    def __init__(self, options: Options, transactional_id: str) -> None:
+    def __init__(self, options: SinkOptions, transactional_id: str) -> None:
         self._options = options
         self._transactional_id = transactional_id
 
-    def write(self, rows: Iterable[Row], mark: Mark | None) -> Packed:
+    def write(self, rows: Iterable[SinkRow], mark: Mark | None) -> Packed:
         """Pack the rows of a task."""
         with client_of(self._options) as client:
             packer = packer_of(self._options, client)
@@ -85,9 +85,9 @@ class ByTasks:
 
     def __init__(
         self,
-        options: Options,
+        options: SinkOptions,
         transactional_id: str,
-        identity: Identity | None = None,
+        identity: ProducerIdentity | None = None,
         marks: Mapping[str, int] | None = None,
     ) -> None:
         self._options = options
@@ -103,7 +103,7 @@ class ByTasks:
                 self._marks = committing.marks(client, self._transactional_id)
         return ByTasks, (self._options, self._transactional_id, self._identity, self._marks)
 
-    def write(self, rows: Iterable[Row], mark: Mark | None) -> Written:
+    def write(self, rows: Iterable[SinkRow], mark: Mark | None) -> Written:
         """Write the rows of a task."""
         check_attempt(TaskContext.get())
         assert self._identity is not None
@@ -124,10 +124,10 @@ class ByTasks:
 class AtLeastOnce:
     """Each task writes with an idempotent producer of its own, and what it wrote is visible at once."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: SinkOptions) -> None:
         self._options = options
 
-    def write(self, rows: Iterable[Row], mark: Mark | None) -> Written:
+    def write(self, rows: Iterable[SinkRow], mark: Mark | None) -> Written:
         """Write the rows of a task."""
         with client_of(self._options) as client:
             identity = transactions.begin(client, None)
@@ -143,7 +143,7 @@ class AtLeastOnce:
 Way = ThroughDriver | ByTasks | AtLeastOnce
 
 
-def appended(options: Options, identity: Identity, rows: Iterable[Row]) -> dict[Spot, int]:
+def appended(options: SinkOptions, identity: ProducerIdentity, rows: Iterable[SinkRow]) -> dict[Spot, int]:
     """Append rows. Return the number of records in each partition."""
     with client_of(options) as client:
         packer = packer_of(options, client)
@@ -156,7 +156,7 @@ def appended(options: Options, identity: Identity, rows: Iterable[Row]) -> dict[
     return appender.counts
 
 
-def packer_of(options: Options, client: Client) -> Packer:
+def packer_of(options: SinkOptions, client: Client) -> Packer:
     """A packer for the rows of a task. Tasks begin at different partitions with rows that have no key."""
     context = TaskContext.get()
     chooser = Chooser(lambda topic: partition_count(client, topic), 0 if context is None else context.partitionId())

@@ -11,15 +11,15 @@ from typing import Any, Final
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from kpybroker.machines.scan.admission import Limits, admitted, is_due
+from kpybroker.machines.scan.admission import AdmissionLimits, admitted, is_due
 from kpybroker.machines.scan.errors import OffsetsLost
-from kpybroker.machines.scan.options import Options
+from kpybroker.machines.scan.options import ScanOptions
 from kpybroker.machines.scan.planning import tasks
 from kpybroker.machines.scan.pruning import pruned
 from kpybroker.machines.scan.ranges import Spot
 from kpybroker.machines.scan.stream_offsets import (
     Json,
-    Positions,
+    StreamPositions,
     at_least,
     at_most,
     begin,
@@ -30,12 +30,12 @@ from kpybroker.machines.scan.stream_offsets import (
 )
 from kpybroker.pipeline.scan.borrowing import Borrowed
 from kpybroker.pipeline.scan.checkpoint import offsets_in
-from kpybroker.pipeline.scan.cluster import Cluster
+from kpybroker.pipeline.scan.cluster import ScannedCluster
 from kpybroker.pipeline.scan.connecting import cluster_of
 from kpybroker.pipeline.scan.lent_files import borrowed
 from kpybroker.spark.one_line import one_line
 from kpybroker.spark.read_limits import default_limit, knows_available_now, limits_of
-from kpybroker.spark.task import Task, read
+from kpybroker.spark.task import SparkTask, read
 from kpybroker.spark.worker_socket import ArrivesInTask
 
 SIZES_AGE_S: Final = 60.0
@@ -50,20 +50,20 @@ class StreamReader(ArrivesInTask, DataSourceStreamReader):
     """Reads topics as a stream. It lives in a process beside the driver as long as the query runs; tasks have copies
     that are never asked anything but to read."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: ScanOptions) -> None:
         self._options = options
-        self._cluster: Cluster | None = None
-        self._initial: Positions | None = None
+        self._cluster: ScannedCluster | None = None
+        self._initial: StreamPositions | None = None
         self._held: frozenset[Spot] = frozenset()
-        self._position: Positions | None = None
-        self._latest: Positions | None = None
-        self._target: Positions | None = None
+        self._position: StreamPositions | None = None
+        self._latest: StreamPositions | None = None
+        self._target: StreamPositions | None = None
         self._admitted_s = float("-inf")
         self._sizes: dict[Spot, float] = {}
         self._sized_s = float("-inf")
         self._lent: Borrowed | None = None
 
-    def __reduce__(self) -> tuple[type["StreamReader"], tuple[Options]]:
+    def __reduce__(self) -> tuple[type["StreamReader"], tuple[ScanOptions]]:
         return StreamReader, (self._options,)
 
     def initialOffset(self) -> Json:  # noqa: N802 - Spark's name
@@ -111,7 +111,7 @@ class StreamReader(ArrivesInTask, DataSourceStreamReader):
             offset_bytes = self._offset_bytes(ended)
             self._give_back()
             self._lent = borrowed(self._options, self._asked.client, parts, offset_bytes)
-            return [Task(each, self._lent) for each in tasks(parts, offset_bytes, self._options.sizes)]
+            return [SparkTask(each, self._lent) for each in tasks(parts, offset_bytes, self._options.sizes)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read(partition, self._options, self._options.wanted)
@@ -131,7 +131,7 @@ class StreamReader(ArrivesInTask, DataSourceStreamReader):
             self._cluster.client.close()
             self._cluster = None
 
-    def _begin(self) -> Positions:
+    def _begin(self) -> StreamPositions:
         """The positions at which a new query begins, always the same.
 
         Spark's checkpoint has the end of the first micro-batch and not its start. So a partition that begins at the
@@ -154,13 +154,13 @@ class StreamReader(ArrivesInTask, DataSourceStreamReader):
         return self._initial
 
     @property
-    def _asked(self) -> Cluster:
+    def _asked(self) -> ScannedCluster:
         """The cluster, over connections that stay open."""
         if self._cluster is None:
             self._cluster = cluster_of(self._options, waits=True)
         return self._cluster
 
-    def _ends(self, begun: Positions | None) -> Positions:
+    def _ends(self, begun: StreamPositions | None) -> StreamPositions:
         """The present ends of the partitions."""
         for retries in range(BACKWARD_RETRIES, -1, -1):
             ids = self._asked.partitions()
@@ -170,7 +170,7 @@ class StreamReader(ArrivesInTask, DataSourceStreamReader):
             time.sleep(BACKWARD_PAUSE_S)
         return found
 
-    def _admitted(self, begun: Positions, latest: Positions, limits: Limits) -> Positions:
+    def _admitted(self, begun: StreamPositions, latest: StreamPositions, limits: AdmissionLimits) -> StreamPositions:
         """The end of the next micro-batch; ``begun`` if none is due."""
         firsts = self._asked.firsts(unknown(begun, latest))
         self._check(begun, latest, firsts)
@@ -184,14 +184,14 @@ class StreamReader(ArrivesInTask, DataSourceStreamReader):
         sizes = self._offset_bytes(latest) if limits.max_bytes is not None else {}
         return latest._replace(offsets=admitted(starts, latest.offsets, limits, sizes))
 
-    def _check(self, begun: Positions, ended: Positions, firsts: Mapping[Spot, int]) -> None:
+    def _check(self, begun: StreamPositions, ended: StreamPositions, firsts: Mapping[Spot, int]) -> None:
         """Raise OffsetsLost for what cannot be read between two positions, unless that is allowed."""
         if self._options.wanted.fails_on_data_loss:
             loss: OffsetsLost | None = next(iter(losses(begun, ended, firsts)), None)
             if loss is not None:
                 raise loss
 
-    def _offset_bytes(self, positions: Positions) -> Mapping[Spot, float]:
+    def _offset_bytes(self, positions: StreamPositions) -> Mapping[Spot, float]:
         """The mean size of an offset in each partition, as known lately; for an empty one the mean of all."""
         is_old = time.monotonic() - self._sized_s > SIZES_AGE_S
         if is_old or not self._sizes.keys() >= positions.offsets.keys():
@@ -203,15 +203,15 @@ class StreamReader(ArrivesInTask, DataSourceStreamReader):
         return self._sizes
 
 
-def _positions(offsets: Mapping[Spot, int], ids: Mapping[Spot, bytes]) -> Positions:
-    return Positions(offsets, {spot[0]: topic_id for spot, topic_id in ids.items()})
+def _positions(offsets: Mapping[Spot, int], ids: Mapping[Spot, bytes]) -> StreamPositions:
+    return StreamPositions(offsets, {spot[0]: topic_id for spot, topic_id in ids.items()})
 
 
 def _chosen(offsets: Mapping[Spot, int], spots: Iterable[Spot]) -> dict[Spot, int]:
     return {spot: offsets[spot] for spot in spots if spot in offsets}
 
 
-def _goes_back(begun: Positions, found: Positions) -> bool:
+def _goes_back(begun: StreamPositions, found: StreamPositions) -> bool:
     """Whether a partition of the same topic ends before its start."""
     return any(
         found.offsets.get(spot, offset) < offset and found.ids.get(spot[0]) == begun.ids.get(spot[0])

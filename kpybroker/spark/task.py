@@ -8,8 +8,8 @@ from functools import cache
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
-from kpybroker.machines.scan.options import Options
-from kpybroker.machines.scan.ranges import Range, Wanted
+from kpybroker.machines.scan.options import ScanOptions
+from kpybroker.machines.scan.ranges import OffsetRange, Projection
 from kpybroker.pipeline.scan import reading
 from kpybroker.pipeline.scan.borrowing import Borrowed
 from kpybroker.pipeline.scan.connecting import transport_of
@@ -25,17 +25,17 @@ def keep_modules(loaded: int) -> None:  # noqa: ARG001 - once for each number
     gc.freeze()
 
 
-class Task(InputPartition):
+class SparkTask(InputPartition):
     """The ranges of one task, and the files that are lent for them."""
 
-    def __init__(self, parts: Sequence[Range], lent: Borrowed | None = None) -> None:
+    def __init__(self, parts: Sequence[OffsetRange], lent: Borrowed | None = None) -> None:
         super().__init__(tuple(parts))
         self.lent = None if lent is None else lent.only(parts)
 
 
-def read(task: InputPartition | None, options: Options, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+def read(task: InputPartition | None, options: ScanOptions, wanted: Projection) -> Iterator[pa.RecordBatch]:
     """The rows of a task. Where there is nothing to read, Spark plans one that is, or holds, None."""
-    if not isinstance(task, Task):
+    if not isinstance(task, SparkTask):
         return
     keep_zip_directories()
     keep_modules(len(sys.modules))

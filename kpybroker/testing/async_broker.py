@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.metadata.topic_name import SHARE_GROUP_STATE_TOPIC
 from kpybroker.testing import client_metrics, groups, shares
-from kpybroker.testing.client import EARLIEST, LATEST, Client, raise_for
+from kpybroker.testing.client import EARLIEST, LATEST, LazyConnection, raise_for
 from kpybroker.testing.client_metrics import ClientMetrics
 from kpybroker.testing.controls import AsyncClock, AsyncFaults
-from kpybroker.testing.embedded import Settings, address, reachable
+from kpybroker.testing.embedded import BrokerSettings, address, reachable
 from kpybroker.testing.groups import Group, Spot
 from kpybroker.testing.hosts import BrokerFailed, Host, InChildProcess, InThisLoop
 from kpybroker.testing.records import Record, Records, as_record, by_partition, differences, in_order
@@ -83,9 +83,9 @@ class AsyncBroker:
             )
             texts, protocols = {**self._blocking_access.config(), **texts}, secured.PROTOCOLS
         path = None if directory is None else os.fspath(directory)
-        settings = Settings(texts, path, host, advertised_host, port, protocols)
+        settings = BrokerSettings(texts, path, host, advertised_host, port, protocols)
         self._host: Host = InChildProcess(settings) if process else InThisLoop(settings)
-        self.client = Client(reachable(host), lambda: self.port)
+        self.client = LazyConnection(reachable(host), lambda: self.port)
         self.clock = AsyncClock(self._host.command)
         self.faults = AsyncFaults(self._host.command)
 

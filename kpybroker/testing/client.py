@@ -22,7 +22,7 @@ LATEST = -1
 EARLIEST = -2
 
 
-class Client:
+class LazyConnection:
     """A connection to one broker, made at its first use and made again after it was lost."""
 
     def __init__(self, host: str, port: Callable[[], int]) -> None:

@@ -15,12 +15,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, TypeVar
 
-from kpybroker.client.connection import Connection, Unreachable
+from kpybroker.client.connection import BrokerConnection, Unreachable
 from kpybroker.machines.errors import KafkaError
 from kpybroker.node.local_cluster.foundation import found
-from kpybroker.node.local_cluster.layout import CONTROLLERS_OF_MANY, Node
+from kpybroker.node.local_cluster.layout import CONTROLLERS_OF_MANY, PlannedNode
 from kpybroker.testing.client import raise_for
-from kpybroker.testing.cluster_nodes import Host, LoopNode, ProcessNode
+from kpybroker.testing.cluster_nodes import ClusterHost, LoopNode, ProcessNode
 from kpybroker.testing.hosts import BrokerFailed
 from kpybroker.testing.loop_thread import LoopThread
 from kpywire import error_codes
@@ -76,8 +76,8 @@ class Cluster:
         self._in_processes = process
         self._directory: Path | None = None
         self._thread: LoopThread | None = None
-        self._nodes: dict[int, Node] = {}
-        self._hosts: dict[int, Host] = {}
+        self._nodes: dict[int, PlannedNode] = {}
+        self._hosts: dict[int, ClusterHost] = {}
 
     # Life
 
@@ -252,14 +252,14 @@ class Cluster:
 
     # Inside
 
-    def _new_host(self, node: Node) -> Host:
+    def _new_host(self, node: PlannedNode) -> ClusterHost:
         if self._in_processes:
             return ProcessNode(node)
         if self._thread is None:
             self._thread = LoopThread("kpybroker")
         return LoopNode(node, self._thread)
 
-    def _host(self, node: int) -> Host:
+    def _host(self, node: int) -> ClusterHost:
         if node not in self._hosts:
             raise BrokerFailed(f"there is no node {node} running here" if self._hosts else "the cluster is not running")
         return self._hosts[node]
@@ -293,7 +293,7 @@ class Cluster:
         problem = Unreachable("no node is running")
         for number in self.running if nodes is None else nodes:
             try:
-                connection = Connection(*self._nodes[number].clients, ANSWER_TIMEOUT_S)
+                connection = BrokerConnection(*self._nodes[number].clients, ANSWER_TIMEOUT_S)
                 try:
                     return connection.call(request)
                 finally:

@@ -1,6 +1,6 @@
 """The nodes of a cluster in a test: each a process of its own that can be killed and held, or all in one loop.
 
-A cluster uses a node through `Host`. A node keeps its ports and its directory when it is started again.
+A cluster uses a node through `ClusterHost`. A node keeps its ports and its directory when it is started again.
 """
 
 import asyncio
@@ -12,8 +12,8 @@ from typing import Protocol
 
 from kpybroker.config.properties import read_properties
 from kpybroker.node.local_cluster.child import READY, Child, fate
-from kpybroker.node.local_cluster.layout import Node
-from kpybroker.testing.embedded import EmbeddedNode, Settings
+from kpybroker.node.local_cluster.layout import PlannedNode
+from kpybroker.testing.embedded import BrokerSettings, EmbeddedNode
 from kpybroker.testing.hosts import STOP_TIMEOUT_S, BrokerFailed
 from kpybroker.testing.loop_thread import LoopThread
 
@@ -22,7 +22,7 @@ _LINES_SHOWN = 15
 _LOOK_EVERY_S = 0.2
 
 
-class Host(Protocol):
+class ClusterHost(Protocol):
     """A node of a cluster."""
 
     @property
@@ -51,11 +51,11 @@ class Host(Protocol):
 class ProcessNode:
     """A node in a process of its own."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: PlannedNode) -> None:
         self.node = node
         self.lines: deque[str] = deque(maxlen=_LINES_KEPT)
         """The last lines of its output."""
-        self._child = Child(node.properties, self._said, self._ended)
+        self._child = Child(node.properties, self._printed, self._ended)
         self._ready = Event()
         self._over: str | None = None
         self._paused = False
@@ -81,8 +81,8 @@ class ProcessNode:
             waited_s += _LOOK_EVERY_S
             if self._over is not None or waited_s > timeout_s:
                 why = self._over or f"did not come up within {timeout_s:.0f} s"
-                said = "".join(f"\n  | {line}" for line in list(self.lines)[-_LINES_SHOWN:])
-                raise BrokerFailed(f"node {self.node.id} {why}{said}")
+                reported = "".join(f"\n  | {line}" for line in list(self.lines)[-_LINES_SHOWN:])
+                raise BrokerFailed(f"node {self.node.id} {why}{reported}")
 
     def stop(self) -> None:
         self._paused = False
@@ -101,7 +101,7 @@ class ProcessNode:
         self._child.signal(signal.SIGCONT)
         self._paused = False
 
-    def _said(self, line: str) -> None:
+    def _printed(self, line: str) -> None:
         self.lines.append(line)
         if READY in line:
             self._ready.set()
@@ -113,12 +113,12 @@ class ProcessNode:
 class LoopNode:
     """A node in a loop that it shares with the others; it cannot be held."""
 
-    def __init__(self, node: Node, thread: LoopThread) -> None:
+    def __init__(self, node: PlannedNode, thread: LoopThread) -> None:
         self.node = node
         self._thread = thread
         properties = read_properties(Path(node.properties))
         config = {key: entry.value for key, entry in properties.items()}
-        self._embedded = EmbeddedNode(Settings(config, str(node.data)))
+        self._embedded = EmbeddedNode(BrokerSettings(config, str(node.data)))
         self._runs = False
 
     @property

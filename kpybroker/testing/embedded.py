@@ -14,7 +14,7 @@ from kpybroker.config.broker import BrokerConfig
 from kpybroker.node.node import Node
 from kpybroker.runtime.io.limits import descriptors_for_logs, open_files
 from kpybroker.testing.clock import ControlledScheduler
-from kpybroker.testing.faults import Faults, FaultSpec
+from kpybroker.testing.faults import BrokerFaults, FaultSpec
 from kpybroker.testing.snapshot import Snapshot, clear_tree, read_tree, write_tree
 from kpystorage.disk import Disk
 
@@ -36,7 +36,7 @@ DEFAULTS: Mapping[str, str] = {
 """The configuration of a broker in a test, unless the test overrides it."""
 
 
-class Settings(NamedTuple):
+class BrokerSettings(NamedTuple):
     """The settings for starting a broker. They can be written as JSON."""
 
     config: Mapping[str, str] = {}
@@ -53,9 +53,9 @@ class Settings(NamedTuple):
 class EmbeddedNode:
     """A node in a test. Start it, use ``port``, stop it. It may be started again, with its data, on the same port."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: BrokerSettings) -> None:
         self.settings = settings
-        self.faults = Faults()
+        self.faults = BrokerFaults()
         self.port = settings.port
         self._ports: dict[str, int] = {}
         self.failure: str | None = None

@@ -41,7 +41,7 @@ class FaultSpec(NamedTuple):
     """Whether the connection is closed only after the request has had its effect."""
 
 
-class Rule:
+class FaultRule:
     """A fault with the number of requests that it has affected."""
 
     def __init__(self, spec: FaultSpec) -> None:
@@ -65,17 +65,17 @@ class Rule:
         return True
 
 
-class Faults:
+class BrokerFaults:
     """All faults of one broker, and the interceptor for `kpybroker.node.node.Node`."""
 
     def __init__(self) -> None:
-        self.rules: dict[int, Rule] = {}
+        self.rules: dict[int, FaultRule] = {}
         self._next_id = 1
 
     def add(self, spec: FaultSpec) -> int:
         """Add a fault. Return its number."""
         number, self._next_id = self._next_id, self._next_id + 1
-        self.rules[number] = Rule(spec)
+        self.rules[number] = FaultRule(spec)
         return number
 
     def intercept(self, _api_key: int, handle: Handle) -> Handle:
@@ -111,7 +111,7 @@ def _id_of(broker: Any, name: str) -> bytes | None:
 class _Meeting:
     """A fault and a request that it affects."""
 
-    def __init__(self, rule: Rule, handle: Handle, broker: Any, request: Any, call: Call) -> None:
+    def __init__(self, rule: FaultRule, handle: Handle, broker: Any, request: Any, call: Call) -> None:
         self.rule = rule
         self.spec = rule.spec
         self.handle = handle
@@ -201,9 +201,11 @@ class _Meeting:
         named = [topic for topic in answer.responses if names_a_topic(topic, self._is_meant)]
         for topic in named:
             topic.partitions = [self._failed_partition(one.partition_index) for one in topic.partitions]
-        told = {(topic.topic or topic.topic_id, one.partition_index) for topic in named for one in topic.partitions}
+        named_partitions = {
+            (topic.topic or topic.topic_id, one.partition_index) for topic in named for one in topic.partitions
+        }
         for entry in meant:
-            if (entry.topic, entry.index) not in told:
+            if (entry.topic, entry.index) not in named_partitions:
                 more = FetchableTopicResponse(partitions=[self._failed_partition(entry.index)])
                 setattr(more, "topic_id" if isinstance(entry.topic, bytes) else "topic", entry.topic)
                 answer.responses.append(more)

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from kpybroker.machines.errors import KafkaError
-from kpybroker.testing.client import LATEST, Client, raise_for
+from kpybroker.testing.client import LATEST, LazyConnection, raise_for
 from kpywire import error_codes
 from kpywire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from kpywire.messages.describe_groups import DescribeGroupsRequest
@@ -76,7 +76,7 @@ class Group(NamedTuple):
         return "\n".join(lines)
 
 
-async def describe(client: Client, group_id: str) -> Group:
+async def describe(client: LazyConnection, group_id: str) -> Group:
     """The group as it is now. An unknown group is Dead. Raises KafkaError."""
     answer = await client.retrying(lambda: _described(client, group_id))
     if answer.group_state == DEAD:
@@ -97,7 +97,7 @@ async def describe(client: Client, group_id: str) -> Group:
     return Group(group_id, answer.group_state, answer.protocol_data, tuple(sorted(members, key=lambda one: one.id)))
 
 
-async def _described(client: Client, group_id: str) -> Any:
+async def _described(client: LazyConnection, group_id: str) -> Any:
     (answer,) = (await client.call(DescribeGroupsRequest(groups=[group_id]))).groups
     if answer.error_code == error_codes.COORDINATOR_NOT_AVAILABLE or answer.error_code == error_codes.NOT_COORDINATOR:
         # Asking who coordinates it creates the topic that groups are kept in.
@@ -109,7 +109,7 @@ async def _described(client: Client, group_id: str) -> Any:
     return answer
 
 
-async def _of_consumer_protocol(client: Client, group_id: str) -> Group | None:
+async def _of_consumer_protocol(client: LazyConnection, group_id: str) -> Group | None:
     """The group as one of the consumer protocol; None if there is none."""
     answer = await _answer(
         client, ConsumerGroupDescribeRequest(group_ids=[group_id], include_authorized_operations=False)
@@ -117,13 +117,13 @@ async def _of_consumer_protocol(client: Client, group_id: str) -> Group | None:
     return None if answer is None else _group(answer, CONSUMER, answer.assignor_name, map(_reader, answer.members))
 
 
-async def _of_share_protocol(client: Client, group_id: str) -> Group | None:
+async def _of_share_protocol(client: LazyConnection, group_id: str) -> Group | None:
     """The group as a share group; None if there is none."""
     answer = await _answer(client, ShareGroupDescribeRequest(group_ids=[group_id], include_authorized_operations=False))
     return None if answer is None else _group(answer, SHARE, answer.assignor_name, map(_reader, answer.members))
 
 
-async def _of_streams_protocol(client: Client, group_id: str) -> Group | None:
+async def _of_streams_protocol(client: LazyConnection, group_id: str) -> Group | None:
     """The group as a streams group; None if there is none."""
     answer = await _answer(
         client, StreamsGroupDescribeRequest(group_ids=[group_id], include_authorized_operations=False)
@@ -155,7 +155,7 @@ async def _of_streams_protocol(client: Client, group_id: str) -> Group | None:
     return _group(answer, STREAMS, "sticky", members)
 
 
-async def _answer(client: Client, request: Any) -> Any:
+async def _answer(client: LazyConnection, request: Any) -> Any:
     """The described group; None if it is of another kind or there is none. Raises KafkaError."""
     (answer,) = (await client.call(request)).groups
     if answer.error_code in (error_codes.GROUP_ID_NOT_FOUND, error_codes.UNSUPPORTED_VERSION):
@@ -194,12 +194,12 @@ def _assigned(assignment: bytes) -> tuple[Spot, ...]:
     return ()
 
 
-async def committed(client: Client, group_id: str) -> dict[Spot, int]:
+async def committed(client: LazyConnection, group_id: str) -> dict[Spot, int]:
     """The offsets that the group has committed. Raises KafkaError."""
     return await client.retrying(lambda: _committed(client, group_id))
 
 
-async def _committed(client: Client, group_id: str) -> dict[Spot, int]:
+async def _committed(client: LazyConnection, group_id: str) -> dict[Spot, int]:
     request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group_id, topics=None)], require_stable=True)
     (answer,) = (await client.call(request)).groups
     if answer.error_code == error_codes.NOT_COORDINATOR:
@@ -215,7 +215,7 @@ async def _committed(client: Client, group_id: str) -> dict[Spot, int]:
     return offsets
 
 
-async def lag(client: Client, group_id: str) -> dict[Spot, int]:
+async def lag(client: LazyConnection, group_id: str) -> dict[Spot, int]:
     """The number of offsets behind the commit, for each committed partition. Raises KafkaError."""
     offsets = await committed(client, group_id)
     ends: dict[Spot, int] = {}

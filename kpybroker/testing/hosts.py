@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import Any, Protocol
 
 from kpybroker.node.local_cluster.child import python_path
-from kpybroker.testing.embedded import EmbeddedNode, Settings
+from kpybroker.testing.embedded import BrokerSettings, EmbeddedNode
 from kpybroker.testing.snapshot import Snapshot
 
 START_TIMEOUT_S = 30.0
@@ -49,7 +49,7 @@ class Host(Protocol):
 class InThisLoop:
     """The broker lives in the running loop."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: BrokerSettings) -> None:
         self._settings = settings
         self._node = EmbeddedNode(settings)
 
@@ -86,7 +86,7 @@ class InThisLoop:
 class InChildProcess:
     """The broker has a process of its own; it can be killed."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: BrokerSettings) -> None:
         self._settings = settings
         self._process: asyncio.subprocess.Process | None = None
         self._one_at_a_time = asyncio.Lock()

@@ -11,12 +11,12 @@ import signal
 import sys
 from typing import Any
 
-from kpybroker.testing.embedded import EmbeddedNode, Settings
+from kpybroker.testing.embedded import BrokerSettings, EmbeddedNode
 
 _LONGEST_LINE_BYTES = 1 << 20
 
 
-async def serve(settings: Settings) -> None:
+async def serve(settings: BrokerSettings) -> None:
     """Execute commands until the input ends."""
     node = EmbeddedNode(settings)
     loop = asyncio.get_running_loop()
@@ -42,7 +42,7 @@ async def _answer(node: EmbeddedNode, name: str, arguments: dict[str, Any]) -> d
 def main() -> None:
     """Run until the end of standard input. Ctrl-C in a terminal is for the test run, which closes it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    asyncio.run(serve(Settings(*json.loads(sys.argv[1]))))
+    asyncio.run(serve(BrokerSettings(*json.loads(sys.argv[1]))))
 
 
 if __name__ == "__main__":

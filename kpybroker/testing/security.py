@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kpybroker.cli.connection_settings import ConnectionSettings, login_module
 from kpybroker.client import acl_requests, quota_requests, token_requests, user_requests
-from kpybroker.client.client import Client, Settings
-from kpybroker.client.protection import Protection
+from kpybroker.client.client import Client, ClientSettings
+from kpybroker.client.protection import ConnectionProtection
 from kpybroker.client.security import security_of
 from kpybroker.config.properties import written_properties
 from kpybroker.machines.authorization.resources import (
     CLUSTER_NAME,
     WILDCARD,
-    Operation,
+    AclOperation,
     PatternType,
     Permission,
     ResourceType,
@@ -50,12 +50,12 @@ class Acl(NamedTuple):
     is_prefix: bool
     allows: bool
 
-    def entries(self) -> list[acl_requests.Entry]:
+    def entries(self) -> list[acl_requests.AclBinding]:
         """The ACL of each operation."""
         pattern = PatternType.PREFIXED if self.is_prefix else PatternType.LITERAL
         permission = Permission.ALLOW if self.allows else Permission.DENY
         return [
-            acl_requests.Entry(
+            acl_requests.AclBinding(
                 self.kind, self.name, pattern, f"User:{self.user}", WILDCARD, _operation(each), permission
             )
             for each in self.operations
@@ -248,9 +248,9 @@ class Access:
         return self._client({"bootstrap.servers": self.server("PLAINTEXT")})
 
     def _client(self, properties: Mapping[str, str]) -> Client:
-        said = {key: value for key, value in properties.items() if key != "bootstrap.servers"}
-        protection = Protection(security_of(said)) if said else None
-        settings = Settings(client_id=OWN_CLIENT_ID, protection=protection)
+        reported = {key: value for key, value in properties.items() if key != "bootstrap.servers"}
+        protection = ConnectionProtection(security_of(reported)) if reported else None
+        settings = ClientSettings(client_id=OWN_CLIENT_ID, protection=protection)
         return Client(properties["bootstrap.servers"], settings=settings)
 
 
@@ -307,9 +307,9 @@ def _acl(user: str, operations: tuple[str, ...], resource: Mapping[str, Any], *,
     )
 
 
-def _operation(name: str) -> Operation:
+def _operation(name: str) -> AclOperation:
     wanted = name.upper().replace("-", "_")
     try:
-        return Operation[wanted]
+        return AclOperation[wanted]
     except KeyError:
-        raise ValueError(f"{name} is no operation of an ACL; there are {', '.join(Operation.__members__)}") from None
+        raise ValueError(f"{name} is no operation of an ACL; there are {', '.join(AclOperation.__members__)}") from None

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kpybroker.machines.share.record_state import ACKNOWLEDGED, ARCHIVED, AVAILABLE
-from kpybroker.machines.share_coordinator.record import Deletion, Snapshot, decode
-from kpybroker.testing.client import Client, raise_for
+from kpybroker.machines.share_coordinator.record import ShareSnapshot, ShareStateEnd, decode
+from kpybroker.testing.client import LazyConnection, raise_for
 from kpybroker.testing.groups import Spot
 from kpybroker.testing.records import Record
 from kpywire import error_codes
@@ -51,12 +51,12 @@ def fates(log: Iterable[Record], group_id: str, names: Mapping[bytes, str]) -> S
         if found is None or found.key.group_id != group_id or found.key.topic_id not in names:
             continue
         spot = (names[found.key.topic_id], found.key.partition)
-        if isinstance(found, Deletion):
+        if isinstance(found, ShareStateEnd):
             states.pop(spot, None)
-        if isinstance(found, Snapshot) and epochs.get(spot) != found.state_epoch:
+        if isinstance(found, ShareSnapshot) and epochs.get(spot) != found.state_epoch:
             epochs[spot] = found.state_epoch
             states.pop(spot, None)  # the group begins again
-        if not isinstance(found, Deletion):
+        if not isinstance(found, ShareStateEnd):
             known = states.setdefault(spot, {})
             for batch in found.batches:
                 state = (batch.delivery_state, batch.delivery_count)
@@ -77,7 +77,7 @@ def _in_state(states: Mapping[Spot, Mapping[int, tuple[int, int]]], state: int) 
     return {spot: offsets for spot, offsets in found.items() if offsets}
 
 
-async def lag(client: Client, group_id: str) -> dict[Spot, int]:
+async def lag(client: LazyConnection, group_id: str) -> dict[Spot, int]:
     """The lag of each partition that the group has begun to read; nothing if there is no share group of this name.
 
     Raises KafkaError.
@@ -85,7 +85,7 @@ async def lag(client: Client, group_id: str) -> dict[Spot, int]:
     return await client.retrying(lambda: _lag(client, group_id))
 
 
-async def _lag(client: Client, group_id: str) -> dict[Spot, int]:
+async def _lag(client: LazyConnection, group_id: str) -> dict[Spot, int]:
     request = DescribeShareGroupOffsetsRequest(
         groups=[DescribeShareGroupOffsetsRequestGroup(group_id=group_id, topics=None)]
     )

@@ -8,7 +8,7 @@ from typing import Final
 
 from kpybroker.cli.kafka_tools import consumer, producer
 from kpybroker.cli.kafka_tools.__main__ import CLASSES, CUB, WITH_OPTIONS
-from kpybroker.cli.kafka_tools.options import Options
+from kpybroker.cli.kafka_tools.options import ToolOptions
 from kpybroker.config.environment import NOT_CONFIG_PREFIXES, NOT_CONFIGS, OF_SECRETS, SECRETS
 
 NOT_HERE: Final = {
@@ -122,7 +122,7 @@ def document() -> str:
     )
 
 
-def options_in(options: Options) -> list[str]:
+def options_in(options: ToolOptions) -> list[str]:
     """The names of options, and of words without a name."""
     found = []
     for action in options.actions():

@@ -110,6 +110,7 @@ KIPS = {
     1066: "Cordoned log directories in the metadata",
     1071: "Streams groups: tasks assigned by the coordinator, internal topics created by it",
     1142: "Listing what has configs",
+    1191: "Dead-letter topics of share groups",
     1152: "Transactions listed by a pattern",
     1082: "Consumers make their own member ids",
     1099: "Protocols of members in descriptions of consumer groups",

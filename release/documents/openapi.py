@@ -12,7 +12,7 @@ from typing import Any, Final, Union, get_args, get_origin, get_type_hints
 
 from kpybroker.monitoring import console
 from kpybroker.monitoring.console.answers.records import Download
-from kpybroker.monitoring.console.pages import ACTIONS, PAGES, Action, Page, Parameter
+from kpybroker.monitoring.console.pages import ACTIONS, PAGES, Action, ConsolePage, Parameter
 
 FILE: Final = Path(str(console.__file__)).parent / "static" / "openapi.json"
 _ERROR: Final = {
@@ -99,7 +99,7 @@ def document() -> dict[str, Any]:
     }
 
 
-def _get(page: Page, schemas: Schemas) -> dict[str, Any]:
+def _get(page: ConsolePage, schemas: Schemas) -> dict[str, Any]:
     content: dict[str, Any] = {"application/octet-stream": {}}
     if page.value is not Download:
         content = {"application/json": {"schema": schemas.of(page.value)}}

@@ -17,11 +17,6 @@ from release.documents import kips
 
 MISSING = (
     ("Tiered storage", "`remote.storage.enable` is refused, as by a Kafka without it; all data is local."),
-    ("Dead-letter topics of share groups", "`share.version` is supported up to 1 (KIP-1191 needs 2)."),
-    (
-        "`max.decompressed.message.bytes`",
-        "It bounds records that are produced. Compaction and lookups by time have bounds of their own instead.",
-    ),
     ("Old message formats", "Record batches of version 2 only (Kafka 0.11 and later), as in Kafka 4."),
 )
 

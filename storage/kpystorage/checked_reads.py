@@ -24,7 +24,7 @@ WINDOW_BYTES = 512 * 1024
 _START = Struct(">qiibIhi").unpack_from  # up to the last offset delta
 
 
-class Checked(NamedTuple):
+class CheckedRead(NamedTuple):
     """The result of reading a stretch: it may be sent up to ``end``. If ``trouble`` is not empty, a damaged batch lies
     there."""
 
@@ -34,7 +34,7 @@ class Checked(NamedTuple):
     """The end of the last whole batch before ``end``."""
 
 
-def check(file: Readable, position: int, end: int, most_bytes: int) -> Checked:
+def check(file: Readable, position: int, end: int, most_bytes: int) -> CheckedRead:
     """Read the batches from ``position`` on, up to ``end`` or over ``most_bytes``. May run in a thread. OSError.
 
     A batch that ``end`` cuts off counts as whole: readers leave it out.
@@ -56,17 +56,17 @@ def check(file: Readable, position: int, end: int, most_bytes: int) -> Checked:
             window, start, place = memoryview(file.pread(max(size, min(WINDOW_BYTES, end - at)), at)), at, 0
         if crc32c(window[place + ATTRIBUTES_POSITION : place + size]) != crc:
             offsets = f"{base_offset} to {base_offset + last_offset_delta}"
-            return Checked(at, f"the batch of offsets {offsets} is damaged", at)
+            return CheckedRead(at, f"the batch of offsets {offsets} is damaged", at)
         if base_offset < following:
-            return Checked(at, f"a batch of offset {base_offset} follows offset {following - 1}", at)
+            return CheckedRead(at, f"a batch of offset {base_offset} follows offset {following - 1}", at)
         following = base_offset + last_offset_delta + 1
         at += size
         if at - position >= most_bytes:
-            return Checked(at, "", at)
+            return CheckedRead(at, "", at)
     if _is_cut_off(file, at, end):
-        return Checked(end, "", at)
+        return CheckedRead(end, "", at)
     trouble = f"no batch begins behind offset {following - 1}" if following >= 0 else "no batch begins here"
-    return Checked(at, trouble, at)
+    return CheckedRead(at, trouble, at)
 
 
 def _is_cut_off(file: Readable, position: int, end: int) -> bool:
@@ -96,7 +96,7 @@ class CheckedReads:
         return max(position, self._ends[number]) if number >= 0 else position
 
     def note(self, path: str, position: int, end: int, trouble: str, whole_end: int) -> None:
-        """Note that the stretch from ``position`` on was read (:class:`Checked`). Damage at ``end`` is reported
+        """Note that the stretch from ``position`` on was read (:class:`CheckedRead`). Damage at ``end`` is reported
         once."""
         if whole_end > position:
             self._add(position, whole_end)
@@ -136,7 +136,7 @@ class CheckedReads:
         A thread that is reading at that time notes its result in the old object, which is no longer used.
         """
         left = CheckedReads(self._report)
-        self._report = _nobody
+        self._report = _ignore
         count = bisect_left(self._starts, position)
         left._starts, left._ends = self._starts[:count], self._ends[:count]
         if left._ends:
@@ -145,5 +145,5 @@ class CheckedReads:
         return left
 
 
-def _nobody(trouble: str) -> None:
+def _ignore(trouble: str) -> None:
     """Report nothing: the damage was in a part of the file that is no longer there."""

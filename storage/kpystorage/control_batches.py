@@ -5,7 +5,7 @@ from typing import Final
 
 from kpystorage.log_offset import LogOffset
 from kpystorage.producer_states import EndedTransaction, ProducerStates, TransactionMarker
-from kpystorage.transaction_index import AbortedTransaction, TransactionIndex
+from kpystorage.transaction_index import TransactionIndex, TransactionIndexEntry
 from kpywire.batch import CODEC_MASK, CONTROL_MASK, HEADER_BYTES, LENGTH_END, BatchHeader
 from kpywire.errors import Malformed
 from kpywire.record import read_records
@@ -69,5 +69,5 @@ def note_ended(producers: ProducerStates, ended: EndedTransaction, index: Transa
     """Note that a transaction has ended. An aborted one is added to the index. May raise OSError."""
     if not ended.committed:
         stable = producers.last_stable_offset_after(ended)
-        index.append(AbortedTransaction(ended.producer_id, ended.first_offset, ended.last_offset, stable))
+        index.append(TransactionIndexEntry(ended.producer_id, ended.first_offset, ended.last_offset, stable))
     producers.complete(ended)

@@ -1,48 +1,34 @@
 """A log directory: one place on disk with many logs, its checkpoints, its lock (Kafka's LogManager, for one directory).
 
 Not here: which of its logs a broker should have, when to flush and to checkpoint, which log is in which directory.
-
-A directory fails as a whole: the first write or fsync that fails takes it offline for good (``failure`` is set), and
-everything asked of its logs then raises :class:`~kpystorage.errors.DiskFailure`. Nothing is ever retried, except a call
-that failed for want of a descriptor before anything was done.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from heapq import heappop, heappush
-from typing import Final, Protocol
+from collections.abc import Callable, Iterator
+from typing import Final
 
 from kpystorage import checkpoint, names, partition_metadata
 from kpystorage.clean_stop import complete
-from kpystorage.disk import DescriptorsExhausted, Disk, Lock, remove_tree
-from kpystorage.disk_errors import in_words
-from kpystorage.errors import CorruptFile, CorruptLog, DirectoryLocked, DiskFailure, TooManyOpenFiles
-from kpystorage.failing import Failing
+from kpystorage.disk import Disk, Lock, remove_tree
+from kpystorage.errors import CorruptFile, CorruptLog, DirectoryLocked
+from kpystorage.home import Home, Randomness
 from kpystorage.leader_epochs import LeaderEpochs
 from kpystorage.listing import TopicPartition, list_logs
 from kpystorage.log import Log
 from kpystorage.log_config import LogConfig
-from kpystorage.log_folder import LogFolder
-from kpystorage.losses import Loss, Losses
+from kpystorage.losses import Losses
 from kpystorage.producer_states import ProducerStates
-from kpystorage.recovery import LoadedLog, LogLoader, Shutdown
+from kpystorage.recovery import LoadedLog, LogLoader, Loss, Shutdown
 from kpystorage.segment import Segment
-from kpystorage.session import NO_BROKER_EPOCH, Session, read_broker_epoch
+from kpystorage.session import NO_BROKER_EPOCH, read_broker_epoch
 from kpystorage.snapshot_files import SnapshotFiles
 
 METADATA_TOPIC: Final = "__cluster_metadata"
 SNAPSHOT_INTERVAL_BYTES: Final = 16 << 20
 """Bytes of a log that are replayed at a start before a snapshot of its producers is worth writing."""
-MOST_REMOVED_AT_ONCE: Final = 16
 
 
-class Randomness(Protocol):
-    """A source of random bits, such as ``random.Random``."""
-
-    def getrandbits(self, k: int, /) -> int: ...
-
-
-class LogDirectory:
+class LogDirectory(Home):
     """A log directory in use by this process."""
 
     def __init__(
@@ -54,12 +40,8 @@ class LogDirectory:
         default_config: LogConfig,
     ) -> None:
         """``report`` takes lines for the broker's log. Logs have ``default_config`` until they are configured."""
-        self.path = path.rstrip("/") or "/"
-        self.disk = disk
-        self.report = report
+        super().__init__(path, disk, rng, report)
         self.default_config = default_config
-        self.failure: OSError | None = None
-        """The error that took the directory offline; None while it works."""
         self.on_failure: Callable[[LogDirectory], None] | None = None
         """Called once, in the thread that met the failure."""
         self.shutdown = Shutdown.UNCLEAN
@@ -89,13 +71,8 @@ class LogDirectory:
         self.log_starts: dict[TopicPartition, int] = {}
         self.cleaner_offsets: dict[TopicPartition, int] = {}
         """The offset up to which each log was compacted, as in Kafka's cleaner checkpoint."""
-        self._rng = rng
         self._lock: Lock | None = None
-        self._session = Session(disk, self.path)
         self._now_ms = 0
-        self._guard = Failing(self.fail)
-        self._due: list[tuple[int, int, LogFolder, str]] = []  # a heap; the second number makes all different
-        self._set_aside = 0
         self._half_made: set[str] = set()
         """Directories of new logs that could not be filled for want of a descriptor."""
         self._checkpoint_lock = disk.new_lock()
@@ -215,26 +192,9 @@ class LogDirectory:
             self._lock.release()
             self._lock = None
 
-    # Failure.
-
-    def fail(self, error: OSError) -> DiskFailure:
-        """Take the directory offline, unless only a descriptor was missing; the exception to raise. From any thread."""
-        if isinstance(error, DescriptorsExhausted):
-            return TooManyOpenFiles(f"{error.filename} cannot be opened now: {error.strerror}")
-        if self.failure is None:
-            self.failure = error
-            self._session.distrust()
-            if self.on_failure is not None:
-                self.on_failure(self)
-        return self.offline()
-
-    def offline(self) -> DiskFailure:
-        """The exception for any use of an offline directory."""
-        return DiskFailure(f"log directory {self.path} is offline: {self.failure and in_words(self.failure)}")
-
-    def failing(self) -> Failing:
-        """``with directory.failing():`` an OSError inside takes the directory offline and becomes a DiskFailure."""
-        return self._guard
+    def was_failed(self) -> None:
+        if self.on_failure is not None:
+            self.on_failure(self)
 
     # Logs.
 
@@ -458,32 +418,6 @@ class LogDirectory:
         if name in self.leftovers:
             self.leftovers.remove(name)
 
-    def delete_later(self, folder: LogFolder, name: str, due_ms: int) -> None:
-        """Have a file that was set aside removed when its time comes (used by the logs)."""
-        self._set_aside += 1
-        heappush(self._due, (due_ms, self._set_aside, folder, name))
-
-    def delete_due_files(self, now_ms: int, at_most: int = MOST_REMOVED_AT_ONCE) -> int:
-        """Remove files set aside whose ``file.delete.delay.ms`` is over; at most ``at_most`` now. Return how many.
-        DiskFailure."""
-        due = self.take_due_files(now_ms, at_most)
-        self.remove_files(due)
-        return len(due)
-
-    def take_due_files(self, now_ms: int, at_most: int = MOST_REMOVED_AT_ONCE) -> list[tuple[LogFolder, str]]:
-        """Take the files set aside whose time is over, for :meth:`remove_files`. No other caller gets them again."""
-        taken: list[tuple[LogFolder, str]] = []
-        while self._due and self._due[0][0] <= now_ms and len(taken) < at_most:
-            _, _, folder, name = heappop(self._due)
-            taken.append((folder, name))
-        return taken
-
-    def remove_files(self, files: Iterable[tuple[LogFolder, str]]) -> None:
-        """Remove files. May run in a thread: it takes a while to free a gigabyte. DiskFailure."""
-        with self._guard:
-            for folder, name in files:
-                folder.unlink(name)
-
     def lower_recovery_point(self, log: Log) -> None:
         """Correct the checkpoint of a log that was truncated below it, before the log is written to again."""
         key = (log.topic, log.partition)
@@ -501,12 +435,6 @@ class LogDirectory:
             self.cleaner_offsets[key] = offset
             self.write_checkpoint(names.CLEANER_OFFSETS, self.render_cleaner_offsets())
             self._session.changed()
-
-    def draw_jitter_ms(self, config: LogConfig) -> int:
-        """Draw the time by which a segment is rolled earlier than ``segment.ms``."""
-        if config.segment_jitter_ms <= 0:
-            return 0
-        return self._rng.getrandbits(31) % max(min(config.segment_jitter_ms, config.segment_ms), 1)
 
     # Checkpoints: rendered by the owner's thread, written by any, then noted.
 

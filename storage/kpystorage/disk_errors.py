@@ -24,8 +24,8 @@ _REMEDIES: Final = {
 
 def what_happened(error: OSError) -> str:
     """The system's words, and the file where it is known."""
-    said = error.strerror or str(error)
-    return said if error.filename is None else f"{said} ({error.filename})"
+    reported = error.strerror or str(error)
+    return reported if error.filename is None else f"{reported} ({error.filename})"
 
 
 def in_words(error: OSError) -> str:

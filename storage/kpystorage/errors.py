@@ -66,10 +66,10 @@ class CorruptLog(DiskFailure):
     """Flushed data of this log is damaged. The log stays offline rather than lose it; its directory works on."""
 
 
-class InconsistentTopicId(StorageError):
-    """The log on disk belongs to another topic of the same name."""
+class InvalidRecord(StorageError):
+    """A stored record that the configuration of its topic does not allow any more (INVALID_RECORD)."""
 
-    error_code = 103
+    error_code = 87
 
 
 class UnexpectedAppendOffset(StorageError):

@@ -8,18 +8,19 @@ were written through another one, which is closed, are read back.
 
 import errno
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from kpystorage import names
 from kpystorage.checkpoint import render_epochs
 from kpystorage.disk import Disk, failing_for_good
 from kpystorage.file import Descriptor, File
+from kpystorage.home import Home
+from kpystorage.leader_epochs import LeaderEpochs
 from kpystorage.log_folder import LogFolder
+from kpystorage.log_offset import LogOffset
 from kpystorage.read_back import ReadBack, read_backs
 from kpystorage.segment import Segment
-
-if TYPE_CHECKING:
-    from kpystorage.log import Log
+from kpystorage.snapshot_files import SnapshotFiles
 
 
 class Unflushed:
@@ -117,7 +118,30 @@ class Flush:
                 raise OSError(errno.EIO, "writes were lost without an error", each.path)
 
 
-def begin_flush(log: "Log") -> Flush | None:
+class FlushedLog(Protocol):
+    """A :class:`~kpystorage.log.Log`, as its flushes see it."""
+
+    active: Segment
+    end: LogOffset
+    epochs: LeaderEpochs
+    flushing: Flush | None
+    folder: LogFolder
+    recovery_point: int
+    segments: list[Segment]
+    snapshots: SnapshotFiles
+    unflushed: Unflushed
+    unflushed_bytes: int
+
+    @property
+    def directory(self) -> Home: ...
+    @property
+    def is_open(self) -> bool: ...
+    @property
+    def has_unwritten_epochs(self) -> bool: ...
+    def finish_flush(self, flush: Flush) -> None: ...
+
+
+def begin_flush(log: FlushedLog) -> Flush | None:
     """A flush of everything that a log has appended, with the names of its files.
 
     None while another flush of this log is under way, if there is nothing to do, and in an offline directory.
@@ -142,7 +166,7 @@ def begin_flush(log: "Log") -> Flush | None:
     return flush
 
 
-def unwritten_epochs(log: "Log") -> LogFolder | None:
+def unwritten_epochs(log: FlushedLog) -> LogFolder | None:
     """The log's directory, with its leader epochs rendered, if its checkpoint is behind them."""
     folder = log.folder
     if log.epochs.dirty:
@@ -151,7 +175,7 @@ def unwritten_epochs(log: "Log") -> LogFolder | None:
     return folder if folder.is_behind else None
 
 
-def _add_files(flush: Flush, log: "Log", snapshots: Iterable[str]) -> None:
+def _add_files(flush: Flush, log: FlushedLog, snapshots: Iterable[str]) -> None:
     """Add everything that is to be flushed, the active segment last. OSError.
 
     A file known only by its path is open for as long as the flush holds it: no other code would close it.
@@ -171,7 +195,7 @@ def _add_files(flush: Flush, log: "Log", snapshots: Iterable[str]) -> None:
             covered.given_up += given_up
 
 
-def _descriptor_of(log: "Log", path: str) -> Descriptor:
+def _descriptor_of(log: FlushedLog, path: str) -> Descriptor:
     """The descriptor that was written through, where there is one."""
     base_offset, suffix = names.parse_segment_file(path.rpartition("/")[2]) or (-1, "")
     for segment in log.segments if suffix in names.SEGMENT_FILES else ():
@@ -185,13 +209,13 @@ def _descriptor_of(log: "Log", path: str) -> Descriptor:
     return descriptor
 
 
-def take_back(log: "Log", flush: Flush) -> None:
+def take_back(log: FlushedLog, flush: Flush) -> None:
     """Have the log's next flush do again what a thread is still at, or what a flush that is given up has not done."""
     log.unflushed.take_back(flush.covered)
     flush.covered, flush.size_bytes = Unflushed(), 0
 
 
-def end_flush(log: "Log", flush: Flush, error: BaseException | None) -> None:
+def end_flush(log: FlushedLog, flush: Flush, error: BaseException | None) -> None:
     """Note that the thread of a flush is done with it. DiskFailure if it failed."""
     if error is not None:
         flush.is_void = True
@@ -202,14 +226,14 @@ def end_flush(log: "Log", flush: Flush, error: BaseException | None) -> None:
         raise log.directory.fail(error) from error
 
 
-def give_up_flush(log: "Log") -> None:
+def give_up_flush(log: FlushedLog) -> None:
     """Forget the flush that is under way, since no thread is at it any more."""
     if log.flushing is not None:
         take_back(log, log.flushing)
         log.flushing = None
 
 
-def flush_at_once(log: "Log") -> None:
+def flush_at_once(log: FlushedLog) -> None:
     """Flush everything that a log has appended, also while a thread is at it, with less. DiskFailure."""
     if log.directory.failure is not None:
         raise log.directory.offline()
@@ -226,7 +250,7 @@ def flush_at_once(log: "Log") -> None:
         log.flushing = under_way  # until its thread is done
 
 
-def begin_flush_of_epochs(log: "Log") -> Flush | None:
+def begin_flush_of_epochs(log: FlushedLog) -> Flush | None:
     """A flush of a log's leader epochs alone: where they are on disk, beginning a segment waits for no disk.
 
     None while another flush of this log is under way, if they are on disk already, and in an offline directory.

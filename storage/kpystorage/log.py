@@ -28,12 +28,12 @@ from kpystorage.log_offset import LogOffset
 from kpystorage.log_slice import LogSlice
 from kpystorage.lookups import EXACT, OffsetForTimestamp, Search
 from kpystorage.producer_states import EndedTransaction, ProducerStates
-from kpystorage.recovery import LoadedLog, rebuild_producers
+from kpystorage.recovery import LoadedLog, LogLoader, Shutdown
 from kpystorage.retention import expendable
 from kpystorage.segment import Segment
 from kpystorage.set_aside import set_aside, set_aside_oldest
 from kpystorage.snapshot_files import SnapshotFiles
-from kpystorage.transaction_index import AbortedTransaction
+from kpystorage.transaction_index import TransactionIndexEntry
 from kpywire.batch import CONTROL_MASK, LENGTH_END, NO_PRODUCER_ID, BatchHeader
 from kpywire.errors import Malformed
 from kpywire.varint import Buffer
@@ -413,21 +413,22 @@ class Log:
 
     def offset_for_timestamp(self, timestamp: int, search: Search = EXACT) -> OffsetForTimestamp | None:
         """The first record from the local log start on that is not older than ``timestamp``; None if all are older."""
+        most, segments = self.config.max_decompressed_message_bytes, self.segments
         with self.directory.failing():
-            return lookups.offset_for_timestamp(self.segments, timestamp, self.local_log_start_offset, search)
+            return lookups.offset_for_timestamp(segments, timestamp, self.local_log_start_offset, search, most)
 
     def max_timestamp_offset(self, search: Search = EXACT) -> OffsetForTimestamp | None:
         """The first record with the largest timestamp of all; None in an empty log."""
         with self.directory.failing():
-            return lookups.max_timestamp_offset(self.segments, search)
+            return lookups.max_timestamp_offset(self.segments, search, self.config.max_decompressed_message_bytes)
 
-    def aborted_transactions(self, offset: int, end_offset: int) -> list[AbortedTransaction]:
+    def aborted_transactions(self, offset: int, end_offset: int) -> list[TransactionIndexEntry]:
         """The aborted transactions with records in ``offset .. end_offset``."""
         first = max(bisect_right(self.base_offsets, offset) - 1, 0)
         with self.directory.failing():
             return lookups.aborted_transactions(self.segments[first:], offset, end_offset)
 
-    def aborted_within(self, offset: int, records: LogSlice) -> list[AbortedTransaction]:
+    def aborted_within(self, offset: int, records: LogSlice) -> list[TransactionIndexEntry]:
         """The aborted transactions that a reader of ``records`` needs, read at ``offset``, as Kafka finds them."""
         first = max(bisect_right(self.base_offsets, offset) - 1, 0)
         end_position = records.position + records.length
@@ -503,7 +504,9 @@ class Log:
             self.epochs.truncate_from_end(end_offset)
             self.log_start_offset = min(self.log_start_offset, end_offset)
             self.end = LogOffset(end_offset, segment.base_offset, segment.size)
-            self.producers = rebuild_producers(self, now_ms)
+            loader = LogLoader(self.directory.disk, self.path, self.config, now_ms, self.directory.report)
+            loader.take_over(self.segments, self.snapshots, self.epochs)
+            self.producers = loader.producers_at(self.local_log_start_offset, end_offset, Shutdown.UNCLEAN)
             self.take_snapshot()
         return True
 

@@ -13,6 +13,7 @@ class LogConfig(NamedTuple):
     segment_jitter_ms: int = 0
     segment_index_bytes: int = 10_485_760
     index_interval_bytes: int = 4096
+    max_decompressed_message_bytes: int = (1 << 31) - 9
     preallocate: bool = False
     retention_bytes: int = -1
     retention_ms: int = 604_800_000

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from kpystorage.checked_reads import Checked, check
+from kpystorage.checked_reads import CheckedRead, check
 from kpystorage.file import Descriptor
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class LogSlice:
             self._whole_end = self._checks.whole_until(position)
         return max(self._whole_end, position)
 
-    def check(self, position: int, most_bytes: int) -> Checked:
+    def check(self, position: int, most_bytes: int) -> CheckedRead:
         """Read the bytes behind ``position``, where a batch begins. May run in a thread. OSError."""
         return check(self.descriptor, position, self.position + self.length, most_bytes)
 

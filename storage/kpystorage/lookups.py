@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from kpystorage.segment import Segment
-from kpystorage.transaction_index import AbortedTransaction
+from kpystorage.transaction_index import TransactionIndexEntry
 from kpywire import time_search
+from kpywire.walk import ANY_SIZE
 
 Search = time_search.Search
 EXACT: Final[Search] = time_search.first_not_older
@@ -21,25 +22,32 @@ class OffsetForTimestamp(NamedTuple):
 
 
 def offset_for_timestamp(
-    segments: Sequence[Segment], timestamp: int, local_log_start_offset: int, search: Search = EXACT
+    segments: Sequence[Segment],
+    timestamp: int,
+    local_log_start_offset: int,
+    search: Search = EXACT,
+    most_record_bytes: int = ANY_SIZE,
 ) -> OffsetForTimestamp | None:
     """The first record at or behind ``local_log_start_offset`` that is not older than ``timestamp``."""
     for segment in segments:
         if segment.largest_timestamp >= timestamp:
-            found = segment.find_timestamp(timestamp, local_log_start_offset, search)
+            found = segment.find_timestamp(timestamp, local_log_start_offset, search, most_record_bytes)
             return OffsetForTimestamp(*found) if found else None
     return None
 
 
-def max_timestamp_offset(segments: Sequence[Segment], search: Search = EXACT) -> OffsetForTimestamp | None:
+def max_timestamp_offset(
+    segments: Sequence[Segment], search: Search = EXACT, most_record_bytes: int = ANY_SIZE
+) -> OffsetForTimestamp | None:
     """The first record with the largest timestamp of all."""
-    found = max(segments, key=lambda segment: segment.max_timestamp.timestamp).find_max_timestamp(search)
+    latest = max(segments, key=lambda segment: segment.max_timestamp.timestamp)
+    found = latest.find_max_timestamp(search, most_record_bytes)
     return OffsetForTimestamp(*found) if found else None
 
 
-def aborted_transactions(segments: Sequence[Segment], offset: int, end_offset: int) -> list[AbortedTransaction]:
+def aborted_transactions(segments: Sequence[Segment], offset: int, end_offset: int) -> list[TransactionIndexEntry]:
     """The aborted transactions with records in ``offset .. end_offset``; ``segments`` are those from ``offset`` on."""
-    found: list[AbortedTransaction] = []
+    found: list[TransactionIndexEntry] = []
     for segment in segments:
         overlapping, complete = segment.transaction_index.overlapping(offset, end_offset)
         found += overlapping
@@ -50,7 +58,7 @@ def aborted_transactions(segments: Sequence[Segment], offset: int, end_offset: i
 
 def aborted_within(
     segments: Sequence[Segment], offset: int, end_position: int, log_end_offset: int
-) -> list[AbortedTransaction]:
+) -> list[TransactionIndexEntry]:
     """The aborted transactions of a read at ``offset`` that ends at ``end_position`` of the first segment it found.
 
     The offset index gives the end of the read, so a few transactions that begin behind it may be listed, and

@@ -9,29 +9,13 @@ Invariant: a gap that compaction may have left is never taken for a loss.
 """
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
 
 from kpystorage import scan
 from kpystorage.listing import TopicPartition
+from kpystorage.log import Log
+from kpystorage.recovery import Loss
 from kpystorage.segment import Segment
 from kpywire.batch import HEADER_BYTES
-
-if TYPE_CHECKING:
-    from kpystorage.log import Log
-
-
-class Loss(NamedTuple):
-    """Records from ``offset`` up to ``following`` are missing. The log had reached ``end_offset`` of ``last_epoch``."""
-
-    offset: int
-    following: int
-    end_offset: int
-    last_epoch: int
-    is_cut: bool
-    """Whether the log ends at ``offset``. If not, the records from ``following`` on are still there."""
-
-    def __str__(self) -> str:
-        return f"records from offset {self.offset} up to {self.following} are missing"
 
 
 class Losses:
@@ -45,14 +29,14 @@ class Losses:
     def __bool__(self) -> bool:
         return bool(self._known)
 
-    def opened(self, log: "Log", loss: Loss | None, flushed_to: int) -> None:
+    def opened(self, log: Log, loss: Loss | None, flushed_to: int) -> None:
         """Note that a log was opened, which removed what followed ``loss``. It may end below what had been flushed."""
         if loss is None and log.end.offset < flushed_to:
             loss = Loss(log.end.offset, flushed_to, flushed_to, log.epochs.latest, is_cut=True)
         if loss is not None:
             self._known[log.topic, log.partition] = loss
 
-    def of(self, log: "Log", cleaned_to: int) -> Loss | None:
+    def of(self, log: Log, cleaned_to: int) -> Loss | None:
         """The loss of an open log, until it is settled. The first call checks its segments. OSError."""
         key = (log.topic, log.partition)
         if key in self.unseen:
@@ -62,13 +46,13 @@ class Losses:
                 self._known[key] = found
         return self._known.get(key)
 
-    def settle(self, log: "Log") -> None:
+    def settle(self, log: Log) -> None:
         """Forget the loss of a log, since it no longer counts as the log that it was, or is deleted."""
         self.unseen.discard((log.topic, log.partition))
         self._known.pop((log.topic, log.partition), None)
 
 
-def find_loss(log: "Log", cleaned_to: int) -> Loss | None:
+def find_loss(log: Log, cleaned_to: int) -> Loss | None:
     """Check the sealed segments of an open log: the first place where one does not begin where the one before ends.
 
     Below ``cleaned_to`` the log was compacted here. A log of a compacted topic may have been compacted anywhere, also

@@ -288,15 +288,6 @@ class ProducerStates:
             found.append((producer_id, first_offset, NO_TIMESTAMP if state is None else state.last_timestamp))
         return found
 
-    @property
-    def oldest_transaction_timestamp(self) -> int:
-        """The last timestamp of the producer with the oldest open transaction, -1 without any. It reveals hanging
-        transactions."""
-        for producer_id, _ in self._open.values():
-            state = self.producers.get(producer_id)
-            return state.last_timestamp if state is not None else NO_TIMESTAMP
-        return NO_TIMESTAMP
-
     # Forgetting.
 
     def expire(self, now_ms: int, expiration_ms: int) -> int:

@@ -15,7 +15,7 @@ NO_ID = -1
 _NUMBERS = ("leaderId", "leaderEpoch", "votedId")
 
 
-class QuorumState(NamedTuple):
+class StoredQuorumState(NamedTuple):
     """The state of a replica in its epoch. ``leader_id`` and ``voted_id`` are -1 where there was none."""
 
     leader_id: int = NO_ID
@@ -27,7 +27,7 @@ class QuorumState(NamedTuple):
     version: int = 1
 
 
-def render(state: QuorumState) -> bytes:
+def render(state: StoredQuorumState) -> bytes:
     """The file's bytes, as Kafka writes them."""
     content: dict[str, object]
     if state.version == 0:
@@ -51,7 +51,7 @@ def render(state: QuorumState) -> bytes:
     return json.dumps(content, separators=(",", ":")).encode()
 
 
-def parse(data: bytes, path: str) -> QuorumState:
+def parse(data: bytes, path: str) -> StoredQuorumState:
     """The state in a file's bytes. CorruptFile, naming ``path``, if they hold none."""
     try:
         content = json.loads(data)
@@ -68,10 +68,10 @@ def parse(data: bytes, path: str) -> QuorumState:
         voters = tuple(int(voter["voterId"]) for voter in content.get("currentVoters", ()))
     except (KeyError, TypeError, ValueError):
         raise CorruptFile(f"{path}: its votedDirectoryId or currentVoters are malformed") from None
-    return QuorumState(numbers[0], numbers[1], numbers[2], directory_id, voters, version)
+    return StoredQuorumState(numbers[0], numbers[1], numbers[2], directory_id, voters, version)
 
 
-def read(disk: Disk, path: str) -> QuorumState | None:
+def read(disk: Disk, path: str) -> StoredQuorumState | None:
     """The state on disk; None if there is none yet. CorruptFile if it is malformed, OSError if it cannot be read."""
     try:
         return parse(disk.read(path), path)
@@ -79,6 +79,6 @@ def read(disk: Disk, path: str) -> QuorumState | None:
         return None
 
 
-def write(disk: Disk, path: str, state: QuorumState) -> None:
+def write(disk: Disk, path: str, state: StoredQuorumState) -> None:
     """Make the state durable: when this returns, it survives the machine's crash. OSError if it cannot be."""
     write_atomically(disk, path, render(state))

@@ -23,7 +23,7 @@ from kpystorage.listing import TopicPartition, list_logs
 from kpystorage.log_offset import LogOffset
 from kpystorage.offset_index import position_near
 from kpystorage.producer_states import ProducerStates
-from kpystorage.transaction_index import AbortedTransaction, TransactionIndex
+from kpystorage.transaction_index import TransactionIndex, TransactionIndexEntry
 from kpywire.batch import CONTROL_MASK, NO_PRODUCER_ID, TRANSACTIONAL_MASK, BatchHeader, check_crc
 from kpywire.errors import Malformed
 
@@ -60,7 +60,7 @@ class DirectoryView:
         """The partitions with a log here. Copies, strays and deleted ones are none. May raise OSError."""
         return list_logs(self._disk, self.path).logs
 
-    def log(self, topic: str, partition: int) -> "LogView":
+    def log(self, topic: str, partition: int) -> "ReadableLog":
         """The log of a partition, with the checkpoints as they are now.
 
         Raises:
@@ -74,13 +74,13 @@ class DirectoryView:
         key = topic, partition
         log_start = checkpoint.read_offsets(self._disk, self._file(names.LOG_STARTS)).get(key, 0)
         high_watermark = checkpoint.read_offsets(self._disk, self._file(names.HIGH_WATERMARKS)).get(key)
-        return LogView(self._disk, path, log_start, high_watermark)
+        return ReadableLog(self._disk, path, log_start, high_watermark)
 
     def _file(self, name: str) -> str:
         return f"{self.path}/{name}"
 
 
-class LogView:
+class ReadableLog:
     """The log in one partition's directory."""
 
     def __init__(self, disk: Disk, path: str, log_start_offset: int = 0, high_watermark: int | None = None) -> None:
@@ -141,7 +141,7 @@ class LogView:
         end_offset = self.end_offset if end_offset is None else min(end_offset, log_end_offset)
         return self._committed(offset, end_offset) if committed else self._walk(offset, end_offset)
 
-    def transactions(self, offset: int, end_offset: int) -> "Transactions":
+    def transactions(self, offset: int, end_offset: int) -> "StretchTransactions":
         """The transactions that a reader of ``offset .. end_offset`` has to know. It raises what `batches` raises.
 
         The batches behind the last producer snapshot are read: an abort may be in the log and not yet in its index.
@@ -158,12 +158,12 @@ class LogView:
             if ended is not None:
                 if not ended.committed and ended.last_offset >= offset:
                     stable = producers.last_stable_offset_after(ended)
-                    aborted.add(AbortedTransaction(ended.producer_id, ended.first_offset, ended.last_offset, stable))
+                    aborted.add(TransactionIndexEntry(ended.producer_id, ended.first_offset, ended.last_offset, stable))
                 producers.complete(ended)
         producers.replicated_to(end_offset)
         unstable = producers.first_unstable
         stable_offset = end_offset if unstable is None else max(unstable.offset, self.start_offset)
-        return Transactions(min(stable_offset, end_offset), sorted(aborted, key=_marker_offset))
+        return StretchTransactions(min(stable_offset, end_offset), sorted(aborted, key=_marker_offset))
 
     # Walking.
 
@@ -198,7 +198,7 @@ class LogView:
 
     def _committed(self, offset: int, end_offset: int) -> Iterator[StoredBatch]:
         stable_offset, aborted = self.transactions(offset, end_offset)
-        spans: dict[int, list[AbortedTransaction]] = {}
+        spans: dict[int, list[TransactionIndexEntry]] = {}
         for each in aborted:
             spans.setdefault(each.producer_id, []).append(each)
         for batch in self._walk(offset, stable_offset):
@@ -239,9 +239,9 @@ class LogView:
                     return producers
         return producers
 
-    def _indexed_aborts(self, offset: int, end_offset: int) -> set[AbortedTransaction]:
+    def _indexed_aborts(self, offset: int, end_offset: int) -> set[TransactionIndexEntry]:
         """The aborted transactions with records in ``offset .. end_offset``, as far as the indexes have them."""
-        found: set[AbortedTransaction] = set()
+        found: set[TransactionIndexEntry] = set()
         segments = self._list()
         for base_offset in segments.base_offsets[max(bisect_right(segments.base_offsets, offset) - 1, 0) :]:
             name = segments.transaction_indexes.get(base_offset)
@@ -257,15 +257,15 @@ class LogView:
         return found
 
 
-class Transactions(NamedTuple):
+class StretchTransactions(NamedTuple):
     """The transactions in a stretch of a log: up to where all of them have ended, and which of them were aborted."""
 
     last_stable_offset: int
-    aborted: list[AbortedTransaction]
+    aborted: list[TransactionIndexEntry]
     """In the order of their markers."""
 
 
-def _marker_offset(aborted: AbortedTransaction) -> int:
+def _marker_offset(aborted: TransactionIndexEntry) -> int:
     return aborted.last_offset
 
 

@@ -14,7 +14,7 @@ Invariant: the offsets, producers, epochs and indexes of a loaded log agree with
 
 from collections.abc import Callable
 from enum import Enum
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from kpystorage import names, scan
 from kpystorage.checkpoint import parse_epochs, render_epochs, write_atomically
@@ -24,7 +24,6 @@ from kpystorage.errors import CorruptFile, CorruptLog
 from kpystorage.leader_epochs import LeaderEpochs
 from kpystorage.log_config import LogConfig
 from kpystorage.log_offset import LogOffset
-from kpystorage.losses import Loss
 from kpystorage.producer_states import ProducerStates
 from kpystorage.scan import is_old_message
 from kpystorage.segment import Segment
@@ -33,9 +32,6 @@ from kpystorage.snapshot_files import SnapshotFiles
 from kpywire.batch import ATTRIBUTES_POSITION, NO_PRODUCER_ID, BatchHeader, check_crc
 from kpywire.crc import crc32c
 from kpywire.errors import Malformed
-
-if TYPE_CHECKING:
-    from kpystorage.log import Log
 
 MAX_OFFSET: Final = (1 << 63) - 1
 
@@ -46,6 +42,20 @@ class Shutdown(Enum):
     CLEAN = "clean stop"
     PROCESS_DIED = "the process died"
     UNCLEAN = "unknown, or the machine died"
+
+
+class Loss(NamedTuple):
+    """Records from ``offset`` up to ``following`` are missing. The log had reached ``end_offset`` of ``last_epoch``."""
+
+    offset: int
+    following: int
+    end_offset: int
+    last_epoch: int
+    is_cut: bool
+    """Whether the log ends at ``offset``. If not, the records from ``following`` on are still there."""
+
+    def __str__(self) -> str:
+        return f"records from offset {self.offset} up to {self.following} are missing"
 
 
 class LoadedLog(NamedTuple):
@@ -101,6 +111,10 @@ class LogLoader:
         self._believed_epochs: dict[int, int] = {}
         self._written_epochs: list[tuple[int, int]] = []
         self._unindexed_from = MAX_OFFSET  # where the replay has to note aborted transactions
+
+    def take_over(self, segments: list[Segment], snapshots: SnapshotFiles, epochs: LeaderEpochs) -> None:
+        """Take the parts of a log that is open, to rebuild its producers."""
+        self.segments, self.snapshots, self.epochs = segments, snapshots, epochs
 
     def load(self, shutdown: Shutdown, log_start_offset: int, recovery_point: int) -> LoadedLog:
         """Read, check and mend the log's files as far as ``shutdown`` requires.
@@ -552,11 +566,3 @@ class LogLoader:
 def _first_to_recover(base_offsets: list[int], offset: int) -> int:
     """The number of the segment before ``offset``, where recovery from there on begins."""
     return max(sum(base_offset < offset for base_offset in base_offsets) - 1, 0)
-
-
-def rebuild_producers(log: "Log", now_ms: int) -> ProducerStates:
-    """The producers of an open log as of its end, after it was truncated. OSError."""
-    directory = log.directory
-    loader = LogLoader(directory.disk, log.path, log.config, now_ms, directory.report)
-    loader.segments, loader.snapshots, loader.epochs = log.segments, log.snapshots, log.epochs
-    return loader.producers_at(log.local_log_start_offset, log.end.offset, Shutdown.UNCLEAN)

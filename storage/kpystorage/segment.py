@@ -12,7 +12,7 @@ from typing import Final
 from kpystorage import names, scan
 from kpystorage.checked_reads import CheckedReads
 from kpystorage.disk import Disk
-from kpystorage.errors import CorruptRecord
+from kpystorage.errors import CorruptRecord, InvalidRecord
 from kpystorage.file import File
 from kpystorage.gathering import GatheredFile
 from kpystorage.log_config import LogConfig
@@ -26,6 +26,7 @@ from kpywire.batch import LENGTH_END, NO_TIMESTAMP, BatchHeader
 from kpywire.errors import Malformed
 from kpywire.time_search import Found, Search, first_not_older
 from kpywire.varint import Buffer
+from kpywire.walk import ANY_SIZE, OversizedRecord
 
 _MAX_RELATIVE_OFFSET: Final = 0x7FFF_FFFF
 _NOT_ASKED: Final = -1
@@ -389,33 +390,47 @@ class Segment:
         return [*found, latest.offset] if latest.timestamp > 0 and (found or not self.size) else found
 
     def find_timestamp(
-        self, timestamp: int, start_offset: int, search: Search = first_not_older
+        self,
+        timestamp: int,
+        start_offset: int,
+        search: Search = first_not_older,
+        most_record_bytes: int = ANY_SIZE,
     ) -> tuple[int, int, int] | None:
         """(timestamp, offset, leader epoch) of the first record at or behind ``start_offset`` that is not older."""
         before = self.time_index.lookup(timestamp)
         for at, header in self._from_index(max(before.offset, start_offset), self.size):
             if header.max_timestamp >= timestamp:
-                found = self._first_not_older(header, at, timestamp, start_offset, search)
+                found = self._first_not_older(header, at, timestamp, start_offset, search, most_record_bytes)
                 if found is not None:
                     return *found, header.partition_leader_epoch
         return None
 
-    def find_max_timestamp(self, search: Search = first_not_older) -> tuple[int, int, int] | None:
+    def find_max_timestamp(
+        self, search: Search = first_not_older, most_record_bytes: int = ANY_SIZE
+    ) -> tuple[int, int, int] | None:
         """(timestamp, offset, leader epoch) of the first record with the largest timestamp of the segment."""
         timestamp, offset = self.max_timestamp
         for at, header in self._from_index(offset, self.size):
             if header.max_timestamp == timestamp:
-                found = self._first_not_older(header, at, timestamp, 0, search)
+                found = self._first_not_older(header, at, timestamp, 0, search, most_record_bytes)
                 return (*found, header.partition_leader_epoch) if found else None
         return None
 
     def _first_not_older(
-        self, header: BatchHeader, position: int, timestamp: int, start_offset: int, search: Search
+        self,
+        header: BatchHeader,
+        position: int,
+        timestamp: int,
+        start_offset: int,
+        search: Search,
+        most_record_bytes: int,
     ) -> Found:
         """The first record of the batch at ``position`` that is not older. CorruptRecord if its records cannot be
-        read."""
+        read, InvalidRecord if one of them is too large."""
         try:
-            return search(self.log.pread(header.size, position), header, timestamp, start_offset)
+            return search(self.log.pread(header.size, position), header, timestamp, start_offset, most_record_bytes)
+        except OversizedRecord as error:
+            raise InvalidRecord(str(error)) from error
         except Malformed as error:
             raise CorruptRecord(f"{self.log.path}, byte {position}: {error}") from error
 

@@ -48,7 +48,7 @@ def render_clean_shutdown(broker_epoch: int) -> bytes:
     return f'{{"version":{CLEAN_SHUTDOWN_VERSION},"brokerEpoch":{broker_epoch}}}'.encode()
 
 
-class Session:
+class DirectorySession:
     """The time in which this node uses a log directory, from taking it over to a clean stop."""
 
     def __init__(self, disk: Disk, directory: str) -> None:

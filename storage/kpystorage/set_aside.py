@@ -5,16 +5,25 @@ is never read again, so that a stop at any point leaves either a segment or file
 """
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from kpystorage import names
+from kpystorage.flush import FlushedLog
+from kpystorage.log_config import LogConfig
 from kpystorage.segment import Segment
 
-if TYPE_CHECKING:
-    from kpystorage.log import Log
+
+class CutLog(FlushedLog, Protocol):
+    """A :class:`~kpystorage.log.Log`, as the code that shortens it sees it."""
+
+    base_offsets: list[int]
+    config: LogConfig
+
+    def roll(self, now_ms: int) -> Segment: ...
+    def advance_log_start(self, offset: int) -> bool: ...
 
 
-def set_aside(log: "Log", segments: Iterable[Segment], now_ms: int, *, kept_snapshots: Iterable[int] = ()) -> None:
+def set_aside(log: CutLog, segments: Iterable[Segment], now_ms: int, *, kept_snapshots: Iterable[int] = ()) -> None:
     """Rename the files of segments to be removed, in the order given, each with its producer snapshot. OSError.
 
     Snapshots at ``kept_snapshots`` stay. The caller has to change the list of segments.
@@ -38,7 +47,7 @@ def set_aside(log: "Log", segments: Iterable[Segment], now_ms: int, *, kept_snap
             unflushed.forget(segment)
 
 
-def set_aside_oldest(log: "Log", count: int, now_ms: int) -> None:
+def set_aside_oldest(log: CutLog, count: int, now_ms: int) -> None:
     """Set aside the ``count`` oldest segments, all of them if need be: the log then begins behind them. OSError."""
     if count == len(log.segments):
         log.roll(now_ms)

@@ -22,7 +22,7 @@ from kpystorage.memory_disk import Folder, Inode, MemoryDisk
 from kpywire.varint import Buffer
 
 
-class Randomness(Protocol):
+class FaultRandomness(Protocol):
     """The methods of ``random.Random`` that are needed."""
 
     def random(self) -> float: ...
@@ -38,7 +38,7 @@ class SimDisk(MemoryDisk):
 
     reserves = True
 
-    def __init__(self, rng: Randomness, boot: int = 1, mount: int = 1) -> None:
+    def __init__(self, rng: FaultRandomness, boot: int = 1, mount: int = 1) -> None:
         super().__init__()
         self._rng = rng
         self._boot = boot

@@ -58,7 +58,7 @@ def remove_unfinished(disk: Disk, directory: str) -> None:
 
 def write_batches(disk: Disk, path: str, batches: Iterable[Buffer]) -> None:
     """Write a file of batches under ``path``: complete and flushed, or not there. May run in a thread; OSError."""
-    writer = SnapshotWriter(disk, path)
+    writer = RawSnapshotWriter(disk, path)
     for batch in batches:
         writer.append(batch)
     writer.freeze()
@@ -84,7 +84,7 @@ def remove(disk: Disk, directory: str, snapshot: SnapshotId) -> None:
     disk.unlink(f"{directory}/{snapshot_name(snapshot)}")
 
 
-class SnapshotWriter:
+class RawSnapshotWriter:
     """A file of batches that is being written, from the leader's own state or from pieces that a leader sends."""
 
     def __init__(self, disk: Disk, path: str) -> None:

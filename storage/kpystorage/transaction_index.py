@@ -24,7 +24,7 @@ _FEW: Final = 16
 """The entries that are read at once rather than searched."""
 
 
-class AbortedTransaction(NamedTuple):
+class TransactionIndexEntry(NamedTuple):
     """An aborted transaction: its producer's records from ``first_offset`` up to ``last_offset``, the marker."""
 
     producer_id: int
@@ -49,7 +49,7 @@ class TransactionIndex:
         """The file, None while there is none."""
         return self._file
 
-    def append(self, aborted: AbortedTransaction) -> None:
+    def append(self, aborted: TransactionIndexEntry) -> None:
         """Write an entry (to the page cache)."""
         with failing_for_good():
             if self._file is None:
@@ -58,7 +58,7 @@ class TransactionIndex:
             self._file.pwrite(_ENTRY.pack(VERSION, *aborted), position)
         self._bytes = position + ENTRY_BYTES
 
-    def entries(self) -> Iterator[AbortedTransaction]:
+    def entries(self) -> Iterator[TransactionIndexEntry]:
         """All entries in order.
 
         Raises:
@@ -66,7 +66,7 @@ class TransactionIndex:
         """
         return (aborted for _, aborted in self._positions())
 
-    def overlapping(self, fetch_offset: int, upper_bound_offset: int) -> tuple[list[AbortedTransaction], bool]:
+    def overlapping(self, fetch_offset: int, upper_bound_offset: int) -> tuple[list[TransactionIndexEntry], bool]:
         """The aborted transactions that reach into ``fetch_offset .. upper_bound_offset``, and whether these are all.
 
         False means that the segments behind this one may hold more.
@@ -118,7 +118,7 @@ class TransactionIndex:
                 low = middle
         return low * ENTRY_BYTES
 
-    def _positions(self, position: int = 0) -> Iterator[tuple[int, AbortedTransaction]]:
+    def _positions(self, position: int = 0) -> Iterator[tuple[int, TransactionIndexEntry]]:
         """The entries from ``position`` on."""
         if self._file is None:
             return
@@ -128,7 +128,7 @@ class TransactionIndex:
             for version, *fields in _ENTRY.iter_unpack(data[: len(data) // ENTRY_BYTES * ENTRY_BYTES]):
                 if version > VERSION:
                     raise CorruptFile(f"{self.path}: entry of unknown version {version}")
-                yield position, AbortedTransaction._make(fields)
+                yield position, TransactionIndexEntry._make(fields)
                 position += ENTRY_BYTES
             if len(data) < ENTRY_BYTES:
                 return

@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 from log_making import NOW_MS, TOPIC_ID, append, headers_of, make_batch, make_marker
 
-from kpybroker.machines.audit.tables import Range
+from kpybroker.machines.audit.tables import TableRange
 from kpybroker.machines.groups import record as group_record
 from kpybroker.machines.transactions import record as transaction_record
-from kpybroker.machines.transactions.transaction import State, Transaction
-from kpybroker.pipeline.audit.directories import Directories
+from kpybroker.machines.transactions.transaction import Transaction, TransactionState
+from kpybroker.pipeline.audit.directories import AuditedDirectories
 from kpystorage import checkpoint, names
 from kpystorage.control_batches import transaction_marker
 from kpystorage.directory import LogDirectory
@@ -137,7 +137,7 @@ class History:
         self.committed_positions[spot] = committed
         value = OffsetCommitValue(offset=committed, leader_epoch=-1, metadata="", commit_timestamp=self._now_ms)
         key = OffsetCommitKey(group="g", topic=spot[0], partition=spot[1])
-        self._write_state(("__consumer_offsets", 0), *group_record.Record(key, value, 4).encoded())
+        self._write_state(("__consumer_offsets", 0), *group_record.GroupRecord(key, value, 4).encoded())
 
     def commit_beyond(self, spot: Spot) -> None:
         """Have the group commit an offset that the log does not have."""
@@ -153,24 +153,24 @@ class History:
         spots = tuple(sorted(self.rng.sample(DATA, self.rng.randint(1, len(DATA)))))
         ongoing = Ongoing(name, 1000 + ord(name), self._epochs[name], spots, self._now_ms)
         self._open[name] = ongoing
-        self._note(ongoing, State.ONGOING, ongoing.epoch)
+        self._note(ongoing, TransactionState.ONGOING, ongoing.epoch)
         for spot in spots:
             self._send(spot, ongoing.producer_id, ongoing.epoch, transactional=True)
 
-    def _note(self, ongoing: Ongoing, state: State, epoch: int) -> None:
-        is_complete = state in (State.COMPLETE_ABORT, State.COMPLETE_COMMIT)
+    def _note(self, ongoing: Ongoing, state: TransactionState, epoch: int) -> None:
+        is_complete = state in (TransactionState.COMPLETE_ABORT, TransactionState.COMPLETE_COMMIT)
         partitions = frozenset() if is_complete else frozenset(ongoing.spots)
         transaction = Transaction(
             ongoing.producer_id, epoch, 60_000, state, partitions, self._now_ms, ongoing.start_ms, client_version=2
         )
         log = ("__transaction_state", ord(ongoing.name) % 2)
-        self._write_state(log, *transaction_record.Record(ongoing.name, transaction).encoded())
+        self._write_state(log, *transaction_record.TransactionRecord(ongoing.name, transaction).encoded())
 
     def _end(self, name: str) -> None:
         ongoing = self._open.pop(name)
         commit = self.rng.random() < 0.7 or len(self.decided) == self._torn
         epoch = self._epochs[name] = ongoing.epoch + 1
-        self._note(ongoing, State.PREPARE_COMMIT if commit else State.PREPARE_ABORT, epoch)
+        self._note(ongoing, TransactionState.PREPARE_COMMIT if commit else TransactionState.PREPARE_ABORT, epoch)
         lacking = self.rng.choice(ongoing.spots) if len(self.decided) == self._torn else None
         for spot in ongoing.spots:
             if spot == lacking:
@@ -187,7 +187,7 @@ class History:
                     timestamp=self._now_ms,
                 ),
             )
-        self._note(ongoing, State.COMPLETE_COMMIT if commit else State.COMPLETE_ABORT, epoch)
+        self._note(ongoing, TransactionState.COMPLETE_COMMIT if commit else TransactionState.COMPLETE_ABORT, epoch)
         self.decided.append(Decided(ongoing, commit))
 
     # What a consumer sees.
@@ -208,12 +208,13 @@ class History:
                 rows += offsets
         return sorted(rows)
 
-    def table(self, spot: Spot, name: str = "lake.t") -> list[Range]:
+    def table(self, spot: Spot, name: str = "lake.t") -> list[TableRange]:
         """The ranges of a table that has all committed records of a partition, in commits of random sizes."""
         rows, end = self.rows(spot), self.ends[spot]
         cuts = sorted({0, end, *(self.rng.randint(0, end) for _ in range(4))})
         return [
-            Range(name, *spot, first, last, sum(first <= row < last for row in rows)) for first, last in pairwise(cuts)
+            TableRange(name, *spot, first, last, sum(first <= row < last for row in rows))
+            for first, last in pairwise(cuts)
         ]
 
 
@@ -254,9 +255,9 @@ class Fleet:
     def directory(self, broker: int, spot: Spot) -> str:
         return f"{self.path(broker)}/{spot[0]}-{spot[1]}"
 
-    def source(self) -> Directories:
+    def source(self) -> AuditedDirectories:
         """The source of an audit."""
-        return Directories([self.path(broker) for broker in BROKERS], self.disk)
+        return AuditedDirectories([self.path(broker) for broker in BROKERS], self.disk)
 
     def _fill(self, broker: int, path: str, changed: dict[tuple[int, Spot], list[bytes]], *, half: bool) -> None:
         config = LogConfig(segment_bytes=Random(broker).choice((1500, 4000, 9000)), index_interval_bytes=200)

@@ -10,9 +10,9 @@ import pytest
 from fleet import BROKERS, DATA, Fleet, History
 from test_audit_command import written
 
-from kpybroker.machines.audit.running import Wanted
+from kpybroker.machines.audit.running import AuditScope
 from kpybroker.machines.audit.running import audit as run_audit
-from kpybroker.pipeline.audit.directories import Directories
+from kpybroker.pipeline.audit.directories import AuditedDirectories
 from kpybroker.pipeline.audit.mapping import in_processes
 from kpystorage import names
 
@@ -41,8 +41,8 @@ def test_a_job_finds_the_same_as_the_command(spark: Any, tmp_path: Path) -> None
     fleet.change(path, bytes(data))
     for broker in BROKERS:
         written(fleet.disk, Fleet.path(broker), tmp_path / f"broker-{broker}")
-    source = Directories([str(tmp_path / f"broker-{broker}") for broker in BROKERS])
-    alone = run_audit(source, Wanted(), in_processes(1), lambda _size: None, lambda _size: None)
+    source = AuditedDirectories([str(tmp_path / f"broker-{broker}") for broker in BROKERS])
+    alone = run_audit(source, AuditScope(), in_processes(1), lambda _size: None, lambda _size: None)
     in_spark = audit(spark, source)
     assert in_spark.findings == alone.findings
     assert in_spark.summary.roots() == alone.summary.roots()

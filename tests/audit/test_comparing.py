@@ -7,10 +7,10 @@ import pytest
 from log_making import NOW_MS, headers_of, make_batch, make_marker
 
 from kpybroker.machines.audit import mirror, replicas
-from kpybroker.machines.audit.findings import Place
+from kpybroker.machines.audit.findings import BytePlace
 from kpybroker.machines.audit.mirror import MOST_SHOWN, Unequal
 from kpybroker.machines.audit.replicas import Difference, differing
-from kpybroker.machines.audit.windows import Window
+from kpybroker.machines.audit.windows import AuditWindow
 from kpystorage.reading import StoredBatch
 from kpywire.batch import HEADER_BYTES
 from kpywire.record import Record, build_batch, read_batch
@@ -23,7 +23,7 @@ def stored(*batches: bytes) -> list[StoredBatch]:
 def placed(*batches: bytes, path: str = "/p") -> Iterator[replicas.Placed]:
     at = 0
     for each in stored(*batches):
-        yield Place(path, at), each
+        yield BytePlace(path, at), each
         at += len(each.data)
 
 
@@ -39,8 +39,8 @@ ONE, TWO, THREE = make_batch(0, 2), make_batch(2, 2), make_batch(4, 2)
 # Windows.
 
 
-def window(number: int, digest: bytes) -> Window:
-    return Window(number, number << 16, (number + 1) << 16, 1, 1, digest)
+def window(number: int, digest: bytes) -> AuditWindow:
+    return AuditWindow(number, number << 16, (number + 1) << 16, 1, 1, digest)
 
 
 @pytest.fixture
@@ -72,17 +72,17 @@ def test_equal_replicas_do_not_differ_whatever_leader_stamped_them() -> None:
 
 def test_a_batch_that_one_replica_lacks_is_named_at_its_place() -> None:
     assert differences([ONE, TWO, THREE], [ONE, THREE]) == [
-        Difference(2, 4, Place("/p", len(ONE)), "a batch is missing")
+        Difference(2, 4, BytePlace("/p", len(ONE)), "a batch is missing")
     ]
-    assert differences([ONE, TWO], [ONE]) == [Difference(2, 4, Place(), "a batch is missing")]
+    assert differences([ONE, TWO], [ONE]) == [Difference(2, 4, BytePlace(), "a batch is missing")]
     assert differences([ONE, THREE], [ONE, TWO, THREE]) == [
-        Difference(2, 4, Place("/p", len(ONE)), "has a batch that the other has not")
+        Difference(2, 4, BytePlace("/p", len(ONE)), "has a batch that the other has not")
     ]
-    assert differences([], [ONE]) == [Difference(0, 2, Place("/p", 0), "has a batch that the other has not")]
+    assert differences([], [ONE]) == [Difference(0, 2, BytePlace("/p", 0), "has a batch that the other has not")]
 
 
 def test_differences_of_one_kind_in_a_row_are_one() -> None:
-    assert differences([ONE, TWO, THREE], []) == [Difference(0, 6, Place(), "a batch is missing")]
+    assert differences([ONE, TWO, THREE], []) == [Difference(0, 6, BytePlace(), "a batch is missing")]
     apart = differences([ONE, TWO, THREE], [TWO])
     assert [each[:2] for each in apart] == [(0, 2), (4, 6)]
     mixed = differences([ONE, make_batch(4, 2)], [make_batch(2, 2), make_batch(4, 2)])
@@ -94,7 +94,7 @@ def test_differences_of_one_kind_in_a_row_are_one() -> None:
     assert [each[:2] for each in hole] == [(0, 2), (7, 8)]
 
 
-def test_what_lies_at_the_end_or_beyond_it_is_not_compared() -> None:
+def test_records_at_or_after_the_common_end_are_not_compared() -> None:
     assert differences([ONE, TWO], [ONE], end=2) == []
     assert [each.offset for each in differences([ONE, TWO], [ONE], end=3)] == [2]
 
@@ -128,8 +128,8 @@ def changed(data: bytes, position: int, value: int = 0x55) -> bytes:
 def test_the_field_of_a_header_that_differs_is_named(position: int, name: str) -> None:
     one = StoredBatch(headers_of(TWO)[0], memoryview(TWO))
     two = one._replace(data=memoryview(changed(TWO, position)))
-    (found,) = replicas.differences(iter([(Place("/p", 50), one)]), iter([(Place("/p", 50), two)]), 99)
-    assert found == Difference(2, 4, Place("/p", 50 + position), f"another {name} in its batch of offset 2")
+    (found,) = replicas.differences(iter([(BytePlace("/p", 50), one)]), iter([(BytePlace("/p", 50), two)]), 99)
+    assert found == Difference(2, 4, BytePlace("/p", 50 + position), f"another {name} in its batch of offset 2")
 
 
 def record(value: bytes = b"v", key: bytes | None = b"k", timestamp: int = NOW_MS, header: bytes = b"h") -> Record:
@@ -149,18 +149,20 @@ def test_the_part_of_a_record_that_differs_is_named_with_its_byte(other: Record,
     one, two = build_batch([record(), record()], base_offset=5), build_batch([record(), other], base_offset=5)
     at = next(index for index in range(HEADER_BYTES, len(one)) if one[index] != two[index])
     (found,) = differences([one], [two])
-    assert found == Difference(5, 7, Place("/p", at), f"another {name} at byte {at} of its batch of offset 5")
+    assert found == Difference(5, 7, BytePlace("/p", at), f"another {name} at byte {at} of its batch of offset 5")
 
 
 def test_a_place_that_is_not_known_stays_so_and_what_cannot_be_read_is_content() -> None:
     two = changed(TWO, HEADER_BYTES, 0xFF)
-    (found,) = replicas.differences(iter([(Place(), stored(TWO)[0])]), iter([(Place(), stored(two)[0])]), 99)
-    assert found == Difference(2, 4, Place(), f"another content at byte {HEADER_BYTES} of its batch of offset 2")
+    (found,) = replicas.differences(iter([(BytePlace(), stored(TWO)[0])]), iter([(BytePlace(), stored(two)[0])]), 99)
+    assert found == Difference(2, 4, BytePlace(), f"another content at byte {HEADER_BYTES} of its batch of offset 2")
 
 
 def test_a_batch_that_goes_on_longer_differs_where_the_other_ends() -> None:
     longer = StoredBatch(headers_of(TWO)[0], memoryview(TWO + b"x"))
-    found = list(replicas.differences(iter([(Place("/p", 0), stored(TWO)[0])]), iter([(Place("/p", 0), longer)]), 99))
+    found = list(
+        replicas.differences(iter([(BytePlace("/p", 0), stored(TWO)[0])]), iter([(BytePlace("/p", 0), longer)]), 99)
+    )
     assert [(each.place.byte, each.text) for each in found] == [
         (len(TWO), f"another content at byte {len(TWO)} of its batch of offset 2")
     ]
@@ -227,7 +229,7 @@ def test_records_that_differ_are_named_and_the_comparison_goes_on() -> None:
     assert found.text == ("has another value at offset 1 than its source at offset 1; what follows is not compared")
 
 
-def test_what_either_has_deleted_at_its_beginning_is_not_compared() -> None:
+def test_records_deleted_at_the_start_of_either_replica_are_not_compared() -> None:
     source = log(b"a", b"b", b"c", b"d")
     assert unequal(source[1:], source) == []
     assert unequal(source, source[2:]) == []
@@ -304,7 +306,7 @@ def decoded(monkeypatch: pytest.MonkeyPatch, source: Sequence[bytes], copy: Sequ
     return count
 
 
-def test_of_equal_batches_only_the_first_record_is_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_first_record_of_equal_batches_is_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
     def batch(*offsets: int) -> bytes:
         return build_batch([record(b"%d" % each)._replace(offset=each) for each in offsets], base_offset=offsets[0])
 

@@ -4,19 +4,19 @@ import pytest
 from log_making import NOW_MS, headers_of, make_batch, make_marker
 
 from kpybroker.machines.audit import keys, tables
-from kpybroker.machines.audit.findings import DAMAGE, NOTE, Finding
-from kpybroker.machines.audit.groups import Bounds, positions
+from kpybroker.machines.audit.findings import DAMAGE, NOTE, AuditFinding
+from kpybroker.machines.audit.groups import CommitBounds, positions
 from kpybroker.machines.audit.groups import judge as judge_groups
 from kpybroker.machines.audit.records import committed_batches, committed_records
-from kpybroker.machines.audit.sources import Replica
-from kpybroker.machines.audit.tables import Range
+from kpybroker.machines.audit.sources import AuditedReplica
+from kpybroker.machines.audit.tables import TableRange
 from kpybroker.machines.groups import record as group_record
 from kpystorage.reading import StoredBatch
 from kpywire.batch import HEADER_BYTES
 from kpywire.group_records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kpywire.record import Record, build_batch
 
-REPLICA = Replica("broker 1", "t", 0, "/data/t-0")
+REPLICA = AuditedReplica("broker 1", "t", 0, "/data/t-0")
 
 
 def stored(*batches: bytes) -> list[StoredBatch]:
@@ -79,8 +79,8 @@ def test_markers_and_batches_that_cannot_be_read_are_passed_over() -> None:
 # Tables.
 
 
-def ranged(start: int, end: int, rows: int = 0, table: str = "a") -> Range:
-    return Range(table, "t", 0, start, end, rows)
+def ranged(start: int, end: int, rows: int = 0, table: str = "a") -> TableRange:
+    return TableRange(table, "t", 0, start, end, rows)
 
 
 def test_records_are_counted_in_the_ranges_that_hold_their_offsets() -> None:
@@ -102,7 +102,7 @@ def test_offsets_without_a_record_count_nowhere() -> None:
     assert tables.counted(stored(unreadable(0, 3)), [ranged(0, 3)]) == [3]
 
 
-def texts(*ranges: Range, counts: list[int], start: int = 0, end: int = 100) -> list[tuple[int, str]]:
+def texts(*ranges: TableRange, counts: list[int], start: int = 0, end: int = 100) -> list[tuple[int, str]]:
     found = list(tables.judge(ranges, counts, start, end))
     assert all((each.level, each.topic, each.partition) == (DAMAGE, "t", 0) for each in found)
     return [(each.offset, each.text) for each in found]
@@ -130,7 +130,7 @@ def test_a_table_covers_no_offset_twice_and_none_that_is_not_there() -> None:
 
 
 def test_ranges_are_grouped_by_partition_in_order() -> None:
-    ranges = [Range("a", "t", 1, 0, 5, 5), ranged(5, 9), ranged(0, 5)]
+    ranges = [TableRange("a", "t", 1, 0, 5, 5), ranged(5, 9), ranged(0, 5)]
     assert tables.by_partition(ranges) == {("t", 0): [ranged(0, 5), ranged(5, 9)], ("t", 1): [ranges[0]]}
 
 
@@ -168,7 +168,7 @@ def commit(group: str, topic: str, offset: int | None) -> Record:
     value = None
     if offset is not None:
         value = OffsetCommitValue(offset=offset, leader_epoch=-1, metadata="", commit_timestamp=NOW_MS)
-    encoded_key, encoded = group_record.Record(key, value, 4).encoded()
+    encoded_key, encoded = group_record.GroupRecord(key, value, 4).encoded()
     return Record(timestamp=NOW_MS, key=encoded_key, value=encoded)
 
 
@@ -190,9 +190,9 @@ def test_the_last_commit_of_a_group_is_its_position() -> None:
 
 
 def test_positions_lie_inside_their_logs() -> None:
-    log = {("t", 0): Bounds(2, 9)}
+    log = {("t", 0): CommitBounds(2, 9)}
 
-    def judged(offset: int) -> list[Finding]:
+    def judged(offset: int) -> list[AuditFinding]:
         return list(judge_groups({("g", ("t", 0)): offset, ("g", ("gone", 0)): 5}, log))
 
     assert [judged(each) for each in (2, 5, 9)] == [[], [], []]
@@ -208,7 +208,7 @@ def test_positions_lie_inside_their_logs() -> None:
 
 
 def test_a_finding_is_one_line_with_its_place() -> None:
-    found = Finding(DAMAGE, "bytes", "t", 0, "broker 1", "/data/a.log", 7, 3, "is bad")
+    found = AuditFinding(DAMAGE, "bytes", "t", 0, "broker 1", "/data/a.log", 7, 3, "is bad")
     assert found.line == "bytes: t-0: broker 1: is bad (/data/a.log, byte 7)"
     assert found._replace(byte=0).line == "bytes: t-0: broker 1: is bad (/data/a.log, byte 0)"
     assert found._replace(byte=-1).line == "bytes: t-0: broker 1: is bad (/data/a.log)"

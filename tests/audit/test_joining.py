@@ -7,13 +7,23 @@ from log_making import NOW_MS, make_batch, make_marker
 from memory_logs import MemoryLogs
 
 from kpybroker.machines.audit import joining, replicas, sources, walk, windows
-from kpybroker.machines.audit.findings import BYTES, DAMAGE, NOTE, OFFSETS, REPLICAS, SEQUENCES, SINCE, TABLES, Finding
-from kpybroker.machines.audit.kept import Kept
+from kpybroker.machines.audit.findings import (
+    BYTES,
+    DAMAGE,
+    NOTE,
+    OFFSETS,
+    REPLICAS,
+    SEQUENCES,
+    SINCE,
+    TABLES,
+    AuditFinding,
+)
+from kpybroker.machines.audit.kept import KeptFacts
 from kpybroker.machines.audit.replicas import MOST_DIFFERENCES
-from kpybroker.machines.audit.running import Result, UnknownTopic, Wanted, audit, merged
-from kpybroker.machines.audit.sources import Facts, Replica
+from kpybroker.machines.audit.running import AuditScope, NoSuchTopic, Result, audit, merged
+from kpybroker.machines.audit.sources import AuditedReplica, ReplicaFacts
 from kpybroker.machines.audit.stretch import Stretch
-from kpybroker.machines.audit.tables import Range
+from kpybroker.machines.audit.tables import TableRange
 from kpywire.record import Record, build_batch
 
 Lines = list[tuple[str, str, int, str]]
@@ -36,7 +46,7 @@ def lines(result: Result) -> Lines:
     return [(each.level, each.claim, each.offset, each.text) for each in result.findings]
 
 
-def first_audit(logs: MemoryLogs, *data: bytes, **numbers: tuple[int, ...]) -> tuple[Replica, Result]:
+def first_audit(logs: MemoryLogs, *data: bytes, **numbers: tuple[int, ...]) -> tuple[AuditedReplica, Result]:
     replica = logs.add("a", *data)
     logs.numbers[replica.key] = {int(base[1:]): each for base, each in numbers.items()}
     return replica, logs.audited()
@@ -45,7 +55,9 @@ def first_audit(logs: MemoryLogs, *data: bytes, **numbers: tuple[int, ...]) -> t
 # Plans.
 
 
-def planned(logs: MemoryLogs, replica: Replica, kept: Kept | None) -> tuple[joining.Plan, list[tuple[int, int]]]:
+def planned(
+    logs: MemoryLogs, replica: AuditedReplica, kept: KeptFacts | None
+) -> tuple[joining.Plan, list[tuple[int, int]]]:
     plan = joining.plan(logs, replica, kept, deep=False)
     return plan, [(task.start, min(task.end, 99)) for task in plan.tasks]
 
@@ -59,7 +71,7 @@ def test_a_first_audit_reads_everything_and_cuts_at_the_last_window() -> None:
     assert (plan.again, plan.is_same, plan.findings) == ([], False, ())
 
 
-def test_what_has_not_changed_is_not_read() -> None:
+def test_unchanged_windows_are_not_read_again() -> None:
     logs = MemoryLogs()
     replica, first = first_audit(logs, *batches(0, 20), s0=(5, 1), s12=(7, 1))
     kept = first.summary.replicas[replica.key]
@@ -68,7 +80,7 @@ def test_what_has_not_changed_is_not_read() -> None:
     assert not planned(logs, replica._replace(end=20), kept)[0].is_same, "another end"
 
 
-def test_what_has_grown_is_read_from_its_last_window_on() -> None:
+def test_a_grown_log_is_read_from_its_last_window() -> None:
     logs = MemoryLogs()
     replica, first = first_audit(logs, *batches(0, 20), s0=(5, 1), s12=(7, 1))
     kept = first.summary.replicas[replica.key]
@@ -98,7 +110,7 @@ def test_what_has_grown_is_read_from_its_last_window_on() -> None:
     ],
     ids=["first", "second", "both", "third", "active", "gone", "two"],
 )
-def test_windows_whose_segments_changed_are_read_again(
+def test_windows_of_changed_segments_are_read_again(
     numbers: dict[int, tuple[int, ...]], again: list[tuple[int, int]]
 ) -> None:
     logs = MemoryLogs()
@@ -139,9 +151,9 @@ def test_a_log_that_is_shorter_than_it_was_has_lost_something(ends: dict[str, in
     replica, first = first_audit(logs, *batches(0, 20), s0=(5, 1))
     plan, _ = planned(logs, replica._replace(**ends), first.summary.replicas[replica.key])
     assert (plan.kept is None) is is_shorter
-    said = [(each.level, each.offset, each.text) for each in plan.findings]
+    reported = [(each.level, each.offset, each.text) for each in plan.findings]
     text = "ends at 19, and had 20 offsets at the last audit"
-    assert said == ([(DAMAGE, 19, text)] if is_shorter else [])
+    assert reported == ([(DAMAGE, 19, text)] if is_shorter else [])
 
 
 def test_a_log_of_one_window_has_nothing_before_its_cut() -> None:
@@ -185,7 +197,7 @@ def test_a_later_audit_of_brokers_that_run_has_no_numbers_and_reads_what_is_new(
     assert (found.findings, found.records, found.read_bytes) == ([], 30, sum(map(len, data[8:])))
 
 
-def test_what_has_not_changed_has_the_same_facts() -> None:
+def test_unchanged_logs_keep_their_facts() -> None:
     logs = MemoryLogs()
     _, first = first_audit(logs, *batches(0, 20), s0=(5, 1))
     found = later(logs, first)
@@ -221,13 +233,13 @@ def test_several_changed_windows_are_several_findings() -> None:
         make_batch(base, 2, value_bytes=50 if base in (0, 16) else 100) for base in range(0, 28, 2)
     ]
     assert [each.offset for each in later(logs, first).findings] == [0, 16]
-    logs.known[replica.key] = Facts(cleaned_to=8)
+    logs.known[replica.key] = ReplicaFacts(cleaned_to=8)
     assert [each.offset for each in later(logs, first).findings] == [16]
 
 
-def test_of_several_gaps_those_are_lost_that_nothing_explains() -> None:
+def test_unexplained_gaps_are_reported_as_lost_records() -> None:
     logs = MemoryLogs()
-    logs.add("a", *batches(0, 2), *batches(4, 8), *batches(10, 14), facts=Facts(cleaned_to=4))
+    logs.add("a", *batches(0, 2), *batches(4, 8), *batches(10, 14), facts=ReplicaFacts(cleaned_to=4))
     assert [each.offset for each in logs.audited().findings] == [8]
 
 
@@ -241,13 +253,13 @@ def test_changed_windows_are_compared_with_what_they_were() -> None:
     logs.logs[replica.key] = changed
     text = "the batches of the offsets 0 to 7 have changed since the last audit"
     assert lines(later(logs, first)) == [(DAMAGE, SINCE, 0, text)]
-    logs.known[replica.key] = Facts(cleaned_to=8)
+    logs.known[replica.key] = ReplicaFacts(cleaned_to=8)
     assert later(logs, first).findings == [], "compaction does so"
-    logs.known[replica.key] = Facts(cleaned_to=7)
+    logs.known[replica.key] = ReplicaFacts(cleaned_to=7)
     assert len(later(logs, first).findings) == 1
-    logs.known[replica.key] = Facts(log_start=1)
+    logs.known[replica.key] = ReplicaFacts(log_start=1)
     assert later(logs, first).findings == [], "its beginning is deleted"
-    logs.known[replica.key] = Facts()
+    logs.known[replica.key] = ReplicaFacts()
     logs.logs[replica.key] = data[4:]
     gone = later(logs, first)
     assert (DAMAGE, SINCE, 0, text) in lines(gone)
@@ -257,15 +269,24 @@ def test_changed_windows_are_compared_with_what_they_were() -> None:
 @pytest.mark.parametrize(
     ("facts", "found"),
     [
-        (Facts(), [(DAMAGE, OFFSETS, 2, "the offsets 2 to 3 are lost: the log was not compacted there")]),
-        (Facts(was_mended=True), [(NOTE, OFFSETS, 2, "the offsets 2 to 3 are not there: a repair has taken them out")]),
-        (Facts(log_start=4), []),
-        (Facts(cleaned_to=4), []),
-        (Facts(log_start=3), [(DAMAGE, OFFSETS, 2, "the offsets 2 to 3 are lost: the log was not compacted there")]),
-        (Facts(cleaned_to=3), [(DAMAGE, OFFSETS, 2, "the offsets 2 to 3 are lost: the log was not compacted there")]),
+        (ReplicaFacts(), [(DAMAGE, OFFSETS, 2, "the offsets 2 to 3 are lost: the log was not compacted there")]),
+        (
+            ReplicaFacts(was_mended=True),
+            [(NOTE, OFFSETS, 2, "the offsets 2 to 3 are not there: a repair has taken them out")],
+        ),
+        (ReplicaFacts(log_start=4), []),
+        (ReplicaFacts(cleaned_to=4), []),
+        (
+            ReplicaFacts(log_start=3),
+            [(DAMAGE, OFFSETS, 2, "the offsets 2 to 3 are lost: the log was not compacted there")],
+        ),
+        (
+            ReplicaFacts(cleaned_to=3),
+            [(DAMAGE, OFFSETS, 2, "the offsets 2 to 3 are lost: the log was not compacted there")],
+        ),
     ],
 )
-def test_a_gap_is_lost_unless_it_was_deleted_or_compacted(facts: Facts, found: Lines) -> None:
+def test_a_gap_is_lost_unless_it_was_deleted_or_compacted(facts: ReplicaFacts, found: Lines) -> None:
     logs = MemoryLogs()
     logs.add("a", *batches(0, 2), *batches(4, 10), facts=facts)
     assert lines(logs.audited()) == found
@@ -286,9 +307,14 @@ def thinned(base: int, delta: int) -> bytes:
 
 @pytest.mark.parametrize(
     ("facts", "is_noted"),
-    [(Facts(), True), (Facts(cleaned_to=4), True), (Facts(cleaned_to=5), False), (Facts(log_start=5), False)],
+    [
+        (ReplicaFacts(), True),
+        (ReplicaFacts(cleaned_to=4), True),
+        (ReplicaFacts(cleaned_to=5), False),
+        (ReplicaFacts(log_start=5), False),
+    ],
 )
-def test_offsets_without_records_are_noted_where_nothing_was_compacted(facts: Facts, is_noted: bool) -> None:
+def test_offsets_without_records_are_noted_where_nothing_was_compacted(facts: ReplicaFacts, is_noted: bool) -> None:
     logs = MemoryLogs()
     logs.add("a", *batches(0, 2), thinned(2, 2), *batches(5, 7), facts=facts)
     text = "2 offsets have no record, though the log was not compacted there"
@@ -300,16 +326,16 @@ def test_a_broken_sequence_is_damage_where_nothing_was_compacted(cleaned_to: int
     logs = MemoryLogs()
     producer: dict[str, Any] = {"producer_id": 7, "producer_epoch": 0}
     data = [make_batch(base, 1, base_sequence=sequence, **producer) for base, sequence in ((0, 0), (1, 1), (2, 5))]
-    logs.add("a", *data, facts=Facts(cleaned_to=cleaned_to))
+    logs.add("a", *data, facts=ReplicaFacts(cleaned_to=cleaned_to))
     text = "producer 7: sequence 5 follows 1 of epoch 0 at offset 2"
     assert lines(logs.audited()) == ([(DAMAGE, SEQUENCES, 2, text)] if is_found else [])
 
 
-def test_of_several_breaks_those_are_damage_that_nothing_explains() -> None:
+def test_unexplained_breaks_are_reported_as_damage() -> None:
     logs = MemoryLogs()
     producer: dict[str, Any] = {"producer_id": 7, "producer_epoch": 0}
     data = [make_batch(base, 1, base_sequence=3 * base, **producer) for base in range(3)]
-    logs.add("a", *data, facts=Facts(cleaned_to=2))
+    logs.add("a", *data, facts=ReplicaFacts(cleaned_to=2))
     assert [each.offset for each in logs.audited().findings] == [2]
 
 
@@ -347,7 +373,7 @@ def test_a_replica_that_differs_is_named_with_the_offsets() -> None:
     assert len(result.findings) == 1
 
 
-def test_nothing_is_compared_below_a_high_watermark_of_0() -> None:
+def test_no_records_are_compared_with_a_high_watermark_of_0() -> None:
     assert two(batches(0, 20), batches(0, 20, value_bytes=50), mark=0)[1].findings == []
     single = two([make_batch(0), make_batch(1)], [make_batch(0), make_batch(1, value_bytes=9)], mark=2)
     ((_, _, offset, text),) = lines(single[1])
@@ -382,7 +408,7 @@ def test_a_replica_that_is_behind_the_others_is_noted_and_one_that_lost_somethin
     assert lines(logs.audited()) == []
 
 
-def test_one_replica_alone_is_compared_with_nothing() -> None:
+def test_a_single_replica_is_not_compared() -> None:
     logs = MemoryLogs()
     logs.add("a", *batches(0, 12), high_watermark=12)
     result = logs.audited()
@@ -409,7 +435,7 @@ def test_a_replica_with_much_that_no_other_has_is_not_the_reference() -> None:
     assert [each.replica for each in logs.audited().findings] == ["a"]
 
 
-def test_what_differs_behind_damage_is_compared() -> None:
+def test_differences_after_damage_are_found() -> None:
     logs = MemoryLogs()
     other = [make_batch(base, 2, value_bytes=50 if base == 10 else 100) for base in range(0, 20, 2) if base != 2]
     logs.add("a", *batches(0, 20), high_watermark=20)
@@ -417,7 +443,7 @@ def test_what_differs_behind_damage_is_compared() -> None:
     assert [(each.claim, each.offset) for each in logs.audited().findings] == [(OFFSETS, 2), (REPLICAS, 10)]
 
 
-def test_what_is_damaged_already_is_not_compared_again() -> None:
+def test_damaged_ranges_are_not_compared() -> None:
     logs = MemoryLogs()
     logs.add("a", *batches(0, 20), high_watermark=20)
     logs.add("b", *batches(0, 2), *batches(4, 20), high_watermark=20)
@@ -425,7 +451,7 @@ def test_what_is_damaged_already_is_not_compared_again() -> None:
 
 
 def test_replicas_are_compared_from_where_both_begin() -> None:
-    for facts in (Facts(log_start=2), Facts()):
+    for facts in (ReplicaFacts(log_start=2), ReplicaFacts()):
         logs = MemoryLogs()
         logs.add("a", make_batch(0, 2, value_bytes=50), *batches(2, 20), high_watermark=20)
         start = 0 if facts.log_start else 2
@@ -433,7 +459,7 @@ def test_replicas_are_compared_from_where_both_begin() -> None:
         assert lines(logs.audited()) == []
 
 
-def test_what_was_not_read_is_not_equal() -> None:
+def test_unread_ranges_do_not_count_as_equal() -> None:
     logs = MemoryLogs()
     logs.add("a", *batches(0, 20), high_watermark=20)
     replica = logs.add("b", *batches(0, 20), high_watermark=20)
@@ -451,7 +477,7 @@ def test_only_the_topics_that_were_asked_for_are_audited() -> None:
     logs.add("a", *batches(0, 4), topic="u")
     assert (logs.audited().partitions, logs.audited().records) == (2, 24)
     assert logs.audited(topics=("u",)).records == 4
-    with pytest.raises(UnknownTopic, match="there is no topic v"):
+    with pytest.raises(NoSuchTopic, match="there is no topic v"):
         logs.audited(topics=("u", "v"))
 
 
@@ -460,7 +486,7 @@ def test_an_audit_says_first_how_much_it_will_read() -> None:
     logs.add("a", *batches(0, 20))
     logs.add("b", *batches(0, 4))
     seen: list[int] = []
-    audit(logs, Wanted(), lambda read, tasks, _: map(read, tasks), lambda _: None, seen.append)
+    audit(logs, AuditScope(), lambda read, tasks, _: map(read, tasks), lambda _: None, seen.append)
     assert seen == [sum(map(len, [*batches(0, 20), *batches(0, 4)]))]
 
 
@@ -482,11 +508,11 @@ def test_tables_are_compared_with_the_best_replica() -> None:
     logs = MemoryLogs()
     logs.add("a", *batches(0, 10), high_watermark=10)
     logs.add("b", *batches(0, 20), high_watermark=10)
-    ranges = (Range("lake", "t", 0, 0, 12, 12), Range("lake", "gone", 0, 3, 5, 2))
+    ranges = (TableRange("lake", "t", 0, 0, 12, 12), TableRange("lake", "gone", 0, 3, 5, 2))
     result = logs.audited(ranges=ranges)
     assert lines(result)[0] == (DAMAGE, TABLES, 3, "table lake covers a partition that is not there")
     assert (len(result.findings), result.ranges, result.records) == (1, 2, 20)
-    (wrong,) = logs.audited(ranges=(Range("lake", "t", 0, 0, 12, 11),)).findings
+    (wrong,) = logs.audited(ranges=(TableRange("lake", "t", 0, 0, 12, 11),)).findings
     assert wrong.text == "table lake has 11 rows for the offsets 0 to 11, 1 fewer than the log"
 
 
@@ -494,14 +520,14 @@ def test_keys_are_compared_on_request_up_to_where_the_log_was_compacted() -> Non
     data = [build_batch([Record(timestamp=NOW_MS, key=b"k", value=b"v")], base_offset=base) for base in range(3)]
     logs = MemoryLogs()
     for unique_to, repeated in ((0, []), (1, []), (2, [1]), (9, [1, 2])):
-        logs.add("a", *data, facts=Facts(unique_to=unique_to))
+        logs.add("a", *data, facts=ReplicaFacts(unique_to=unique_to))
         assert logs.audited().findings == []
         assert [each.offset for each in logs.audited(keys=True).findings] == repeated
 
 
 def test_findings_of_several_replicas_are_one_and_damage_comes_first() -> None:
-    def finding(level: str, replica: str, offset: int, text: str = "x") -> Finding:
-        return Finding(level, BYTES, "t", 0, replica, f"/{replica}", 1, offset, text)
+    def finding(level: str, replica: str, offset: int, text: str = "x") -> AuditFinding:
+        return AuditFinding(level, BYTES, "t", 0, replica, f"/{replica}", 1, offset, text)
 
     found = merged(
         [finding(NOTE, "a", 1), finding(DAMAGE, "b", 9), finding(DAMAGE, "a", 9), finding(DAMAGE, "c", 3),

@@ -10,7 +10,7 @@ from log_making import headers_of
 from kpybroker.machines.audit import joining, replicas, sources, walk, windows
 from kpybroker.machines.audit.findings import DAMAGE
 from kpybroker.machines.audit.kept import BadSummary, Summary, from_json, to_json
-from kpybroker.machines.audit.running import Result, Wanted, audit
+from kpybroker.machines.audit.running import AuditScope, Result, audit
 from kpybroker.pipeline.audit import cluster, directories
 from kpybroker.pipeline.audit.mapping import in_processes
 from kpystorage import names
@@ -30,7 +30,7 @@ def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def audited(fleet: Fleet, since: Summary | None = None) -> Result:
-    return audit(fleet.source(), Wanted(since=since), in_processes(1), lambda _size: None, lambda _size: None)
+    return audit(fleet.source(), AuditScope(since=since), in_processes(1), lambda _size: None, lambda _size: None)
 
 
 @pytest.mark.seeds(2000, SEEDS)
@@ -122,6 +122,6 @@ def test_a_summary_that_was_changed_is_refused() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": "kpybroker audit", "version": 1}', "\0"])
-def test_what_is_no_summary_is_refused(text: str) -> None:
+def test_a_file_that_is_not_a_summary_is_refused(text: str) -> None:
     with pytest.raises(BadSummary):
         from_json(text)

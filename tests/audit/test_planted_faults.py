@@ -7,27 +7,27 @@ import pytest
 from fleet import BROKERS, DATA, Fleet, History, batches_in
 from log_making import headers_of, make_batch
 
-from kpybroker.machines.audit.findings import DAMAGE, Finding
-from kpybroker.machines.audit.running import Result, Wanted, audit
-from kpybroker.machines.audit.sources import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Outcome, Replica, Task
-from kpybroker.machines.audit.tables import Range
-from kpybroker.pipeline.audit.directories import Directories
+from kpybroker.machines.audit.findings import DAMAGE, AuditFinding
+from kpybroker.machines.audit.running import AuditScope, Result, audit
+from kpybroker.machines.audit.sources import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, AuditedReplica, AuditOutcome, AuditTask
+from kpybroker.machines.audit.tables import TableRange
+from kpybroker.pipeline.audit.directories import AuditedDirectories
 from kpybroker.pipeline.audit.mapping import in_processes
 from kpystorage import names
 
 SEEDS = 5
 
 
-def audited(fleet: Fleet, ranges: Iterable[Range] = (), *, deep: bool = False) -> Result:
-    wanted = Wanted(ranges=tuple(ranges), deep=deep)
+def audited(fleet: Fleet, ranges: Iterable[TableRange] = (), *, deep: bool = False) -> Result:
+    wanted = AuditScope(ranges=tuple(ranges), deep=deep)
     return audit(fleet.source(), wanted, in_processes(1), lambda _size: None, lambda _size: None)
 
 
-def damages(result: Result) -> list[Finding]:
+def damages(result: Result) -> list[AuditFinding]:
     return [finding for finding in result.findings if finding.level == DAMAGE]
 
 
-def the_only(result: Result) -> Finding:
+def the_only(result: Result) -> AuditFinding:
     found = damages(result)
     assert len(found) == 1, [each.line for each in found]
     return found[0]
@@ -202,14 +202,16 @@ def test_only_the_coordinators_are_listed_before_the_ends_of_all_logs_are_taken(
     """Listing a log reads its end, which takes long where there are many."""
     asked: list[tuple[str, ...]] = []
 
-    class Listed(Directories):
-        def replicas(self, topics: Sequence[str]) -> list[Replica]:
+    class Listed(AuditedDirectories):
+        def replicas(self, topics: Sequence[str]) -> list[AuditedReplica]:
             asked.append(tuple(topics))
             return super().replicas(topics)
 
     fleet = Fleet(History(1))
     source = fleet.source()
-    result = audit(Listed(source.paths, source.disk), Wanted(), in_processes(1), lambda _size: None, lambda _size: None)
+    result = audit(
+        Listed(source.paths, source.disk), AuditScope(), in_processes(1), lambda _size: None, lambda _size: None
+    )
     assert asked == [(TRANSACTIONS_TOPIC, OFFSETS_TOPIC), ()]
     assert result.whole_transactions
     assert result.positions
@@ -231,9 +233,11 @@ def test_bytes_behind_a_log_that_was_stopped_cleanly_are_damage_and_make_no_equa
 def test_a_replica_that_could_not_be_read_makes_no_equal_partition() -> None:
     spot = DATA[0]
 
-    def without_one(call: Callable[[Task], Outcome], work: Sequence[Task], _reached: object) -> Iterator[Outcome]:
+    def without_one(
+        call: Callable[[AuditTask], AuditOutcome], work: Sequence[AuditTask], _reached: object
+    ) -> Iterator[AuditOutcome]:
         for task in work:
             yield call(task)._replace(is_read=task.replica.spot != spot)
 
-    result = audit(Fleet(History(3)).source(), Wanted(), without_one, lambda _size: None, lambda _size: None)
+    result = audit(Fleet(History(3)).source(), AuditScope(), without_one, lambda _size: None, lambda _size: None)
     assert (damages(result), result.equal) == ([], result.compared - 1)

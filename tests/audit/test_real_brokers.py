@@ -11,7 +11,7 @@ from filling import COMPACTED, DELETED, create_topics, fill
 
 from kpybroker.cli import main
 from oracle import ApacheKafka, BrokerProcess
-from targets import KpyBroker
+from support.targets import KpyBroker
 
 PROPERTIES = {"offsets.topic.num.partitions": "2", "transaction.state.log.num.partitions": "2", "node.id": "1"}
 KAFKA_ONLY = {"log.cleaner.backoff.ms": "300", "log.initial.task.delay.ms": "100"}

@@ -8,9 +8,9 @@ from log_making import NOW_MS, make_batch, make_marker
 from memory_logs import MemoryLogs
 
 from kpybroker.machines.audit import joining, replicas, sources, walk, windows
-from kpybroker.machines.audit.findings import Place
+from kpybroker.machines.audit.findings import BytePlace
 from kpybroker.machines.audit.kept import FORMAT, VERSION, BadSummary, Summary, from_json, older_markers, to_json
-from kpybroker.machines.audit.stretch import MARKER, Marker, Stretch
+from kpybroker.machines.audit.stretch import MARKER, SeenMarker, Stretch
 
 
 @pytest.fixture(autouse=True)
@@ -46,10 +46,10 @@ def as_kept(stretch: Stretch | None) -> Stretch | None:
     """A stretch without what a file does not keep."""
     if stretch is None:
         return None
-    runs = {pid: run._replace(first_place=Place()) for pid, run in stretch.runs.items()}
+    runs = {pid: run._replace(first_place=BytePlace()) for pid, run in stretch.runs.items()}
     markers = b"".join(MARKER.pack(*each) for each in older_markers(stretch))
     return stretch._replace(
-        runs=runs, markers=markers, gaps=(), breaks=(), heads={}, aborted=(), damaged=(), missing_place=Place()
+        runs=runs, markers=markers, gaps=(), breaks=(), heads={}, aborted=(), damaged=(), missing_place=BytePlace()
     )
 
 
@@ -70,7 +70,7 @@ def test_a_summary_comes_back_from_its_file(deep: bool) -> None:
 
 def test_the_last_marker_of_each_producer_is_kept() -> None:
     found = older_markers(summary().replicas["a/t-0"].whole)
-    assert found == (Marker(7, 2, True, 4, NOW_MS), Marker(8, 3, True, 19, NOW_MS))
+    assert found == (SeenMarker(7, 2, True, 4, NOW_MS), SeenMarker(8, 3, True, 19, NOW_MS))
 
 
 def test_the_file_says_what_it_is() -> None:
@@ -99,7 +99,7 @@ def test_another_file_is_refused_in_one_line(change: dict[str, Any], words: str)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "3", "null"])
-def test_what_is_no_object_is_refused(text: str) -> None:
+def test_a_summary_that_is_not_an_object_is_refused(text: str) -> None:
     with pytest.raises(BadSummary, match="is no summary of kpybroker audit"):
         from_json(text)
 

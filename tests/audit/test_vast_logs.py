@@ -9,8 +9,8 @@ from vast_disk import RECORDS, SEGMENT_BATCHES, VastDisk, planted
 from kpybroker.cli.audit import summary_line
 from kpybroker.cli.tables import bytes_text
 from kpybroker.machines.audit.findings import DAMAGE
-from kpybroker.machines.audit.running import Wanted, audit
-from kpybroker.pipeline.audit.directories import Directories
+from kpybroker.machines.audit.running import AuditScope, audit
+from kpybroker.pipeline.audit.directories import AuditedDirectories
 from kpybroker.pipeline.audit.mapping import in_processes
 
 GIB = 1 << 30
@@ -33,8 +33,8 @@ def test_every_fault_in_a_vast_cluster_is_found_and_nothing_else(
     for kind in KINDS:
         faults.append(planted(kind, rng, segments, faults))
     disk = VastDisk(Fleet(history).disk, segments, tuple(faults))
-    source = Directories([Fleet.path(broker) for broker in BROKERS], disk)
-    result = audit(source, Wanted(ranges=tuple(table)), in_processes(), lambda _size: None, lambda _size: None)
+    source = AuditedDirectories([Fleet.path(broker) for broker in BROKERS], disk)
+    result = audit(source, AuditScope(ranges=tuple(table)), in_processes(), lambda _size: None, lambda _size: None)
 
     expected = {("transactions", *history.torn_at[0]), ("groups", "orders", 1), ("tables", "orders", 0)}
     found = [each for each in result.findings if each.level == DAMAGE]

@@ -10,23 +10,23 @@ from log_making import NOW_MS, headers_of, make_batch, make_marker
 
 from kpybroker.machines.audit import walk as walking
 from kpybroker.machines.audit import windows
-from kpybroker.machines.audit.findings import BYTES, DAMAGE, OFFSETS, Finding, Place
+from kpybroker.machines.audit.findings import BYTES, DAMAGE, OFFSETS, AuditFinding, BytePlace
 from kpybroker.machines.audit.stretch import (
     FRESH,
     UNKNOWN,
+    AbortedStretch,
     Break,
-    Ended,
-    Gap,
     Head,
-    Marker,
+    OffsetGap,
     Open,
-    Run,
+    ProducerRun,
+    SeenMarker,
     Stretch,
     join,
     sequence_break,
 )
-from kpybroker.machines.audit.walk import END_OF_ALL, Of, Status, Walk
-from kpybroker.machines.audit.windows import Window, root
+from kpybroker.machines.audit.walk import END_OF_ALL, AuditWalk, Of, Status
+from kpybroker.machines.audit.windows import AuditWindow, root
 from kpywire.batch import HEADER_BYTES
 from kpywire.crc import crc32c
 from kpywire.record import Record, build_batch
@@ -45,8 +45,8 @@ class Played:
     """A walk and its findings."""
 
     def __init__(self, start: int = 0, end: int = END_OF_ALL, *, deep: bool = False) -> None:
-        self.findings: list[Finding] = []
-        self.walk = Walk(Of("r", "t", 0), self.findings.append, start, end, deep=deep)
+        self.findings: list[AuditFinding] = []
+        self.walk = AuditWalk(Of("r", "t", 0), self.findings.append, start, end, deep=deep)
         self.walk.path = PATH
 
     def feed(self, *batches: bytes, position: int = 0, **more: Any) -> tuple[int, Status]:
@@ -147,7 +147,7 @@ def test_a_gap_is_named_once_the_next_batch_confirms_it() -> None:
     assert played.walk.wanted == len(behind) + HEADER_BYTES
     played.feed(behind, next_one, position=len(first))
     found = played.walk.cut(0)
-    assert found.gaps == (Gap(2, 5, Place(PATH, len(first))),)
+    assert found.gaps == (OffsetGap(2, 5, BytePlace(PATH, len(first))),)
     assert (found.last_gap, found.next_offset, found.records) == (5, 8, 5)
     assert played.walk.whole_from == 8, "of the next stretch"
     assert played.findings == []
@@ -200,7 +200,7 @@ def test_a_batch_beyond_the_end_ends_the_walk_unless_its_number_is_wrong() -> No
     assert played.feed(make_batch(90, 1)) == (0, Status.DONE), "nothing is expected at a beginning"
 
 
-def test_a_walk_begins_with_its_first_batch_or_where_it_is_told() -> None:
+def test_a_walk_begins_with_its_first_batch_or_at_the_given_position() -> None:
     assert walked(make_batch(5, 2), start=3).start == 5
     played = Played(3)
     played.walk.expected = 5
@@ -217,7 +217,7 @@ def test_damaged_bytes_are_reported_and_the_next_batch_follows_them() -> None:
     header = headers_of(make_batch(2, 2))[0]
     played = Played()
     played.feed(first)
-    played.walk.skip_damaged(header, 70, "bad", Place(PATH, 9))
+    played.walk.skip_damaged(header, 70, "bad", BytePlace(PATH, 9))
     assert played.texts() == [(DAMAGE, BYTES, 9, 2, "bad")]
     played.feed(third, position=len(first) + 70)
     found = played.walk.cut(0)
@@ -230,7 +230,7 @@ def test_damaged_bytes_are_reported_and_the_next_batch_follows_them() -> None:
 def test_after_bytes_of_which_nothing_is_known_the_next_batch_says_how_much_is_damaged() -> None:
     played = Played()
     played.feed(make_batch(0, 2))
-    played.walk.skip_damaged(None, 70, "zeros", Place(PATH, 9))
+    played.walk.skip_damaged(None, 70, "zeros", BytePlace(PATH, 9))
     played.feed(make_batch(6, 2))
     found = played.walk.cut(0)
     assert (found.damaged, found.last_gap, found.gaps, found.next_offset) == (((2, 6),), 6, (), 8)
@@ -239,13 +239,13 @@ def test_after_bytes_of_which_nothing_is_known_the_next_batch_says_how_much_is_d
 
 def test_damage_at_the_end_and_at_the_beginning() -> None:
     played = Played()
-    played.walk.skip_damaged(None, 70, "zeros", Place(PATH, 0))
+    played.walk.skip_damaged(None, 70, "zeros", BytePlace(PATH, 0))
     assert [each.offset for each in played.findings] == [-1]
     played.feed(make_batch(6, 2))
     assert played.walk.cut(0).damaged == ((0, 0),)
     played = Played(end=5)
     played.feed(make_batch(0, 2))
-    played.walk.skip_damaged(None, 70, "zeros", Place(PATH, 9))
+    played.walk.skip_damaged(None, 70, "zeros", BytePlace(PATH, 9))
     assert played.feed(make_batch(6, 2), make_batch(8, 1))[1] is Status.DONE
     assert played.walk.cut(0).damaged == ((2, 6),)
 
@@ -312,7 +312,7 @@ def test_a_window_without_a_batch_is_not_there() -> None:
 
 
 def test_roots_are_those_of_a_merkle_tree() -> None:
-    leaves = [Window(number, number * 8, number * 8 + 8, 1, 8, bytes([number]) * 32) for number in range(3)]
+    leaves = [AuditWindow(number, number * 8, number * 8 + 8, 1, 8, bytes([number]) * 32) for number in range(3)]
     hashes = [each.leaf for each in leaves]
     assert root([]) == sha256(b"").digest()
     assert root(leaves[:1]) == hashes[0]
@@ -331,7 +331,7 @@ def test_roots_are_those_of_a_merkle_tree() -> None:
 def test_a_producers_first_and_last_batch_are_kept() -> None:
     first = make_batch(0, 2)
     found = walked(first, of_producer(2, 0, 2), of_producer(4, 2, 3, timestamp=NOW_MS + 9))
-    assert found.runs == {7: Run(0, 0, 2, Place(PATH, len(first)), False, 0, 4, 6, NOW_MS + 11)}
+    assert found.runs == {7: ProducerRun(0, 0, 2, BytePlace(PATH, len(first)), False, 0, 4, 6, NOW_MS + 11)}
     assert found.breaks == ()
 
 
@@ -362,7 +362,7 @@ def test_a_producers_sequence_goes_on_or_begins_at_0(
 
 def comparable(found: Stretch) -> Stretch:
     """The facts of a whole log. The place of a gap between two stretches is not known."""
-    gaps = tuple(gap._replace(place=Place()) for gap in found.gaps)
+    gaps = tuple(gap._replace(place=BytePlace()) for gap in found.gaps)
     breaks = tuple(sorted(found.breaks, key=lambda each: each.offset))
     return found.finished()._replace(gaps=gaps, breaks=breaks)
 
@@ -421,7 +421,7 @@ def test_a_marker_alone_tells_the_epoch_and_no_sequence() -> None:
     assert breaks_of(marker(0, epoch=3), marker(1, epoch=4), of_producer(2, 9, epoch=4)) == []
     (found,) = walked(marker(0, epoch=3), of_producer(1, 9, epoch=2)).breaks
     assert (found.producer_id, found.offset, found.text) == (7, 1, "epoch 2 follows epoch 3")
-    assert found.place == Place(PATH, len(marker(0)))
+    assert found.place == BytePlace(PATH, len(marker(0)))
     run = walked(marker(0, epoch=3), of_producer(1, 9, epoch=3)).runs[7]
     assert (run.first_sequence, run.first_offset, run.sequence) == (9, 1, 9)
 
@@ -452,8 +452,8 @@ def test_transactions_are_open_until_their_marker() -> None:
     again = walked(
         transactional(0), marker(1), transactional(2, 1), marker(3), transactional(4, 2), marker(5, commit=False)
     )
-    assert (again.heads, again.committed, again.aborted) == ({7: Head(0, 1, True)}, 1, (Ended(7, 4, 5),))
-    assert list(again.listed_markers()) == [Marker(7, 0, offset != 5, offset, NOW_MS) for offset in (1, 3, 5)]
+    assert (again.heads, again.committed, again.aborted) == ({7: Head(0, 1, True)}, 1, (AbortedStretch(7, 4, 5),))
+    assert list(again.listed_markers()) == [SeenMarker(7, 0, offset != 5, offset, NOW_MS) for offset in (1, 3, 5)]
 
 
 def test_a_marker_without_records_ends_what_began_before_the_stretch() -> None:
@@ -461,8 +461,8 @@ def test_a_marker_without_records_ends_what_began_before_the_stretch() -> None:
         marker(0, commit=False), transactional(1), marker(2, commit=False), marker(3), marker(4, commit=False)
     )
     assert found.heads == {7: Head(-1, 0, False)}
-    assert (found.aborted, found.committed) == ((Ended(7, 1, 2),), 0), "markers of nothing count as nothing"
-    assert found.finished().aborted == (Ended(7, 1, 2),)
+    assert (found.aborted, found.committed) == ((AbortedStretch(7, 1, 2),), 0), "markers of nothing count as nothing"
+    assert found.finished().aborted == (AbortedStretch(7, 1, 2),)
     assert found.finished().committed == 0
 
 
@@ -472,7 +472,7 @@ def test_joined_stretches_know_the_transactions_that_cross_their_seams() -> None
         transactional(5, 2), marker(6), marker(7), transactional(8, 3),
     ]  # fmt: skip
     whole = walked(*log).finished()
-    assert (whole.committed, whole.aborted, whole.open) == (2, (Ended(7, 2, 4),), {7: Open(8, 0, NOW_MS)})
+    assert (whole.committed, whole.aborted, whole.open) == (2, (AbortedStretch(7, 2, 4),), {7: Open(8, 0, NOW_MS)})
     for one in range(1, len(log)):
         for two in range(one, len(log)):
             assert in_pieces(log, one, two) == comparable(walked(*log))
@@ -502,7 +502,7 @@ def test_the_seam_of_two_stretches_may_be_a_gap() -> None:
     first, last = walked(make_batch(0, 2)), walked(make_batch(5, 2, timestamp=NOW_MS + 9), start=5)
     found = join([last, first])
     assert found is not None
-    assert (found.gaps, found.last_gap, found.start, found.next_offset) == ((Gap(2, 5, Place()),), 5, 0, 7)
+    assert (found.gaps, found.last_gap, found.start, found.next_offset) == ((OffsetGap(2, 5, BytePlace()),), 5, 0, 7)
     assert (found.first_timestamp, found.max_timestamp) == (NOW_MS + 1, NOW_MS + 10)
     assert join([]) is None
     nothing = Stretch(0, 0)
@@ -517,30 +517,30 @@ def test_facts_of_two_stretches_are_added() -> None:
         5,
         missing=2,
         missing_to=4,
-        missing_place=Place("a", 1),
+        missing_place=BytePlace("a", 1),
         damaged=((1, 2),),
-        breaks=(Break(1, 1, "x", Place()),),
+        breaks=(Break(1, 1, "x", BytePlace()),),
     )
     two = Stretch(
         5,
         9,
         missing=3,
         missing_to=8,
-        missing_place=Place("b", 1),
+        missing_place=BytePlace("b", 1),
         damaged=((6, 7),),
-        breaks=(Break(1, 6, "y", Place()),),
+        breaks=(Break(1, 6, "y", BytePlace()),),
     )
     found = join([one, two])
     assert found is not None
-    assert (found.missing, found.missing_to, found.missing_place) == (5, 8, Place("b", 1))
+    assert (found.missing, found.missing_to, found.missing_place) == (5, 8, BytePlace("b", 1))
     assert found.damaged == ((1, 2), (6, 7))
     assert [each.offset for each in found.breaks] == [1, 6]
     found = join([one, two._replace(missing=0, missing_to=-1)])
     assert found is not None
-    assert (found.missing, found.missing_to, found.missing_place) == (2, 4, Place("a", 1))
+    assert (found.missing, found.missing_to, found.missing_place) == (2, 4, BytePlace("a", 1))
     found = join([one, two._replace(missing=1, missing_to=0)])
     assert found is not None
-    assert found.missing_place == Place("b", 1)
+    assert found.missing_place == BytePlace("b", 1)
 
 
 def test_a_control_batch_that_cannot_be_read_is_damage() -> None:
@@ -555,13 +555,13 @@ def test_a_control_batch_that_cannot_be_read_is_damage() -> None:
     assert text.startswith("a control batch cannot be read: ")
 
 
-def test_what_was_read_over_the_network_has_no_place() -> None:
-    findings: list[Finding] = []
-    walk = Walk(Of("r", "t", 0), findings.append, 0)
+def test_findings_read_over_the_network_have_no_file_position() -> None:
+    findings: list[AuditFinding] = []
+    walk = AuditWalk(Of("r", "t", 0), findings.append, 0)
     walk.feed(make_batch(0, 2) + make_batch(5, 2) + of_producer(7, 0), 100, is_all=True)
     found = walk.cut(0)
-    assert found.gaps == (Gap(2, 5, Place()),)
-    assert found.runs[7].first_place == Place()
+    assert found.gaps == (OffsetGap(2, 5, BytePlace()),)
+    assert found.runs[7].first_place == BytePlace()
 
 
 def test_the_walk_goes_on_in_another_stretch() -> None:

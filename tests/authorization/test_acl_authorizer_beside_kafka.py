@@ -9,10 +9,10 @@ import pytest
 
 from kpybroker.config.authorizer_configs import super_users
 from kpybroker.machines.authorization.acl_authorizer import AclAuthorizer
-from kpybroker.machines.authorization.resources import Operation, PatternType, Permission, ResourceType
+from kpybroker.machines.authorization.resources import AclOperation, PatternType, Permission, ResourceType
 from kpybroker.machines.zookeeper.broker import protection_records
 from kpybroker.machines.zookeeper.tree import acls
-from kpybroker.machines.zookeeper.tree.acls import AclEntry, Resource
+from kpybroker.machines.zookeeper.tree.acls import AclEntry, ResourcePattern
 from kpybroker.runtime.calls.address import java_address
 from kpybroker.runtime.calls.principal import Principal
 from kpywire.metadata_records.access_control_entry_record import AccessControlEntryRecord
@@ -27,7 +27,7 @@ HOSTS: Final = ("10.0.0.7", "10.0.0.8", "::1")
 ACL_HOSTS: Final = ("*", "*", "10.0.0.7", "0:0:0:0:0:0:0:1", "nonsense!", "")
 NAMES: Final = ("a", "b", "aa", "ab", "ba", "aab", "abb", "*", "a*", "hardcode", "h", "é", "aé")
 TYPES: Final = tuple(ResourceType)[2:]
-OPERATIONS: Final = tuple(each for each in tuple(Operation)[2:] if each != Operation.TWO_PHASE_COMMIT)
+OPERATIONS: Final = tuple(each for each in tuple(AclOperation)[2:] if each != AclOperation.TWO_PHASE_COMMIT)
 QUESTIONS: Final = 40
 RECORDED: Final = 6_000
 
@@ -50,7 +50,7 @@ class World:
         self.kafka, self.rng = kafka, rng
         everyone = rng.random() < 0.4
         self.ours = AclAuthorizer(super_users({"super.users": SUPER}), allows_without_acl=everyone)
-        self.known: dict[Resource, list[AclEntry]] = {}
+        self.known: dict[ResourcePattern, list[AclEntry]] = {}
         self.records: dict[bytes, AccessControlEntryRecord] = {}
         kafka.ask_for_line("begin", SUPER, str(everyone).lower())
 
@@ -59,7 +59,7 @@ class World:
         rng = self.rng
         for _ in range(rng.choice((1, 3, 10))):
             kind = rng.choice(TYPES[: rng.choice((1, 2, 6))])
-            resource = Resource(kind, rng.choice(NAMES), rng.choice((PatternType.LITERAL, PatternType.PREFIXED)))
+            resource = ResourcePattern(kind, rng.choice(NAMES), rng.choice((PatternType.LITERAL, PatternType.PREFIXED)))
             wanted = list(dict.fromkeys(self._entry() for _ in range(rng.choice((0, 1, 1, 3, 6)))))
             before = self.known.get(resource, [])
             changed = []

@@ -6,12 +6,12 @@ import pytest
 
 from kpybroker.machines.authorization.authorizer import Authorizer
 from kpybroker.machines.authorization.filters import AclFilter, only_filters_have
-from kpybroker.machines.authorization.resources import Operation, PatternType, Permission, ResourceType
+from kpybroker.machines.authorization.resources import AclOperation, PatternType, Permission, ResourceType
 from kpybroker.runtime.calls.principal import Principal
 from kpywire.messages.create_acls import AclCreation
 from kpywire.metadata_records.access_control_entry_record import AccessControlEntryRecord
 
-ANY = AclFilter(ResourceType.ANY, None, PatternType.ANY, None, None, Operation.ANY, Permission.ANY)
+ANY = AclFilter(ResourceType.ANY, None, PatternType.ANY, None, None, AclOperation.ANY, Permission.ANY)
 
 
 def acl(name: str = "t", pattern: PatternType = PatternType.LITERAL, **fields: Any) -> AccessControlEntryRecord:
@@ -20,7 +20,7 @@ def acl(name: str = "t", pattern: PatternType = PatternType.LITERAL, **fields: A
         "resource_type": ResourceType.TOPIC,
         "principal": "User:u",
         "host": "*",
-        "operation": Operation.READ,
+        "operation": AclOperation.READ,
         "permission_type": Permission.ALLOW,
     }
     return AccessControlEntryRecord(resource_name=name, pattern_type=pattern, **(usual | fields))
@@ -34,7 +34,7 @@ def acl(name: str = "t", pattern: PatternType = PatternType.LITERAL, **fields: A
         ("pattern_type", PatternType.LITERAL, PatternType.PREFIXED),
         ("principal", "User:u", "User:v"),
         ("host", "*", "10.0.0.1"),
-        ("operation", Operation.READ, Operation.WRITE),
+        ("operation", AclOperation.READ, AclOperation.WRITE),
         ("permission_type", Permission.ALLOW, Permission.DENY),
     ],
 )
@@ -71,7 +71,7 @@ def test_match_wants_the_patterns_that_cover_a_name(
         ({"resource_pattern_type": PatternType.ANY}, True),
         ({"resource_pattern_type": PatternType.MATCH}, True),
         ({"resource_pattern_type": PatternType.PREFIXED}, False),
-        ({"operation": Operation.ANY}, True),
+        ({"operation": AclOperation.ANY}, True),
         ({"permission_type": Permission.ANY}, True),
     ],
 )
@@ -82,7 +82,7 @@ def test_an_acl_cannot_have_what_only_filters_have(fields: dict[str, int], is_on
         "resource_pattern_type": PatternType.LITERAL,
         "principal": "User:u",
         "host": "*",
-        "operation": Operation.READ,
+        "operation": AclOperation.READ,
         "permission_type": Permission.ALLOW,
     }
     assert only_filters_have(AclCreation(**(usual | fields))) == is_only_of_filters
@@ -97,7 +97,7 @@ def test_the_most_specific_denial_is_named(names: tuple[str, ...]) -> None:
     }
     for each in acls:
         made.acls_changed({key: acls[key] for key in acls if key <= each}, [each])
-    asked = (Principal("User", "u"), "10.0.0.1", Operation.READ, ResourceType.TOPIC)
+    asked = (Principal("User", "u"), "10.0.0.1", AclOperation.READ, ResourceType.TOPIC)
     for name, named in (("abcd", "abc"), ("abx", "ab"), ("ax", "a")):
         rule = made.decide(*asked, name)
         assert not rule.allows

@@ -4,7 +4,7 @@ import pytest
 
 from kpybroker.machines.authorization.acl_authorizer import AclAuthorizer
 from kpybroker.machines.authorization.authorizer import Authorizer
-from kpybroker.machines.authorization.resources import Operation, PatternType, Permission, ResourceType
+from kpybroker.machines.authorization.resources import AclOperation, PatternType, Permission, ResourceType
 from kpybroker.runtime.calls.principal import Principal
 from kpywire.metadata_records.access_control_entry_record import AccessControlEntryRecord
 
@@ -14,7 +14,7 @@ HOST = "10.0.0.7"
 
 def acl(
     name: str,
-    operation: Operation,
+    operation: AclOperation,
     permission: Permission = Permission.ALLOW,
     pattern: PatternType = PatternType.LITERAL,
     principal: str = "User:alice",
@@ -42,30 +42,30 @@ def authorizer(*acls: AccessControlEntryRecord, allows_without_acl: bool = False
 @pytest.mark.parametrize(
     ("acls", "allowed", "denied"),
     [
-        ([acl("t", Operation.READ)], {Operation.READ, Operation.DESCRIBE}, {Operation.WRITE}),
-        ([acl("t", Operation.ALL)], {Operation.READ, Operation.ALTER_CONFIGS}, set()),
-        ([acl("t", Operation.ALTER_CONFIGS)], {Operation.DESCRIBE_CONFIGS}, {Operation.DESCRIBE}),
-        ([acl("*", Operation.WRITE)], {Operation.WRITE}, {Operation.READ}),
-        ([acl("*", Operation.WRITE, pattern=PatternType.PREFIXED)], set(), {Operation.WRITE}),
-        ([acl("", Operation.WRITE, pattern=PatternType.PREFIXED)], {Operation.WRITE}, set()),
-        ([acl("t", Operation.WRITE, host=HOST)], {Operation.WRITE}, set()),
-        ([acl("t", Operation.WRITE, host="10.0.0.0/8")], {Operation.WRITE}, set()),
-        ([acl("t", Operation.WRITE, host="10.1.0.0/16")], set(), {Operation.WRITE}),
-        ([acl("t", Operation.WRITE, principal="User:*")], {Operation.WRITE}, set()),
+        ([acl("t", AclOperation.READ)], {AclOperation.READ, AclOperation.DESCRIBE}, {AclOperation.WRITE}),
+        ([acl("t", AclOperation.ALL)], {AclOperation.READ, AclOperation.ALTER_CONFIGS}, set()),
+        ([acl("t", AclOperation.ALTER_CONFIGS)], {AclOperation.DESCRIBE_CONFIGS}, {AclOperation.DESCRIBE}),
+        ([acl("*", AclOperation.WRITE)], {AclOperation.WRITE}, {AclOperation.READ}),
+        ([acl("*", AclOperation.WRITE, pattern=PatternType.PREFIXED)], set(), {AclOperation.WRITE}),
+        ([acl("", AclOperation.WRITE, pattern=PatternType.PREFIXED)], {AclOperation.WRITE}, set()),
+        ([acl("t", AclOperation.WRITE, host=HOST)], {AclOperation.WRITE}, set()),
+        ([acl("t", AclOperation.WRITE, host="10.0.0.0/8")], {AclOperation.WRITE}, set()),
+        ([acl("t", AclOperation.WRITE, host="10.1.0.0/16")], set(), {AclOperation.WRITE}),
+        ([acl("t", AclOperation.WRITE, principal="User:*")], {AclOperation.WRITE}, set()),
         (
-            [acl("t", Operation.ALL), acl("t", Operation.READ, Permission.DENY)],
-            {Operation.DESCRIBE, Operation.WRITE},
-            {Operation.READ},
+            [acl("t", AclOperation.ALL), acl("t", AclOperation.READ, Permission.DENY)],
+            {AclOperation.DESCRIBE, AclOperation.WRITE},
+            {AclOperation.READ},
         ),
         (
-            [acl("t", Operation.READ), acl("t", Operation.DESCRIBE, Permission.DENY)],
-            {Operation.READ},
-            {Operation.DESCRIBE},
+            [acl("t", AclOperation.READ), acl("t", AclOperation.DESCRIBE, Permission.DENY)],
+            {AclOperation.READ},
+            {AclOperation.DESCRIBE},
         ),
     ],
 )
 def test_an_acl_allows_what_it_names_and_implies(
-    acls: list[AccessControlEntryRecord], allowed: set[Operation], denied: set[Operation]
+    acls: list[AccessControlEntryRecord], allowed: set[AclOperation], denied: set[AclOperation]
 ) -> None:
     judge = authorizer(*acls)
     answers = {
@@ -75,12 +75,12 @@ def test_an_acl_allows_what_it_names_and_implies(
 
 
 def test_super_users_may_everything_and_a_resource_without_acls_is_as_configured() -> None:
-    other = acl("u", Operation.READ, principal="User:carol")
+    other = acl("u", AclOperation.READ, principal="User:carol")
     for everyone in (False, True):
         judge = authorizer(other, allows_without_acl=everyone)
-        assert judge.allows(BOB, HOST, Operation.READ, ResourceType.TOPIC, "u")
-        assert judge.allows(ALICE, HOST, Operation.READ, ResourceType.TOPIC, "t") is everyone
-        assert not judge.allows(ALICE, HOST, Operation.READ, ResourceType.TOPIC, "u")
+        assert judge.allows(BOB, HOST, AclOperation.READ, ResourceType.TOPIC, "u")
+        assert judge.allows(ALICE, HOST, AclOperation.READ, ResourceType.TOPIC, "t") is everyone
+        assert not judge.allows(ALICE, HOST, AclOperation.READ, ResourceType.TOPIC, "u")
 
 
 @pytest.mark.parametrize(
@@ -97,21 +97,21 @@ def test_super_users_may_everything_and_a_resource_without_acls_is_as_configured
 def test_any_topic_is_allowed_where_a_denial_does_not_cover_all_that_is_allowed(
     denied: str, pattern: PatternType, any_is_left: bool
 ) -> None:
-    allowing = acl("t", Operation.READ)
-    assert authorizer(allowing).allows_any(ALICE, HOST, Operation.READ, ResourceType.TOPIC)
-    both = authorizer(allowing, acl(denied, Operation.READ, Permission.DENY, pattern))
+    allowing = acl("t", AclOperation.READ)
+    assert authorizer(allowing).allows_any(ALICE, HOST, AclOperation.READ, ResourceType.TOPIC)
+    both = authorizer(allowing, acl(denied, AclOperation.READ, Permission.DENY, pattern))
     for _ in range(2):
-        assert both.allows_any(ALICE, HOST, Operation.READ, ResourceType.TOPIC) == any_is_left
-    assert not both.allows_any(ALICE, HOST, Operation.WRITE, ResourceType.TOPIC)
+        assert both.allows_any(ALICE, HOST, AclOperation.READ, ResourceType.TOPIC) == any_is_left
+    assert not both.allows_any(ALICE, HOST, AclOperation.WRITE, ResourceType.TOPIC)
     both.acls_changed({}, [number.to_bytes(16) for number in range(2)])
-    assert not both.allows_any(ALICE, HOST, Operation.READ, ResourceType.TOPIC)
+    assert not both.allows_any(ALICE, HOST, AclOperation.READ, ResourceType.TOPIC)
 
 
 def test_decisions_are_counted_once_each() -> None:
-    made = authorizer(acl("t", Operation.READ))
+    made = authorizer(acl("t", AclOperation.READ))
     for name, count in (("t", 3), ("u", 2)):
         for _ in range(count):
-            made.allows(ALICE, HOST, Operation.READ, ResourceType.TOPIC, name)
+            made.allows(ALICE, HOST, AclOperation.READ, ResourceType.TOPIC, name)
     assert (made.allowed_count, made.denied_count) == (3, 2)
 
 
@@ -119,6 +119,6 @@ def test_decisions_are_counted_once_each() -> None:
 def test_in_zookeeper_mode_a_question_about_any_resource_counts_once(*, everyone: bool) -> None:
     made = AclAuthorizer(frozenset([BOB]), allows_without_acl=everyone)
     made.acls_changed({}, [])
-    assert made.allows_any(ALICE, HOST, Operation.READ, ResourceType.TOPIC) == everyone
+    assert made.allows_any(ALICE, HOST, AclOperation.READ, ResourceType.TOPIC) == everyone
     assert (made.allowed_count, made.denied_count) == ((1, 0) if everyone else (0, 1))
-    assert made.allows_any(BOB, HOST, Operation.READ, ResourceType.TOPIC)
+    assert made.allows_any(BOB, HOST, AclOperation.READ, ResourceType.TOPIC)

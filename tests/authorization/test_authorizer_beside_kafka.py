@@ -9,7 +9,7 @@ import pytest
 
 from kpybroker.config.authorizer_configs import super_users
 from kpybroker.machines.authorization.authorizer import Authorizer
-from kpybroker.machines.authorization.resources import Operation, PatternType, Permission, ResourceType
+from kpybroker.machines.authorization.resources import AclOperation, PatternType, Permission, ResourceType
 from kpybroker.machines.controller.existing_acls import AclContent
 from kpybroker.runtime.calls.address import java_address
 from kpybroker.runtime.calls.principal import Principal
@@ -42,7 +42,7 @@ ACL_HOSTS: Final = (
 NAMES: Final = ("a", "b", "aa", "ab", "ba", "aab", "abb", "abc", "*", "*a", "a*", "hardcode", "h", "é", "aé", "😀")
 ASKED_NAMES: Final = tuple(each for each in NAMES if each != "*a")
 TYPES: Final = tuple(ResourceType)[2:]
-OPERATIONS: Final = tuple(Operation)[2:]
+OPERATIONS: Final = tuple(AclOperation)[2:]
 QUESTIONS: Final = 40
 RECORDED: Final = 6_000
 """The number of questions about one principal at one address."""
@@ -109,20 +109,20 @@ class World:
         words = [word for operation, kind, named in asked for word in (int(operation), int(kind), named)]
         theirs = self.kafka.ask_for_line("ask", principal_type, name, address, *words)
         ours = "".join("-+"[self.ours.allows(*here, *question)] for question in asked)
-        assert ours == theirs, self.said(here, asked, ours, theirs)
+        assert ours == theirs, self.difference(here, asked, ours, theirs)
         if here[0] not in self.ours.super_users:
-            told = self.kafka.ask_for_line("rules", principal_type, name, address, *words).split("|")
+            notified = self.kafka.ask_for_line("rules", principal_type, name, address, *words).split("|")
             rules = [str(self.ours.decide(*here, *question)) for question in asked]
-            assert rules == told, [each for each in zip(asked, rules, told, strict=False) if each[1] != each[2]]
+            assert rules == notified, [each for each in zip(asked, rules, notified, strict=False) if each[1] != each[2]]
         kinds = [(operation, kind) for operation in OPERATIONS for kind in TYPES]
         kinds = rng.sample(kinds, QUESTIONS // 4)
         words = [int(word) for pair in kinds for word in pair]
         theirs = self.kafka.ask_for_line("any", principal_type, name, address, *words)
         ours = "".join("-+"[self.ours.allows_any(*here, *question)] for question in kinds)
-        assert ours == theirs, self.said(here, kinds, ours, theirs)
+        assert ours == theirs, self.difference(here, kinds, ours, theirs)
         return len(asked) + len(kinds)
 
-    def said(self, here: Any, asked: Any, ours: str, theirs: str) -> str:
+    def difference(self, here: Any, asked: Any, ours: str, theirs: str) -> str:
         differing = [each for each, one, other in zip(asked, ours, theirs, strict=False) if one != other]
         return "\n".join(map(str, [here, theirs, differing, *self.acls.values()]))
 
@@ -155,12 +155,12 @@ def test_the_wildcard_covers_names_that_begin_with_an_asterisk_too(kafka: AskedO
     world = World(kafka, Random(0))
     world.ours = Authorizer(frozenset(), allows_without_acl=True)
     kafka.ask_for_line("begin", "", "true")
-    denial = AclContent(ResourceType.GROUP, "*", PatternType.LITERAL, "User:a", "*", Operation.READ, Permission.DENY)
+    denial = AclContent(ResourceType.GROUP, "*", PatternType.LITERAL, "User:a", "*", AclOperation.READ, Permission.DENY)
     record = Acl(id=bytes(15) + b"\1", **denial._asdict())
     world.ours.acls_changed({record.id: record}, [record.id])
     kafka.ask_for_line("records", base64.b64encode(encode_record(record, 0)).decode())
     names = ("a", "*", "*a")
-    words = [word for name in names for word in (int(Operation.READ), int(ResourceType.GROUP), name)]
+    words = [word for name in names for word in (int(AclOperation.READ), int(ResourceType.GROUP), name)]
     assert kafka.ask_for_line("ask", "User", "a", "10.0.0.7", *words) == "--+"
-    asked = (Principal("User", "a"), "10.0.0.7", Operation.READ, ResourceType.GROUP)
+    asked = (Principal("User", "a"), "10.0.0.7", AclOperation.READ, ResourceType.GROUP)
     assert [world.ours.allows(*asked, name) for name in names] == [False, False, False]

@@ -16,11 +16,11 @@ from kpybroker.machines.authorization.acl_authorizer import AclAuthorizer
 from kpybroker.machines.authorization.audit import LONGEST_NAME, MOST_LINES, log
 from kpybroker.machines.authorization.authorizer import SUPER_USER, Authorizer
 from kpybroker.machines.authorization.networks import address_of, holds
-from kpybroker.machines.authorization.resources import WILDCARD, Operation, PatternType, Permission, ResourceType
+from kpybroker.machines.authorization.resources import WILDCARD, AclOperation, PatternType, Permission, ResourceType
 from kpybroker.machines.errors import AuthorizerNotReady
 from kpybroker.requests.serving.permissions import denied_among, may, may_on_cluster, may_with_any
 from kpybroker.runtime.calls.call import Call
-from kpybroker.runtime.calls.client import Client
+from kpybroker.runtime.calls.client import ConnectedClient
 from kpybroker.runtime.calls.principal import Principal
 from kpybroker.runtime.calls.steps import at_once
 from kpywire import api
@@ -38,7 +38,7 @@ ACLS = st.builds(
     pattern_type=st.sampled_from((PatternType.LITERAL, PatternType.PREFIXED)),
     principal=st.sampled_from(("User:alice", "User:*", "User:bob")),
     host=st.sampled_from(("*", HOST, "10.0.0.8", "10.0.0.0/8", "10.0.0.7/32", "10.0.0.8/30", "11.0.0.0/8")),
-    operation=st.sampled_from((Operation.READ, Operation.ALL, Operation.DESCRIBE)),
+    operation=st.sampled_from((AclOperation.READ, AclOperation.ALL, AclOperation.DESCRIBE)),
     permission_type=st.sampled_from((Permission.ALLOW, Permission.ALLOW, Permission.DENY)),
 )
 
@@ -53,12 +53,12 @@ def change(judge: Authorizer, acls: Mapping[bytes, Acl], *removed: bytes) -> Non
     judge.acls_changed(acls, [*acls, *removed])
 
 
-def acl(name: str = "t", operation: Operation = Operation.READ, number: int = 0, **fields: object) -> Acl:
+def acl(name: str = "t", operation: AclOperation = AclOperation.READ, number: int = 0, **fields: object) -> Acl:
     whole = {"resource_type": TOPIC, "pattern_type": 3, "principal": "User:alice", "host": "*", "permission_type": 3}
     return Acl(**{"id": bytes([number]) * 16, "resource_name": name, "operation": operation, **whole, **fields})
 
 
-def plainly(acls: list[Acl], operation: Operation, name: str) -> bool:
+def plainly(acls: list[Acl], operation: AclOperation, name: str) -> bool:
     """The rules without an index: whether Alice may do this with a topic."""
     covering = [
         each
@@ -75,14 +75,16 @@ def plainly(acls: list[Acl], operation: Operation, name: str) -> bool:
         for each in covering
         if each.principal != "User:bob" and (each.host in (HOST, "*") or holds(each.host, HOST))
     ]
-    if any(each.permission_type == Permission.DENY and each.operation in (operation, Operation.ALL) for each in about):
+    if any(
+        each.permission_type == Permission.DENY and each.operation in (operation, AclOperation.ALL) for each in about
+    ):
         return False
-    enough = {operation, Operation.ALL, *((Operation.READ,) if operation == Operation.DESCRIBE else ())}
+    enough = {operation, AclOperation.ALL, *((AclOperation.READ,) if operation == AclOperation.DESCRIBE else ())}
     return any(each.permission_type == Permission.ALLOW and each.operation in enough for each in about)
 
 
 @given(first=st.lists(ACLS), second=st.lists(ACLS), seed=st.integers())
-def test_what_came_and_went_leaves_what_is_there(first: list[Acl], second: list[Acl], seed: int) -> None:
+def test_adding_and_removing_acls_leaves_the_current_ones(first: list[Acl], second: list[Acl], seed: int) -> None:
     rng = Random(seed)
     judge = Authorizer(frozenset(), allows_without_acl=False)
     present: dict[bytes, Acl] = {}
@@ -92,7 +94,7 @@ def test_what_came_and_went_leaves_what_is_there(first: list[Acl], second: list[
         present.update((each.id, each) for each in acls)
         change(judge, present, *gone)
         for _ in range(2):  # the second answer is remembered
-            for operation in (Operation.READ, Operation.DESCRIBE, Operation.WRITE):
+            for operation in (AclOperation.READ, AclOperation.DESCRIBE, AclOperation.WRITE):
                 for name in NAMES:
                     expected = plainly(list(present.values()), operation, name)
                     assert judge.allows(ALICE, HOST, operation, TOPIC, name) is expected
@@ -101,7 +103,7 @@ def test_what_came_and_went_leaves_what_is_there(first: list[Acl], second: list[
 
 def test_a_change_counts_from_the_next_question_on() -> None:
     judge = authorizer()
-    asked = (ALICE, HOST, Operation.READ, TOPIC, "t")
+    asked = (ALICE, HOST, AclOperation.READ, TOPIC, "t")
     assert not judge.allows(*asked)
     assert not judge.allows_any(*asked[:4])
     change(judge, {b"1": acl()})
@@ -113,22 +115,22 @@ def test_a_change_counts_from_the_next_question_on() -> None:
     assert (judge.allowed_count, judge.denied_count) == (1, 5)
 
 
-def test_one_of_two_acls_of_a_resource_goes_and_the_other_stays() -> None:
-    read, write = acl(), acl(operation=Operation.WRITE, number=1)
+def test_removing_one_acl_of_a_resource_keeps_the_other() -> None:
+    read, write = acl(), acl(operation=AclOperation.WRITE, number=1)
     judge = authorizer(read, write)
     change(judge, {write.id: write}, read.id)
-    assert not judge.allows(ALICE, HOST, Operation.READ, TOPIC, "t")
-    assert judge.allows(ALICE, HOST, Operation.WRITE, TOPIC, "t")
+    assert not judge.allows(ALICE, HOST, AclOperation.READ, TOPIC, "t")
+    assert judge.allows(ALICE, HOST, AclOperation.WRITE, TOPIC, "t")
 
 
-def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_remembered_decisions_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_REMEMBERED", 100)
     judge = authorizer(acl("n1", pattern_type=PatternType.PREFIXED))
     for number in range(1_000):
         name = f"n{number}"
-        assert judge.allows(ALICE, f"10.0.0.{number}", Operation.READ, TOPIC, name) is name.startswith("n1")
-        judge.allows_any(ALICE, f"10.0.0.{number}", Operation.WRITE, TOPIC)
-        assert judge.allows(ALICE, HOST, Operation.READ, TOPIC, "n1" + "x" * 10_000)
+        assert judge.allows(ALICE, f"10.0.0.{number}", AclOperation.READ, TOPIC, name) is name.startswith("n1")
+        judge.allows_any(ALICE, f"10.0.0.{number}", AclOperation.WRITE, TOPIC)
+        assert judge.allows(ALICE, HOST, AclOperation.READ, TOPIC, "n1" + "x" * 10_000)
         assert sum(map(len, judge._rules.values())) <= 100
         assert len(judge._any) <= 100
     assert max(len(name) for names in judge._rules.values() for name in names) < 300
@@ -138,22 +140,22 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_either_authorizer_may_be_made_before_the_acls_are_known(kind: type[Authorizer]) -> None:
     judge = kind(frozenset(), allows_without_acl=True, awaits_acls=True)
     with pytest.raises(AuthorizerNotReady):
-        judge.allows_any(ALICE, HOST, Operation.READ, TOPIC)
+        judge.allows_any(ALICE, HOST, AclOperation.READ, TOPIC)
     judge.caught_up()
-    assert judge.allows_any(ALICE, HOST, Operation.READ, TOPIC)
+    assert judge.allows_any(ALICE, HOST, AclOperation.READ, TOPIC)
 
 
 def test_only_super_users_are_served_before_the_acls_are_known() -> None:
     judge = authorizer(acl())
     judge.awaits_acls = True
-    assert judge.decide(BOB, HOST, Operation.WRITE, TOPIC, "t") is SUPER_USER
+    assert judge.decide(BOB, HOST, AclOperation.WRITE, TOPIC, "t") is SUPER_USER
     for _ in range(2):
         with pytest.raises(AuthorizerNotReady):
-            judge.allows(ALICE, HOST, Operation.READ, TOPIC, "t")
+            judge.allows(ALICE, HOST, AclOperation.READ, TOPIC, "t")
         with pytest.raises(AuthorizerNotReady):
-            judge.allows_any(ALICE, HOST, Operation.READ, TOPIC)
+            judge.allows_any(ALICE, HOST, AclOperation.READ, TOPIC)
     judge.awaits_acls = False
-    assert judge.allows(ALICE, HOST, Operation.READ, TOPIC, "t")
+    assert judge.allows(ALICE, HOST, AclOperation.READ, TOPIC, "t")
 
 
 class Node:
@@ -164,7 +166,7 @@ class Node:
 
 
 def call(principal: Principal, host: str = "::ffff:10.0.0.7") -> Call:
-    client = Client(host, 1, "PLAINTEXT")
+    client = ConnectedClient(host, 1, "PLAINTEXT")
     client.authenticated(principal)
     peer: Any = SimpleNamespace(answered_ns=0)
     return Call(api.METADATA, 12, None, client, peer, {})
@@ -173,30 +175,32 @@ def call(principal: Principal, host: str = "::ffff:10.0.0.7") -> Call:
 def test_the_log_says_what_was_denied_and_at_debug_what_was_allowed(caplog: pytest.LogCaptureFixture) -> None:
     node = Node(authorizer(acl(), acl("u\nv", permission_type=Permission.DENY, host=HOST, number=1)))
     caplog.set_level(logging.INFO, log.name)
-    assert may(node, call(ALICE), Operation.READ, TOPIC, "t")
-    assert not may(node, call(ALICE), Operation.WRITE, TOPIC, "t")
-    assert not may(node, call(ALICE), Operation.READ, TOPIC, "u\nv")
-    assert not may(node, call(ALICE), Operation.READ, TOPIC, "w", logs_denial=False)
-    assert not may_on_cluster(node, call(ALICE), Operation.ALTER)
-    said = "Principal = User:alice is {} operation = {} from host = 10.0.0.7 on resource = {} for request = Metadata "
-    said += "with resourceRefCount = 1 based on rule {}"
+    assert may(node, call(ALICE), AclOperation.READ, TOPIC, "t")
+    assert not may(node, call(ALICE), AclOperation.WRITE, TOPIC, "t")
+    assert not may(node, call(ALICE), AclOperation.READ, TOPIC, "u\nv")
+    assert not may(node, call(ALICE), AclOperation.READ, TOPIC, "w", logs_denial=False)
+    assert not may_on_cluster(node, call(ALICE), AclOperation.ALTER)
+    reported = (
+        "Principal = User:alice is {} operation = {} from host = 10.0.0.7 on resource = {} for request = Metadata "
+    )
+    reported += "with resourceRefCount = 1 based on rule {}"
     matching = (
         "MatchingAcl(acl=StandardAcl[resourceType=TOPIC, resourceName={}, patternType=LITERAL, principal=User:alice, "
         "host={}, operation=READ, permissionType={}])"
     )
     assert caplog.messages == [
-        said.format("Denied", "WRITE", "Topic:LITERAL:t", "DefaultDeny"),
-        said.format("Denied", "READ", "Topic:LITERAL:u\\x0av", matching.format("u\\x0av", HOST, "DENY")),
-        said.format("Denied", "ALTER", "Cluster:LITERAL:kafka-cluster", "DefaultDeny"),
+        reported.format("Denied", "WRITE", "Topic:LITERAL:t", "DefaultDeny"),
+        reported.format("Denied", "READ", "Topic:LITERAL:u\\x0av", matching.format("u\\x0av", HOST, "DENY")),
+        reported.format("Denied", "ALTER", "Cluster:LITERAL:kafka-cluster", "DefaultDeny"),
     ]
     assert {each.levelno for each in caplog.records} == {logging.INFO}
     caplog.clear()
     caplog.set_level(logging.DEBUG, log.name)
-    assert may(node, call(ALICE), Operation.READ, TOPIC, "t")
-    assert may(node, call(BOB), Operation.READ, TOPIC, "t")
+    assert may(node, call(ALICE), AclOperation.READ, TOPIC, "t")
+    assert may(node, call(BOB), AclOperation.READ, TOPIC, "t")
     assert caplog.messages == [
-        said.format("Allowed", "READ", "Topic:LITERAL:t", matching.format("t", "*", "ALLOW")),
-        said.format("Allowed", "READ", "Topic:LITERAL:t", "SuperUser").replace("alice", "bob"),
+        reported.format("Allowed", "READ", "Topic:LITERAL:t", matching.format("t", "*", "ALLOW")),
+        reported.format("Allowed", "READ", "Topic:LITERAL:t", "SuperUser").replace("alice", "bob"),
     ]
     assert {each.levelno for each in caplog.records} == {logging.DEBUG}
 
@@ -206,22 +210,22 @@ def test_one_request_fills_the_log_with_a_bounded_number_of_bounded_lines(caplog
     caplog.set_level(logging.INFO, log.name)
     asked = call(ALICE)
     peer: Any = asked.peer
-    denied = at_once(denied_among(node, asked, Operation.READ, TOPIC, (f"{n}" + 32_000 * "x" for n in range(5000))))
+    denied = at_once(denied_among(node, asked, AclOperation.READ, TOPIC, (f"{n}" + 32_000 * "x" for n in range(5000))))
     assert len(denied) == 5000
     assert len(caplog.messages) == MOST_LINES + 1
     assert caplog.messages[-1].startswith("Further decisions for request = Metadata of Principal = User:alice")
     assert max(map(len, caplog.messages)) < LONGEST_NAME + 500
     caplog.clear()
     peer.answered_ns = 1  # the next request of the same connection
-    assert not may(node, asked, Operation.READ, TOPIC, "u")
+    assert not may(node, asked, AclOperation.READ, TOPIC, "u")
     assert len(caplog.messages) == 1
 
 
 def test_without_an_authorizer_everybody_may_do_everything() -> None:
-    assert may(Node(None), call(ALICE), Operation.READ, TOPIC, "t")
-    assert may_with_any(Node(None), call(ALICE), Operation.WRITE, TOPIC)
-    assert may_with_any(Node(authorizer(acl(operation=Operation.WRITE))), call(ALICE), Operation.WRITE, TOPIC)
-    assert not may_with_any(Node(authorizer()), call(ALICE), Operation.WRITE, TOPIC)
+    assert may(Node(None), call(ALICE), AclOperation.READ, TOPIC, "t")
+    assert may_with_any(Node(None), call(ALICE), AclOperation.WRITE, TOPIC)
+    assert may_with_any(Node(authorizer(acl(operation=AclOperation.WRITE))), call(ALICE), AclOperation.WRITE, TOPIC)
+    assert not may_with_any(Node(authorizer()), call(ALICE), AclOperation.WRITE, TOPIC)
 
 
 def work_of_a_decision(count: int) -> int:
@@ -242,7 +246,7 @@ def work_of_a_decision(count: int) -> int:
     before = sys.getprofile()
     sys.setprofile(count_calls)
     try:
-        assert judge.allows(ALICE, "10.0.9.0", Operation.READ, TOPIC, "t")
+        assert judge.allows(ALICE, "10.0.9.0", AclOperation.READ, TOPIC, "t")
     finally:
         sys.setprofile(before)
     return calls

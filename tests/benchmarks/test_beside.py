@@ -143,13 +143,13 @@ def test_further_sides_are_kept_and_a_row_that_lacks_one_is_played_again(tmp_pat
     assert not played(run._replace(further=["ceiling"]), "small")
 
 
-def test_who_cannot_be_built_is_said_and_does_not_play(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    said: list[str] = []
+def test_a_side_that_cannot_be_built_is_reported_and_left_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    reported: list[str] = []
     monkeypatch.setattr(compiled, "BUILD", tmp_path)
     monkeypatch.setattr("benchmarks.kfake.side.BUILD", tmp_path)
     monkeypatch.setattr("shutil.which", lambda _: None)
-    assert beside.possible(["ceiling", "kfake"], said.append) == []
-    assert said == [
+    assert beside.possible(["ceiling", "kfake"], reported.append) == []
+    assert reported == [
         "ceiling does not play: no C compiler (cc) on this machine: ceiling.c cannot be built",
         "kfake does not play: no Go (go) on this machine: kfake cannot be built",
     ]

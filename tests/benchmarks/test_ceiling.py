@@ -112,7 +112,7 @@ def test_a_commit_is_written_too(bare: Bare, client: Conversation) -> None:
 
 
 @needs_cc
-def test_who_asks_what_was_not_recorded_is_left_and_others_are_served(bare: Bare, client: Conversation) -> None:
+def test_a_request_that_was_not_recorded_gets_no_answer_and_others_do(bare: Bare, client: Conversation) -> None:
     with Conversation(Address(HOST, bare.port)) as other, pytest.raises(ConnectionError):
         other.ask(grouping.find_coordinator("one"))
     assert client.ask(COMMIT.frame)[4:] == b"committed"
@@ -141,7 +141,7 @@ def test_a_fetch_at_the_end_waits_for_a_produce(bare: Bare, client: Conversation
 
 
 @pytest.mark.parametrize("offset", [0, 5, 1 << 40])
-def test_what_a_fetch_asks_is_read_and_asked_again(offset: int) -> None:
+def test_a_parsed_fetch_request_is_encoded_again(offset: int) -> None:
     framed = fetch(offset)
     (one,) = files.asked(key(framed))
     assert one == files.Asked(frames.FETCH_VERSION, 0, b"t", 0, 1 << 20, offset)

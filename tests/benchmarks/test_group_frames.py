@@ -28,7 +28,7 @@ def test_a_member_joins_with_its_subscription() -> None:
     assert (read.topics, bytes(read.user_data)) == (["a-topic"], b"\0\0\0\3")
 
 
-def test_what_a_member_learns_by_joining_is_read() -> None:
+def test_a_join_response_is_parsed() -> None:
     response = JoinGroupResponse(
         throttle_time_ms=0,
         error_code=0,

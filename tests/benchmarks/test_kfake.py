@@ -14,7 +14,7 @@ from benchmarks.rows.requesting import RoundTrip
 from benchmarks.rows.row import QUICK
 
 
-def test_it_is_started_with_its_port_and_its_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_kfake_is_started_with_its_port_and_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(kfake, "program", lambda: tmp_path / "kfake")
     broker = Kfake(tmp_path)
     assert broker.command() == [str(tmp_path / "kfake"), str(broker.port), str(tmp_path / "data")]

@@ -146,7 +146,7 @@ def test_one_topic_and_a_page_of_all_are_described() -> None:
     assert (request.topics, request.response_partition_limit, request.cursor) == ([], 2000, None)
 
 
-def test_what_must_be_zero_in_answers_about_topics_is_their_throttle_time() -> None:
+def test_a_nonzero_throttle_time_in_topic_answers_is_refused() -> None:
     """Elsewhere there may be anything, such as the number of brokers."""
     throttle_ms = 0x0201_0000
     metadata = MetadataResponse(throttle_time_ms=throttle_ms, brokers=[], topics=[])

@@ -30,7 +30,7 @@ class Idle:
         self.letter = letter
 
 
-class Told(Pace):
+class FixedPace(Pace):
     """Hears how long the loop takes, time and again; calm when it has heard all."""
 
     def __init__(self, *taken_s: float) -> None:
@@ -81,20 +81,20 @@ def watch() -> Watch:
 
 def test_the_sides_take_turns_after_a_round_that_does_not_count(sides: tuple[Side, Side], watch: Watch) -> None:
     row = Scripted()
-    result = play(row, *sides, watch, pace=Told())
+    result = play(row, *sides, watch, pace=FixedPace())
     assert row.done == ["open A", "A", "open B", "B", *"ABABAB", "close A", "close B"]
     assert (len(result.a), len(result.b), result.failure) == (3, 3, None)
 
 
 def test_the_first_round_is_played_however_late_it_is_and_no_other(sides: tuple[Side, Side], watch: Watch) -> None:
-    result = play(Scripted(), *sides, watch, time.monotonic() - 1, Told())
+    result = play(Scripted(), *sides, watch, time.monotonic() - 1, FixedPace())
     assert (len(result.a), len(result.b)) == (1, 1)
     assert result.comparison("throughput") is not None
 
 
 def test_a_row_that_fails_says_where_and_is_closed_on_both_sides(sides: tuple[Side, Side], watch: Watch) -> None:
     row = Scripted(fails_in=2)
-    result = play(row, *sides, watch, pace=Told())
+    result = play(row, *sides, watch, pace=FixedPace())
     assert result.failure == "on B (nothing): RoundError: records are missing"
     assert result.comparisons() == []
     assert row.done[-2:] == ["close A", "close B"]
@@ -102,7 +102,7 @@ def test_a_row_that_fails_says_where_and_is_closed_on_both_sides(sides: tuple[Si
 
 def test_rounds_around_which_the_machine_was_slow_are_played_again(sides: tuple[Side, Side], watch: Watch) -> None:
     row = Scripted(rounds=4)
-    result = play(row, *sides, watch, pace=Told(1, 1, 1, 1, 1.6, 1, 1, 1, 1.3))
+    result = play(row, *sides, watch, pace=FixedPace(1, 1, 1, 1, 1.6, 1, 1, 1, 1.3))
     assert row.done.count("B") == 1 + 6
     assert ([values["throughput"] for values in result.b], result.left_out) == ([6.0, 12.0, 14.0, 16.0], 2)
     assert result.slowness == [1.0, 1.0, 1.0, 1.0]
@@ -110,7 +110,7 @@ def test_rounds_around_which_the_machine_was_slow_are_played_again(sides: tuple[
 
 def test_on_a_machine_that_is_never_calm_the_calmest_rounds_count(sides: tuple[Side, Side], watch: Watch) -> None:
     slow = [each for pair in (1.9, 1.3, 1.8, 1.2, 1.7, 1.4) for each in (1.0, pair, 1.0)]
-    result = play(Scripted(rounds=4), *sides, watch, pace=Told(*slow))
+    result = play(Scripted(rounds=4), *sides, watch, pace=FixedPace(*slow))
     assert (result.slowness, result.left_out) == ([1.3, 1.2, 1.7, 1.4], 2)
 
 

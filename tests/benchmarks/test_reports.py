@@ -44,8 +44,10 @@ def row(b_rate: float = 130.0, record_bytes: int = 100) -> Kept:
 
 
 def failed() -> Kept:
-    told = Result("drain", "drain", (RATE,), a=[{"throughput": 1.0}], failure="the broker closed the connection")
-    return Kept(told, AROUND)
+    failure_text = Result(
+        "drain", "drain", (RATE,), a=[{"throughput": 1.0}], failure="the broker closed the connection"
+    )
+    return Kept(failure_text, AROUND)
 
 
 def test_the_table_holds_both_sides_and_the_ratio_of_each_figure() -> None:
@@ -60,8 +62,8 @@ def test_the_table_says_how_many_rounds_met_a_slow_machine() -> None:
     assert "slow" not in report.markdown([row()])
     uneasy = result()
     uneasy.slowness, uneasy.left_out = [1.0, 1.4], 3
-    said = "3 pairs of rounds do not count, since the machine was slow around them; 1 count although it was."
-    assert said in report.markdown([Kept(uneasy, AROUND)])
+    reported = "3 pairs of rounds do not count, since the machine was slow around them; 1 count although it was."
+    assert reported in report.markdown([Kept(uneasy, AROUND)])
 
 
 def test_a_row_below_the_required_ratio_is_named() -> None:

@@ -94,7 +94,7 @@ def test_the_worst_quantiles_and_the_totals_are_read_of_a_scrape() -> None:
         parse(SCRAPE.replace(GC_TOTAL, "renamed"))
 
 
-def test_what_grows_and_what_went_wrong_is_told() -> None:
+def test_growth_and_errors_of_a_soak_are_reported() -> None:
     lines = outcome.verdict(samples(HOUR_S, rss_mb_per_hour=40), ["a record is missing"])
     assert lines[0] == "a record is missing"
     assert lines[1].startswith("resident memory, MB grew by")

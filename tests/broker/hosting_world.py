@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.topic import effective
-from kpybroker.hosts.coordinators.kind import Kind
+from kpybroker.hosts.coordinators.kind import CoordinatorKind
 from kpybroker.hosts.coordinators.shards import Shards
 from kpybroker.hosts.replicas.directories import Directories, IdentifiedDirectory
 from kpybroker.hosts.replicas.neighbours import Neighbours
 from kpybroker.hosts.replicas.replica import Replica
 from kpybroker.hosts.replicas.replicas import Replicas
 from kpybroker.machines.coordination.events import Loaded, MetadataChanged
-from kpybroker.machines.journal import Effects, ProducerEpoch, TooLarge
+from kpybroker.machines.journal import Effects, EventTooLarge, ProducerEpoch
 from kpybroker.machines.metadata.delta import MetadataDelta
 from kpybroker.machines.metadata.image import MetadataImage
 from kpybroker.machines.partition.in_sync import Rules
@@ -70,7 +70,7 @@ class Counter:
         self.forgiving = False
 
     def decide(self, event: Any, now_ms: int) -> Effects:
-        if isinstance(event, TooLarge):
+        if isinstance(event, EventTooLarge):
             return Effects(replies=[(event.event[1], "too large")])
         if isinstance(event, Loaded):
             event = ("loaded", None, event.timestamp_ms)
@@ -159,7 +159,7 @@ class World:
         self.machines: list[Counter] = []
         self.forgiving = False
         """Whether machines made from now on apply what those before could not."""
-        self.kind = Kind(
+        self.kind = CoordinatorKind(
             new_machine=self._new_machine,
             decode=decode,
             timers_due=lambda at_ms: ("timers", None, at_ms),

@@ -13,7 +13,7 @@ from confluent_kafka.cimpl import NewTopic
 from kpybroker.cli import main
 from kpybroker.requests.serving import refused_creations
 from kpybroker.testing import Broker, Security, allow
-from waiting import eventually
+from support.waiting import eventually
 
 BOUNDS = {"kpybroker.max.topics.per.principal": 2, "kpybroker.max.partitions.per.principal": 5}
 
@@ -81,3 +81,4 @@ def test_super_users_have_no_bound() -> None:
     with Broker(BOUNDS, security=Security(acls=[])) as broker:
         for name in "abc":
             broker.create_topic(name)
+        assert {*"abc"} <= {*broker.topics()}

@@ -13,7 +13,7 @@ from kpybroker.runtime.io.collector import (
     IDLE_CHECKS,
     IDLE_GROWTH,
     YOUNG_OBJECTS,
-    Collector,
+    GarbageCollector,
 )
 from kpybroker.runtime.io.scheduler import ManualScheduler
 
@@ -51,9 +51,9 @@ def clocks() -> Clocks:
 
 
 @pytest.fixture
-def collector(clocks: Clocks) -> Iterator[Collector]:
+def collector(clocks: Clocks) -> Iterator[GarbageCollector]:
     before = gc.get_threshold()
-    made = Collector(clocks.scheduler, clocks.now_ns, clocks.worked_ns, lambda: clocks.blocks)
+    made = GarbageCollector(clocks.scheduler, clocks.now_ns, clocks.worked_ns, lambda: clocks.blocks)
     made.start()
     yield made
     made.stop()
@@ -69,7 +69,7 @@ def survivors(collections: int) -> list[list[int]]:
     return kept
 
 
-def test_what_survives_a_young_collection_is_frozen(collector: Collector, clocks: Clocks) -> None:
+def test_objects_that_survive_a_young_collection_are_frozen(collector: GarbageCollector, clocks: Clocks) -> None:
     kept = survivors(2)
     before = gc.get_freeze_count()
     clocks.scheduler.advance(CHECK_MS)
@@ -77,7 +77,7 @@ def test_what_survives_a_young_collection_is_frozen(collector: Collector, clocks
     assert collector.full_collections == 0
 
 
-def test_nothing_is_walked_in_a_node_that_is_idle(collector: Collector, clocks: Clocks) -> None:
+def test_an_idle_node_runs_no_full_collection(collector: GarbageCollector, clocks: Clocks) -> None:
     """A full collection stops the loop for 30 ms and more, and the next client waits for it."""
     kept = survivors(100)
     clocks.busy_share = 0.0
@@ -87,8 +87,8 @@ def test_nothing_is_walked_in_a_node_that_is_idle(collector: Collector, clocks: 
     assert kept
 
 
-def test_nothing_is_walked_where_memory_grows_for_the_time_of_large_requests(
-    collector: Collector, clocks: Clocks
+def test_temporary_memory_of_large_requests_starts_no_full_collection(
+    collector: GarbageCollector, clocks: Clocks
 ) -> None:
     for _ in range(3):
         clocks.blocks = 10 * BLOCKS
@@ -98,7 +98,7 @@ def test_nothing_is_walked_where_memory_grows_for_the_time_of_large_requests(
     assert collector.full_collections == 0
 
 
-def test_cycles_go_when_memory_has_doubled_and_the_loop_is_idle(collector: Collector, clocks: Clocks) -> None:
+def test_cycles_go_when_memory_has_doubled_and_the_loop_is_idle(collector: GarbageCollector, clocks: Clocks) -> None:
     node = Node()
     lost = weakref.ref(node)
     kept = survivors(2)
@@ -116,13 +116,13 @@ def test_cycles_go_when_memory_has_doubled_and_the_loop_is_idle(collector: Colle
     assert kept
 
 
-def test_where_the_loop_is_never_idle_a_leak_is_found_all_the_same(collector: Collector, clocks: Clocks) -> None:
+def test_leaks_are_collected_even_if_the_loop_is_never_idle(collector: GarbageCollector, clocks: Clocks) -> None:
     clocks.blocks = BUSY_GROWTH * BLOCKS
     clocks.scheduler.advance(LONG_MS)
     assert collector.full_collections == 1
 
 
-def test_a_stopped_one_does_nothing_more(collector: Collector, clocks: Clocks) -> None:
+def test_a_stopped_one_does_nothing_more(collector: GarbageCollector, clocks: Clocks) -> None:
     collector.stop()
     kept = survivors(2)
     before = gc.get_freeze_count()

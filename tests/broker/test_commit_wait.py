@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kpybroker.hosts.replicas.commit_wait import CommitWait, Uncommitted
+from kpybroker.hosts.replicas.commit_wait import CommitWait, UncommittedBatch
 from kpybroker.runtime.io.scheduler import ManualScheduler
 from kpywire import error_codes
 
@@ -29,7 +29,7 @@ class FakeReplica:
             wait.check()
 
 
-def refusal(each: Uncommitted, code: int) -> bytes:
+def refusal(each: UncommittedBatch, code: int) -> bytes:
     return f"{each.partition}:{code}".encode()
 
 
@@ -41,7 +41,7 @@ class Waiting:
         self.replicas = [FakeReplica(), FakeReplica()]
         self.answers = [b"0:ok", b"1:ok"]
         undecided: list[Any] = [
-            Uncommitted(replica, 4, 10, place, self.answers, place)  # type: ignore[arg-type]
+            UncommittedBatch(replica, 4, 10, place, self.answers, place)  # type: ignore[arg-type]
             for place, replica in enumerate(self.replicas)
         ]
         wait = CommitWait(self.scheduler, [("t", self.answers)], undecided, refusal, 1000)
@@ -62,7 +62,7 @@ def test_the_answer_leaves_when_the_last_batch_is_committed() -> None:
     assert len(waiting.delivered) == 1
 
 
-def test_a_batch_that_is_not_committed_in_time_is_told_alone() -> None:
+def test_only_the_batch_that_is_not_committed_in_time_times_out() -> None:
     waiting = Waiting()
     waiting.replicas[1].reach(12)
     waiting.scheduler.advance(999)
@@ -84,7 +84,7 @@ def test_a_lost_leadership_ends_the_wait(new_epoch: int | None) -> None:
     assert len(waiting.delivered) == 1
 
 
-def test_a_batch_committed_by_too_few_replicas_is_told() -> None:
+def test_a_batch_committed_by_too_few_replicas_gets_not_enough_replicas_after_append() -> None:
     waiting = Waiting()
     waiting.replicas[0].enough = False
     waiting.replicas[0].reach(10)

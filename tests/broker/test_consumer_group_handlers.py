@@ -12,7 +12,7 @@ from kpybroker.machines.groups.settings import GroupSettings
 from kpybroker.machines.metadata.topic import Partition, Topic
 from kpybroker.machines.metadata.topic_view import TopicView
 from kpybroker.requests.handlers import consumer_group_describe, consumer_group_heartbeat
-from kpybroker.runtime.calls.client import Client
+from kpybroker.runtime.calls.client import ConnectedClient
 from kpybroker.runtime.calls.steps import at_once
 from kpybroker.runtime.io.scheduler import ManualScheduler
 from kpywire import error_codes
@@ -73,7 +73,7 @@ class Asking:
         return self._answer(consumer_group_describe, request, version).groups
 
     def _answer(self, module: Any, request: Any, version: int) -> Any:
-        call = SimpleNamespace(api_version=version, client_id="c", client=Client("127.0.0.1", 1, "L"))
+        call = SimpleNamespace(api_version=version, client_id="c", client=ConnectedClient("127.0.0.1", 1, "L"))
         answer = module.handle(self.broker, request, call)
         if hasattr(answer, "send"):
             answer = at_once(answer)

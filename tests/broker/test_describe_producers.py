@@ -13,7 +13,7 @@ from kpywire.messages.describe_producers import DescribeProducersRequest, TopicR
 from kpywire.messages.init_producer_id import InitProducerIdRequest
 from kpywire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kpywire.record import Record, build_batch
-from raw_client import RawClient
+from support.raw_client import RawClient
 
 
 @pytest.fixture

@@ -41,14 +41,14 @@ def test_a_deleted_topic_is_gone_at_once_and_its_logs_soon(world: World) -> None
     create(world, OLD)
     world.scheduler.run()
     assert logs(world) == dict.fromkeys(range(PARTITIONS), OLD)
-    told = [waiting(world.replicas.find("topic", index)) for index in range(PARTITIONS)]
+    notified = [waiting(world.replicas.find("topic", index)) for index in range(PARTITIONS)]
     world.delete(OLD)
     with pytest.raises(KafkaError):
         world.replicas.find("topic", 0)
     assert len(logs(world)) == PARTITIONS - 1, "one piece of the work"
     world.scheduler.run()
     assert logs(world) == {}
-    assert told == [[True]] * PARTITIONS
+    assert notified == [[True]] * PARTITIONS
 
 
 def test_a_new_topic_of_the_name_has_logs_of_its_own_whoever_comes_first(world: World) -> None:

@@ -42,7 +42,7 @@ def node(data: Path, port: int, http_port: int, ending: signal.Signals) -> Itera
         yield
 
 
-def test_nothing_that_only_linux_has_is_needed(tmp_path: Path) -> None:
+def test_a_node_runs_without_functions_that_only_linux_has(tmp_path: Path) -> None:
     port, http_port = free_port(), free_port()
     at = ("-b", f"127.0.0.1:{port}")
     with node(tmp_path, port, http_port, signal.SIGKILL):
@@ -68,7 +68,7 @@ def test_nothing_that_only_linux_has_is_needed(tmp_path: Path) -> None:
     assert command_line("check", str(tmp_path)).returncode == 0
 
 
-def test_what_only_linux_has_is_gone() -> None:
+def test_functions_that_only_linux_has_are_hidden_in_this_test() -> None:
     look = "import os, select, sys; print(sys.platform, hasattr(select, 'epoll'), hasattr(os, 'posix_fadvise'))"
     found = subprocess.run(
         [sys.executable, "-c", look], env=environment(), capture_output=True, text=True, timeout=60, check=True

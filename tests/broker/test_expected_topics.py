@@ -10,10 +10,10 @@ from kpybroker.requests.serving.expected_topics import PATIENCE_MS, ExpectedTopi
 from kpybroker.runtime.io.scheduler import ManualScheduler
 from kpywire import error_codes
 from kpywire.messages.find_coordinator import FindCoordinatorRequest
-from raw_client import RawClient
+from support.raw_client import RawClient
 
 
-def test_all_who_wait_are_called_once_when_the_topic_is_there() -> None:
+def test_each_waiting_request_is_called_once_when_the_topic_is_created() -> None:
     scheduler = ManualScheduler()
     expected = ExpectedTopics(scheduler)
     called: list[str] = []
@@ -29,7 +29,7 @@ def test_all_who_wait_are_called_once_when_the_topic_is_there() -> None:
     assert called == ["first", "second"]
 
 
-def test_nobody_waits_longer_than_clients_do() -> None:
+def test_waiting_for_a_topic_ends_before_the_clients_timeout() -> None:
     scheduler = ManualScheduler()
     expected = ExpectedTopics(scheduler)
     called: list[int] = []
@@ -69,7 +69,7 @@ def test_the_first_question_is_answered_with_a_coordinator(node: RunningNode, ve
             assert (found.error_code, found.port) == (error_codes.NONE, node.port)
 
 
-def test_who_asks_for_many_keys_comes_again(node: RunningNode) -> None:
+def test_a_request_with_many_keys_is_retried_by_its_client(node: RunningNode) -> None:
     request = FindCoordinatorRequest(key_type=0, coordinator_keys=[f"g{n}" for n in range(101)])
     with RawClient(node.port) as client:
         first = client.call(request, 6)
@@ -80,7 +80,7 @@ def test_who_asks_for_many_keys_comes_again(node: RunningNode) -> None:
         assert {found.error_code for found in again.coordinators} == {error_codes.NONE}
 
 
-def test_where_the_topic_cannot_be_made_the_answer_says_so_at_once(tmp_path: Path) -> None:
+def test_a_topic_that_cannot_be_created_is_reported_at_once(tmp_path: Path) -> None:
     node = start(tmp_path, offsets_topic_replication_factor="3")
     try:
         with RawClient(node.port) as client:

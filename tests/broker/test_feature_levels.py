@@ -14,7 +14,7 @@ AT_4_3 = {"metadata.version": 30, "share.version": 1, "transaction.version": 2, 
 
 
 def test_a_release_stands_for_the_levels_that_are_higher_or_lower() -> None:
-    assert wanted_levels(AT_4_3, "4.4", (), lower=False) == {"metadata.version": 33}
+    assert wanted_levels(AT_4_3, "4.4", (), lower=False) == {"metadata.version": 33, "share.version": 2}
     assert wanted_levels(AT_4_3, "4.3", (), lower=False) == {}
     lowered = wanted_levels(AT_4_3, "3.9", (), lower=True)
     assert lowered == {"metadata.version": 21, "share.version": 0, "transaction.version": 0}
@@ -22,15 +22,16 @@ def test_a_release_stands_for_the_levels_that_are_higher_or_lower() -> None:
 
 def test_single_levels_are_taken_as_they_are() -> None:
     assert wanted_levels(AT_4_3, None, ("later.version=1",), lower=False) == {"later.version": 1}
-    assert wanted_levels(AT_4_3, "4.4", ("metadata.version=31",), lower=False) == {"metadata.version": 31}
+    taken = {"metadata.version": 31, "share.version": 2}
+    assert wanted_levels(AT_4_3, "4.4", ("metadata.version=31",), lower=False) == taken
 
 
 @pytest.mark.parametrize(
-    ("release", "texts", "said"),
+    ("release", "texts", "reported"),
     [(None, (), "name a release"), ("9.9", (), "Unknown metadata.version"), (None, ("a=x",), "Can't parse")],
 )
-def test_what_is_no_level_is_refused(release: str | None, texts: tuple[str, ...], said: str) -> None:
-    with pytest.raises(click.UsageError, match=said):
+def test_an_invalid_feature_level_is_refused(release: str | None, texts: tuple[str, ...], reported: str) -> None:
+    with pytest.raises(click.UsageError, match=reported):
         wanted_levels(AT_4_3, release, texts, lower=False)
 
 
@@ -56,8 +57,13 @@ def run(server: str, *words: str, code: int = 0) -> str:
 def test_a_live_cluster_is_raised_and_not_lowered_where_that_would_lose_metadata(server: str) -> None:
     refused = run(server, "upgrade", "--feature", "metadata.version=99", code=1)
     assert "Invalid update version 99 for feature metadata.version. Local controller 1 only supports" in refused
-    assert run(server, "upgrade", "--release-version", "4.4-IV0", "--dry-run") == "metadata.version can be 31\n"
-    assert run(server, "upgrade", "--release-version", "4.4-IV0") == "metadata.version is 31 now\n"
+    assert (
+        run(server, "upgrade", "--release-version", "4.4-IV0", "--dry-run")
+        == "metadata.version can be 31\nshare.version can be 2\n"
+    )
+    assert (
+        run(server, "upgrade", "--release-version", "4.4-IV0") == "metadata.version is 31 now\nshare.version is 2 now\n"
+    )
     assert run(server, "downgrade", "--feature", "metadata.version=30") == "metadata.version is 30 now\n"
     assert run(server, "upgrade", "--release-version", "4.4") == "metadata.version is 33 now\n"
     assert run(server, "upgrade", "--release-version", "4.4") == "All features are at these levels already.\n"
@@ -66,3 +72,5 @@ def test_a_live_cluster_is_raised_and_not_lowered_where_that_would_lose_metadata
     assert "it might delete metadata information" in refused
     assert run(server, "downgrade", "-f", "share.version=0") == "share.version is 0 now\n"
     assert run(server, "upgrade", "-f", "share.version=1") == "share.version is 1 now\n"
+    assert run(server, "upgrade", "-f", "share.version=2") == "share.version is 2 now\n"
+    assert run(server, "downgrade", "-f", "share.version=1") == "share.version is 1 now\n"

@@ -73,7 +73,7 @@ def test_a_password_without_salt_gets_a_random_one() -> None:
     assert first.stored_key == SCRAM_SHA_256.credential(salted, first.salt, 4096).stored_key
 
 
-def test_what_cannot_be_decoded_is_not_repeated_if_it_is_secret() -> None:
+def test_an_undecodable_secret_is_not_printed() -> None:
     with pytest.raises(FormatRefused) as refused:
         parse_scram([f"SCRAM-SHA-256=[name=a,salt={SALT},saltedpassword=hush!]"], LATEST, Random(1))
     assert str(refused.value) == "Failed to decode given saltedPassword"

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 from running_node import RunningNode, start
-from test_node import wait_until
 
 from kpybroker.hosts.replicas.replica import HeldTopic, Replica
-from kpybroker.machines.fetch.session import Entry, Session
+from kpybroker.machines.fetch.session import CachedPartition, FetchSession
 from kpybroker.requests.server.connection import Connection
 from kpywire import error_codes
 from kpywire.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -18,7 +17,8 @@ from kpywire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kpywire.messages.metadata import MetadataRequest
 from kpywire.uuid import ZERO_UUID
-from raw_client import RawClient
+from support.raw_client import RawClient
+from support.waiting import eventually
 
 PARTITIONS = 5
 
@@ -67,12 +67,12 @@ def test_a_fetch_without_a_session_leaves_nothing_to_collect(node: RunningNode, 
         create(client)
         fetch(client, max_wait_ms)  # a connection may know what it read last
         with no_collector():
-            before = node.call(lambda: alive(Session, Entry))
+            before = node.call(lambda: alive(FetchSession, CachedPartition))
             for _ in range(10):
                 assert fetch(client, max_wait_ms) == 0
-            assert node.call(lambda: alive(Session, Entry)) <= before
+            assert node.call(lambda: alive(FetchSession, CachedPartition)) <= before
             assert fetch(client, max_wait_ms, session_epoch=0) > 0
-            assert node.call(lambda: alive(Session, Entry)) > PARTITIONS
+            assert node.call(lambda: alive(FetchSession, CachedPartition)) > PARTITIONS
 
 
 def test_a_session_does_not_keep_a_topic_that_is_deleted(node: RunningNode) -> None:
@@ -83,7 +83,7 @@ def test_a_session_does_not_keep_a_topic_that_is_deleted(node: RunningNode) -> N
             assert node.call(lambda: alive(Replica, HeldTopic)) == PARTITIONS + 1
             topics = [DeleteTopicState(name="t", topic_id=ZERO_UUID)]
             client.call(DeleteTopicsRequest(topics=topics, timeout_ms=10_000), 6)
-            wait_until(lambda: node.call(lambda: alive(Replica, HeldTopic)) == 0)
+            eventually(lambda: node.call(lambda: alive(Replica, HeldTopic)) == 0)
 
 
 def test_a_connection_that_is_closed_leaves_nothing_to_collect(node: RunningNode) -> None:

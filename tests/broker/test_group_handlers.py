@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from group_requests import committing, fetching, fetching_one, joining, syncing
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.machines.metadata.topic import Partition, Topic
 from kpybroker.requests.handlers import (
@@ -22,7 +21,7 @@ from kpybroker.requests.handlers import (
     sync_group,
 )
 from kpybroker.requests.serving.group_requests import java_address
-from kpybroker.runtime.calls.client import Client
+from kpybroker.runtime.calls.client import ConnectedClient
 from kpybroker.runtime.calls.gathered import gathered
 from kpybroker.runtime.calls.pending import Pending
 from kpybroker.runtime.calls.steps import at_once
@@ -49,6 +48,7 @@ from kpywire.messages.offset_delete import (
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
+from support.group_requests import committing, fetching, fetching_one, joining, syncing
 
 TOPIC_ID = bytes(range(16))
 AS_KAFKA_SAYS = {
@@ -91,7 +91,9 @@ def answered(module: Any, request: Any, version: int, code: int) -> Any:
         image=SimpleNamespace(topics={"t": topic}, topics_by_id={TOPIC_ID: topic}),
         groups=Refusing(code),
     )
-    call = SimpleNamespace(api_version=version, client_id="c", client=Client("127.0.0.1", 1, "L"), listener_name="L")
+    call = SimpleNamespace(
+        api_version=version, client_id="c", client=ConnectedClient("127.0.0.1", 1, "L"), listener_name="L"
+    )
     answer = module.handle(broker, request, call)
     if hasattr(answer, "send"):
         answer = at_once(answer)
@@ -100,7 +102,7 @@ def answered(module: Any, request: Any, version: int, code: int) -> Any:
 
 
 @pytest.mark.parametrize("code", AS_KAFKA_SAYS)
-def test_members_are_told(code: int) -> None:
+def test_members_get_the_answers_of_the_coordinator(code: int) -> None:
     expected = AS_KAFKA_SAYS[code]
     for version in range(10):
         answer = answered(join_group, joining("g", "m", version), version, code)
@@ -121,7 +123,7 @@ def test_members_are_told(code: int) -> None:
 
 
 @pytest.mark.parametrize("code", AS_KAFKA_SAYS)
-def test_administrators_are_told(code: int) -> None:
+def test_administrators_get_the_answers_of_the_coordinator(code: int) -> None:
     expected = AS_KAFKA_SAYS[code]
     for version in range(7):
         described = answered(describe_groups, DescribeGroupsRequest(groups=["g", "h"]), version, code).groups
@@ -193,7 +195,7 @@ def test_answers_are_gathered_in_the_order_of_the_request() -> None:
     assert gathered(["a", "b"], "".join) == "ab"
 
 
-def test_nobody_is_waited_for_after_the_client_has_left() -> None:
+def test_a_group_does_not_wait_for_a_client_that_disconnected() -> None:
     gone = []
     first, second = Pending(), Pending()
     for pending in (first, second):

@@ -61,7 +61,7 @@ def test_a_new_topic_is_served_at_once_and_without_a_file() -> None:
     assert list(world.directory.logs) == [(TOPIC, partition_for("k", 50))]
 
 
-def test_what_was_written_is_there_after_a_restart() -> None:
+def test_written_state_is_there_after_a_restart() -> None:
     world = World()
     world.create()
     assert [world.ask("put", key) for key in ("a", "b", "a")] == [1, 1, 2]
@@ -133,7 +133,7 @@ def test_the_smallest_log_is_loaded_first() -> None:
     assert world.ask("get", "k") == LOADING
 
 
-def test_unknown_types_are_left_out_and_damage_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_records_of_unknown_types_are_skipped_and_damage_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     world = World()
     world.create()
     write(world, count("k", 1), count("?new", 5), count("!a", 1), count("!b", 1), count("k", 2))
@@ -203,7 +203,7 @@ def append(world: World, batch: bytes) -> None:
     leader.advance_high_watermark()
 
 
-def test_nothing_is_loaded_before_the_node_has_started() -> None:
+def test_no_shard_is_loaded_before_the_node_has_started() -> None:
     world = World()
     world.create()
     world.ask("put", "k")
@@ -280,7 +280,7 @@ def test_a_machine_that_cannot_apply_its_log_is_given_up(caplog: pytest.LogCaptu
     assert "cannot be loaded: ValueError" in caplog.text
 
 
-def test_an_answer_that_cannot_be_made_holds_up_nobody(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_answer_that_cannot_be_encoded_delays_no_other_answer(caplog: pytest.LogCaptureFixture) -> None:
     world = World()
     world.create()
 
@@ -309,7 +309,7 @@ def test_answers_wait_for_the_high_watermark() -> None:
     assert (resolved(pending), resolved(reading)) == (1, 1)
 
 
-def test_what_is_not_committed_in_time_is_told() -> None:
+def test_a_write_that_is_not_committed_in_time_is_answered_with_an_error() -> None:
     world = World()
     world.create(isr=(NODE, OTHER_NODE))
     pending = world.ask("put", "k", timeout_ms=1_000)
@@ -329,7 +329,7 @@ def test_with_too_few_replicas_in_sync_only_reads_are_answered() -> None:
     assert stored(world) == []
 
 
-def test_what_a_load_sets_off_waits_until_enough_replicas_are_in_sync() -> None:
+def test_writes_after_a_load_wait_for_enough_in_sync_replicas() -> None:
     world = World()
     world.create()
     world.ask("put", "k")
@@ -405,7 +405,7 @@ def test_a_deadline_that_moves_is_met_where_it_is_then() -> None:
     assert [what for what, *_ in world.machine.seen] == ["loaded", "timers"]
 
 
-def test_every_shard_is_told_when_the_period_is_over() -> None:
+def test_every_shard_gets_the_end_of_the_period() -> None:
     world = World()
     world.create(partitions=3)
     world.scheduler.advance(2 * PERIOD_MS)
@@ -460,7 +460,7 @@ def test_a_leadership_lost_while_loading_ends_the_load() -> None:
     assert world.ask("get", "k") == 50
 
 
-def test_a_change_within_the_leadership_disturbs_nobody() -> None:
+def test_a_change_within_a_leadership_does_not_reload_the_shard() -> None:
     world = World()
     world.create()
     parked = world.ask("park")

@@ -12,7 +12,9 @@ from typing import Any, NamedTuple
 import confluent_kafka
 import pytest
 
-from group_requests import (
+from kpywire import error_codes
+from oracle import ApacheKafka, BrokerProcess
+from support.group_requests import (
     Found,
     Member,
     commit,
@@ -24,11 +26,9 @@ from group_requests import (
     offsets,
     stable_member,
 )
-from kpywire import error_codes
-from oracle import ApacheKafka, BrokerProcess
-from raw_client import RawClient, connect
-from raw_requests import create
-from targets import KpyBroker
+from support.raw_client import RawClient, connect
+from support.raw_requests import create
+from support.targets import KpyBroker
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 

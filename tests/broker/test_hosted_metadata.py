@@ -68,12 +68,12 @@ def test_a_shard_hears_of_a_deletion_before_anything_that_comes_after_it() -> No
     works: list[Iterator[object]] = []
     world.scheduler.in_pieces = works.append
     world.delete(other)
-    told = ("deleted", None, {"t": [0, 1]})
-    assert not any(told in each.seen for each in world.machines)
+    notified = ("deleted", None, {"t": [0, 1]})
+    assert not any(notified in each.seen for each in world.machines)
     world.ask("note", key="k")
-    asked = [each for each in world.machines if told in each.seen]
+    asked = [each for each in world.machines if notified in each.seen]
     assert [[event[0] for event in each.seen][-2:] for each in asked] == [["deleted", "note"]]
     for work in works:
         for _ in work:
             pass
-    assert [each.seen.count(told) for each in world.machines] == [1, 1, 1]
+    assert [each.seen.count(notified) for each in world.machines] == [1, 1, 1]

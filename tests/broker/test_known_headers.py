@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from running_node import RunningNode
 
-from kpybroker.requests.dispatching.served import kind_of
+from kpybroker.requests.dispatching.repeated import kind_of
 
 API_VERSIONS = 18
 

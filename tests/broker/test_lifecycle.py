@@ -98,7 +98,7 @@ def test_heartbeats_go_on_at_their_interval() -> None:
     assert talk.unfenced == 1
 
 
-def test_a_refused_registration_is_told_and_a_passing_one_tried_again() -> None:
+def test_a_refused_registration_is_reported_and_a_retriable_one_repeated() -> None:
     talk = Conversation()
     talk.answer(BrokerRegistrationResponse(error_code=error_codes.NOT_CONTROLLER))
     talk.scheduler.advance(RETRY_MS)
@@ -109,7 +109,7 @@ def test_a_refused_registration_is_told_and_a_passing_one_tried_again() -> None:
 
 
 @pytest.mark.parametrize("registered", [True, False])
-def test_who_is_not_registered_in_time_gives_up_and_says_why(registered: bool) -> None:
+def test_a_broker_that_is_not_registered_in_time_stops_with_the_reason(registered: bool) -> None:
     talk = Conversation()
     talk.lifecycle.limit()
     for _ in range(4):
@@ -193,7 +193,7 @@ def test_news_of_directories_do_not_wait_for_the_next_heartbeat() -> None:
     assert len(talk.asked) == asked + 1
 
 
-def test_who_cannot_tell_that_a_directory_failed_gives_up() -> None:
+def test_a_broker_that_cannot_report_a_failed_directory_stops() -> None:
     talk = Conversation()
     talk.registered()
     talk.heard()
@@ -214,7 +214,7 @@ def test_who_cannot_tell_that_a_directory_failed_gives_up() -> None:
 
 
 @pytest.mark.parametrize("ends", ["told", "stopped"])
-def test_a_failed_directory_that_was_told_of_or_a_broker_that_is_gone_gives_nothing_up(ends: str) -> None:
+def test_a_reported_failed_directory_or_a_stopped_broker_does_not_stop_the_node(ends: str) -> None:
     talk = Conversation()
     talk.registered()
     talk.heard()

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kpybroker.hosts.coordinators.loading import plain_records
-from kpybroker.machines.groups.record import FORMAT, decode
-from kpybroker.machines.groups.record import Record as GroupRecord
+from kpybroker.machines.groups.record import FORMAT, GroupRecord, decode
 from kpywire.batch import HEADER_BYTES
 from kpywire.errors import Malformed
 from kpywire.group_records.offset_commit import OffsetCommitKey, OffsetCommitValue

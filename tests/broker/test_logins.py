@@ -1,4 +1,7 @@
-"""Logins on a node: what the wire sees, as on Apache Kafka (compat-tests/test_sasl_wire.py), and what the log says."""
+"""Logins on a node: what the log shows, and what the wire sees.
+
+Apache Kafka shows the same on the wire: compat-tests/security/test_sasl_wire.py.
+"""
 
 import hashlib
 import logging
@@ -13,7 +16,6 @@ from unittest.mock import MagicMock
 import pytest
 from running_node import RunningNode
 
-import sasl_wire
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.machines.answered_errors import errors_in
 from kpybroker.machines.metadata.image import MetadataImage
@@ -39,10 +41,11 @@ from kpywire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kpywire.messages.sasl_authenticate import SaslAuthenticateRequest
 from kpywire.messages.sasl_handshake import SaslHandshakeRequest
 from kpywire.metadata_records.user_scram_credential_record import UserScramCredentialRecord
-from quota_requests import set_quotas
-from raw_client import RawClient
-from raw_requests import create
-from waiting import eventually
+from support import sasl_wire
+from support.quota_requests import set_quotas
+from support.raw_client import RawClient
+from support.raw_requests import create
+from support.waiting import eventually
 
 
 def add_scram_user(node: RunningNode, mechanism: scram.ScramMechanism, name: str, password: str) -> None:

@@ -17,19 +17,19 @@ FIRST, SECOND, OTHER = (bytes([number]) * 16 for number in (1, 2, 3))
 
 def directories_with_a_log(disk: MemoryDisk) -> Directories:
     """Found by a start: a log of topic ``t`` whose metadata file is empty."""
-    said: list[str] = []
+    reported: list[str] = []
     disk.make_directory(PATH)
-    directory = LogDirectory(PATH, disk, Random(1), said.append, LogConfig())
+    directory = LogDirectory(PATH, disk, Random(1), reported.append, LogConfig())
     directory.open(0)
     directory.create_log("t", 0, FIRST, LogConfig(), 0)
     directory.abandon()
     disk.write(f"{PATH}/t-0/{names.PARTITION_METADATA}", b"", synchronize=True)
-    again = LogDirectory(PATH, disk, Random(2), said.append, LogConfig())
+    again = LogDirectory(PATH, disk, Random(2), reported.append, LogConfig())
     again.open(0)
     return Directories([IdentifiedDirectory(again, OTHER)], World().scheduler, pytest.fail)
 
 
-def test_it_is_of_the_only_topic_that_ever_had_its_name() -> None:
+def test_a_log_without_an_id_belongs_to_the_only_topic_of_its_name() -> None:
     disk = MemoryDisk()
     directories = directories_with_a_log(disk)
     directories.deleted_topics = {OTHER: "other"}
@@ -39,7 +39,7 @@ def test_it_is_of_the_only_topic_that_ever_had_its_name() -> None:
     assert partition_metadata.parse(disk.read(path), path) == SECOND
 
 
-def test_it_is_kept_aside_where_an_earlier_topic_of_its_name_was_deleted() -> None:
+def test_a_log_without_an_id_is_set_aside_if_an_earlier_topic_of_its_name_was_deleted() -> None:
     disk = MemoryDisk()
     directories = directories_with_a_log(disk)
     directories.deleted_topics = {FIRST: "t"}

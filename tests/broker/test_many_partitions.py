@@ -18,7 +18,7 @@ from kpywire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kpywire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kpywire.record import Record, build_batch, read_records
-from raw_client import RawClient
+from support.raw_client import RawClient
 
 OPEN_FILES = 1024
 PARTITIONS = 5000

@@ -3,8 +3,8 @@
 from types import SimpleNamespace
 from typing import Any
 
-from kpybroker.hosts.coordinators.marker_writer import RETRY_MS, MarkerWriter, Turns
-from kpybroker.machines.journal import Send
+from kpybroker.hosts.coordinators.marker_writer import RETRY_MS, MarkerWriter, ServerTurns
+from kpybroker.machines.journal import OutgoingRequest
 from kpybroker.machines.partition.leader import Marker
 from kpybroker.machines.transactions.events import TO_LEADERS, MarkersWritten, Partition, WriteMarkers
 from kpybroker.runtime.io.scheduler import ManualScheduler
@@ -49,7 +49,7 @@ class World:
         """Answers that are not given yet, of partitions whose code is None."""
         self.holding: set[Partition] = set()
         self.written: list[tuple[Partition, Marker]] = []
-        self.told: list[MarkersWritten] = []
+        self.notified: list[MarkersWritten] = []
         self.asked: list[tuple[int, Partition, Any]] = []
         """The markers that other nodes are to write: the node, the partition, and the callback."""
         self.topics = {"a": topic_of(HERE, HERE), "b": topic_of(HERE)}
@@ -66,7 +66,7 @@ class World:
             self,  # type: ignore[arg-type]
             lambda: image,
             lambda: 30_000,
-            Turns(lambda: turn),
+            ServerTurns(lambda: turn),
             node_id=HERE,
             elsewhere=elsewhere,
         )
@@ -83,18 +83,18 @@ class World:
 
     def _submit(self, event: MarkersWritten, ticket: object, key: str) -> None:
         assert (ticket, key) == (None, event.transactional_id)
-        self.told.append(event)
+        self.notified.append(event)
 
     def end(self, *partitions: Partition, epoch: int = 1, transactional_id: str = "t", commit: bool = True) -> None:
         message = WriteMarkers(transactional_id, 9, epoch, commit, partitions, 2)
-        self.writer.send(self.shard, Send(TO_LEADERS, message))
+        self.writer.send(self.shard, OutgoingRequest(TO_LEADERS, message))
         self.scheduler.run()
 
     def where(self) -> list[Partition]:
         return [partition for partition, _ in self.written]
 
     def reported(self) -> list[set[Partition]]:
-        return [set(event.partitions) for event in self.told]
+        return [set(event.partitions) for event in self.notified]
 
 
 def test_all_markers_are_reported_at_once() -> None:
@@ -103,18 +103,18 @@ def test_all_markers_are_reported_at_once() -> None:
     assert set(world.where()) == {A, B, C}
     assert {marker for _, marker in world.written} == {Marker(9, 1, True, 7, 2)}
     assert world.reported() == [{A, B, C}]
-    assert (world.told[0].producer_id, world.told[0].producer_epoch) == (9, 1)
+    assert (world.notified[0].producer_id, world.notified[0].producer_epoch) == (9, 1)
     world.writer.look_again()
     world.scheduler.run()
     assert len(world.written) == 3
 
 
-def test_a_coordinator_is_told_of_a_marker_only_when_it_is_in_its_file() -> None:
+def test_a_coordinator_learns_of_a_marker_only_after_it_is_written() -> None:
     world = World()
     world.turn.is_written = False
     world.end(A, B)
     assert world.where() == [A, B]
-    assert world.told == []
+    assert world.notified == []
     world.turn.is_written = True
     world.scheduler.advance(RETRY_MS)
     assert world.where() == [A, B, A, B]
@@ -122,13 +122,13 @@ def test_a_coordinator_is_told_of_a_marker_only_when_it_is_in_its_file() -> None
     assert not world.turn.is_on
 
 
-def test_nothing_happens_before_the_coordinator_has_answered() -> None:
+def test_no_marker_is_written_before_the_coordinator_has_answered() -> None:
     world = World()
-    world.writer.send(world.shard, Send(TO_LEADERS, WriteMarkers("t", 9, 1, True, [A], 2)))
+    world.writer.send(world.shard, OutgoingRequest(TO_LEADERS, WriteMarkers("t", 9, 1, True, [A], 2)))
     assert world.written == []
 
 
-def test_what_cannot_be_written_is_tried_again() -> None:
+def test_markers_that_cannot_be_written_are_tried_again() -> None:
     world = World()
     world.codes[B] = error_codes.NOT_LEADER_OR_FOLLOWER
     world.end(A, B)
@@ -182,7 +182,7 @@ def test_a_fenced_marker_is_given_up() -> None:
     del world.codes[A]
     world.writer.look_again()
     world.scheduler.advance(10 * RETRY_MS)
-    assert (world.written, world.told) == ([], [])
+    assert (world.written, world.notified) == ([], [])
 
 
 def test_the_next_end_replaces_the_last() -> None:
@@ -191,27 +191,27 @@ def test_the_next_end_replaces_the_last() -> None:
     world.end(A, epoch=1)
     world.holding.clear()
     world.end(A, epoch=2, commit=False)
-    assert [event.producer_epoch for event in world.told] == [2]
+    assert [event.producer_epoch for event in world.notified] == [2]
     world.held[0](error_codes.NONE)
     world.scheduler.run()
-    assert [event.producer_epoch for event in world.told] == [2]
+    assert [event.producer_epoch for event in world.notified] == [2]
 
 
-def test_a_coordinator_that_is_over_is_told_nothing() -> None:
+def test_a_resigned_coordinator_gets_no_notice_of_markers() -> None:
     world = World()
     world.codes[A] = error_codes.NOT_LEADER_OR_FOLLOWER
     world.end(A)
     world.shard.is_over = True
     del world.codes[A]
     world.scheduler.advance(RETRY_MS)
-    assert (world.written, world.told) == ([], [])
+    assert (world.written, world.notified) == ([], [])
 
 
 def test_a_coordinator_that_cannot_write_hears_of_it_when_it_can() -> None:
     world = World()
     world.shard.has_enough_in_sync = False
     world.end(A)
-    assert (world.where(), world.told) == ([A], [])
+    assert (world.where(), world.notified) == ([A], [])
     world.shard.has_enough_in_sync = True
     world.scheduler.advance(RETRY_MS)
     assert (world.where(), world.reported()) == ([A], [{A}])
@@ -239,7 +239,7 @@ def test_a_marker_goes_to_the_node_that_leads() -> None:
     assert world.reported() == [{A}, {B}]
 
 
-def test_who_does_not_answer_or_leads_no_more_is_asked_again_and_meanwhile_nobody_twice() -> None:
+def test_markers_are_sent_again_to_silent_or_former_leaders_but_never_twice_at_once() -> None:
     world = World()
     world.topics["a"] = topic_of(HERE, ELSEWHERE)
     world.end(B)
@@ -270,7 +270,7 @@ def test_a_new_leader_is_asked_at_once_and_the_old_ones_refusal_does_not_count()
     assert world.reported() == [{B}]
 
 
-def test_of_two_leaders_that_both_wrote_it_one_is_told_of() -> None:
+def test_a_marker_that_two_leaders_wrote_is_reported_once() -> None:
     world = World()
     world.topics["a"] = topic_of(HERE, ELSEWHERE)
     world.end(B)

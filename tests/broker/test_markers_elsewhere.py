@@ -3,7 +3,7 @@
 from typing import Any
 
 from kpybroker.hosts.coordinators.markers_elsewhere import MarkersElsewhere
-from kpybroker.hosts.network.peer import Unanswered
+from kpybroker.hosts.network.peer import NoResponse
 from kpybroker.machines.partition.leader import Marker
 from kpybroker.machines.transactions.events import Partition
 from kpybroker.runtime.io.scheduler import ManualScheduler
@@ -80,7 +80,7 @@ def test_markers_of_one_turn_are_one_request() -> None:
     assert world.codes == outcome
 
 
-def test_what_comes_meanwhile_goes_with_the_next_request_and_other_nodes_do_not_wait() -> None:
+def test_markers_that_arrive_meanwhile_go_with_the_next_request_of_their_node() -> None:
     world = World()
     world.write(A, COMMIT)
     world.scheduler.run()
@@ -98,7 +98,7 @@ def test_what_comes_meanwhile_goes_with_the_next_request_and_other_nodes_do_not_
     assert world.sent[-1][0] == 2
 
 
-def test_what_is_not_answered_is_an_error_that_passes() -> None:
+def test_an_unanswered_request_gets_a_retriable_error() -> None:
     world = World()
     world.write(A, COMMIT)
     world.write(B, COMMIT)
@@ -107,7 +107,7 @@ def test_what_is_not_answered_is_an_error_that_passes() -> None:
     assert world.codes == [(7, A, 0), (7, B, error_codes.UNKNOWN_SERVER_ERROR)]
     world.write(A, ABORT)
     world.scheduler.run()
-    world.sent[-1][2](Unanswered("the connection was lost"))
+    world.sent[-1][2](NoResponse("the connection was lost"))
     assert world.codes[2:] == [(8, A, error_codes.NETWORK_EXCEPTION)]
 
 
@@ -117,12 +117,12 @@ def test_a_node_that_stops_sends_nothing_any_more() -> None:
     world.scheduler.run()
     world.write(B, COMMIT)
     world.elsewhere.stop()
-    world.sent[0][2](Unanswered("the connection was closed here"))
+    world.sent[0][2](NoResponse("the connection was closed here"))
     world.scheduler.run()
     assert len(world.sent) == 1
 
 
-def test_who_cannot_take_an_answer_keeps_neither_the_others_nor_the_next_request() -> None:
+def test_a_callback_that_raises_stops_neither_other_answers_nor_the_next_request() -> None:
     world = World()
 
     def breaks(_code: int) -> None:

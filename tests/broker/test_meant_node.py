@@ -9,7 +9,7 @@ from running_node import RunningNode
 from kpywire import error_codes
 from kpywire.messages.api_versions import ApiVersionsRequest
 from kpywire.messages.describe_cluster import DescribeClusterRequest
-from raw_client import RawClient
+from support.raw_client import RawClient
 
 NONE, INVALID, REBOOTSTRAP = error_codes.NONE, error_codes.INVALID_REQUEST, error_codes.REBOOTSTRAP_REQUIRED
 OWN, OTHER = "own", "another"

@@ -9,8 +9,8 @@ from kpybroker.testing import Broker
 from kpywire.messages.api_versions import ApiVersionsRequest
 from kpywire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kpywire.messages.find_coordinator import FindCoordinatorRequest
-from raw_client import RawClient
-from waiting import eventually
+from support.raw_client import RawClient
+from support.waiting import eventually
 
 MORE_THAN_A_SECOND_ALLOWS = MOST_AT_REST + 40
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from running_node import RunningNode, start
 
-from kpybroker.requests.handlers.metadata import STEP_ANSWERS, STEP_TOPICS, Topics
+from kpybroker.requests.handlers.metadata import STEP_ANSWERS, STEP_TOPICS, MetadataTopics
 from kpybroker.requests.serving.topic_answers import MOST_FORMS, TopicAnswers
 from kpybroker.runtime.calls.steps import at_once
 from kpywire import error_codes
@@ -22,7 +22,7 @@ from kpywire.messages.describe_topic_partitions import (
 )
 from kpywire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from kpywire.uuid import ZERO_UUID
-from raw_client import RawClient
+from support.raw_client import RawClient
 
 VERSIONS = (0, 1, 8, 9, 12, 13)
 METADATA = 3
@@ -70,7 +70,7 @@ def partitions_of(client: RawClient, version: int) -> dict[str, int]:
     return {topic.name: len(topic.partitions) for topic in ask(client, version, None).topics}
 
 
-def test_what_is_kept_equals_what_is_encoded_anew(client: RawClient) -> None:
+def test_kept_topic_answers_equal_newly_encoded_ones(client: RawClient) -> None:
     for name, partitions in (("a", 1), ("b", 20)):
         create(client, name, partitions)
     for version in VERSIONS:
@@ -151,7 +151,7 @@ def test_answers_are_kept_in_few_versions_only() -> None:
     assert sum(b"id" in answers.of(MetadataResponse, version).topics for version in range(99, 0, -1)) == MOST_FORMS
 
 
-def test_a_change_of_a_topic_is_told_in_every_version_at_once(client: RawClient) -> None:
+def test_a_changed_topic_is_in_metadata_answers_of_every_version_at_once(client: RawClient) -> None:
     create(client, "grows", 1)
     assert {version: partitions_of(client, version) for version in VERSIONS} == {
         version: {"grows": 1} for version in VERSIONS
@@ -196,7 +196,7 @@ def test_errors_of_topics_stand_beside_what_is_kept_and_are_counted(node: Runnin
 
 
 def test_answers_that_are_made_anew_are_fewer_in_a_step_than_those_that_are_kept() -> None:
-    topics = object.__new__(Topics)
+    topics = object.__new__(MetadataTopics)
     topics._kept = {}
     made: list[int] = []
 

@@ -5,7 +5,6 @@ from pathlib import Path
 
 from running_node import RunningNode
 from test_compaction import FAST, checkpointed, create_compacted, is_compacting, log_of, read, write
-from test_node import wait_until
 
 from kpywire import error_codes
 from kpywire.messages.alter_replica_log_dirs import (
@@ -13,7 +12,8 @@ from kpywire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirTopic,
 )
-from raw_client import RawClient
+from support.raw_client import RawClient
+from support.waiting import eventually
 
 
 def move(client: RawClient, directory: Path) -> None:
@@ -31,13 +31,13 @@ def test_a_compacted_log_moves_and_is_compacted_on_where_it_went(tmp_path: Path)
             create_compacted(client)
             write(client, 13)
             here, there = (one, two) if (one / "c-0").exists() else (two, one)
-            wait_until(lambda: checkpointed(here) == "0\n1\nc 0 12\n")
+            eventually(lambda: checkpointed(here) == "0\n1\nc 0 12\n")
             move(client, there)
-            wait_until(lambda: log_of(node).directory.path == str(there))
+            eventually(lambda: log_of(node).directory.path == str(there))
             assert log_of(node).directory.cleaner_offsets == {("c", 0): 12}
             assert read(client) == [9, 10, 11, 12]
             write(client, 6)
-            wait_until(lambda: checkpointed(there) == "0\n1\nc 0 18\n" and not is_compacting(node))
+            eventually(lambda: checkpointed(there) == "0\n1\nc 0 18\n" and not is_compacting(node))
             assert read(client)[-1] == 5
             kept = read(client)
             shutil.copytree(tmp_path, tmp_path.with_name("copy"))  # as the death of the machine leaves it

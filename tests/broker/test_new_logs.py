@@ -80,7 +80,7 @@ def test_no_file_of_a_new_log_is_made_on_the_loop_and_none_is_left_over() -> Non
     assert world.directory.in_the_making == 0
 
 
-def test_who_needs_a_log_first_makes_it_and_what_the_thread_made_goes() -> None:
+def test_a_log_needed_early_is_made_at_once_and_the_threads_log_is_dropped() -> None:
     world = World()
     thread = Thread(world)
     create(world, partitions=3)
@@ -125,7 +125,7 @@ def test_a_new_replica_is_fetched_even_if_somebody_looked_at_its_log_while_that_
     assert fetchers.followed == ["topic-0"]
 
 
-def test_what_was_deleted_while_it_was_made_leaves_nothing() -> None:
+def test_a_log_deleted_while_it_is_made_leaves_nothing() -> None:
     world = World()
     thread = Thread(world)
     create(world, partitions=3)
@@ -139,7 +139,7 @@ def test_what_was_deleted_while_it_was_made_leaves_nothing() -> None:
     assert {log.topic_id for log in world.directory.logs.values()} == {TWO}
 
 
-def test_what_came_and_went_before_its_turn_is_passed_over_some_a_turn() -> None:
+def test_logs_deleted_before_their_turn_are_skipped_in_steps() -> None:
     """Thousands of partitions that were deleted while others were made do not keep the loop."""
     world = World()
     create(world, partitions=1)
@@ -193,7 +193,7 @@ def test_a_log_that_lacks_a_descriptor_is_made_when_it_is_asked_for() -> None:
 
 
 @pytest.mark.parametrize("broken", ["_choose", "_take_up"])
-def test_what_goes_wrong_with_one_log_leaves_the_others_alone(broken: str) -> None:
+def test_a_failure_of_one_log_does_not_affect_the_others(broken: str) -> None:
     world = World()
     new_logs = world.replicas._new_logs
     sound = getattr(new_logs, broken)

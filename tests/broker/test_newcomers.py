@@ -3,12 +3,18 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kpybroker.requests.dispatching.newcomers import MOST_LOOKING, MOST_SETTLED, SUSPECT_AFTER_MS, Client, Newcomers
+from kpybroker.requests.dispatching.newcomers import (
+    MOST_LOOKING,
+    MOST_SETTLED,
+    SUSPECT_AFTER_MS,
+    ClientIdentity,
+    Newcomers,
+)
 
-LOST = Client("10.0.0.9", "lost", "PLAINTEXT")
+LOST = ClientIdentity("10.0.0.9", "lost", "PLAINTEXT")
 
 
-def looks(newcomers: Newcomers, client: Client, now_ms: float, *, only_looks: bool = True) -> None:
+def looks(newcomers: Newcomers, client: ClientIdentity, now_ms: float, *, only_looks: bool = True) -> None:
     newcomers.seen(*client, only_looks=only_looks, now_ms=now_ms)
 
 
@@ -45,7 +51,7 @@ def test_however_many_clients_come_the_memory_is_bounded(visits: list[tuple[int,
     newcomers = Newcomers()
     for first, only_looks in visits:
         for number in range(first, first + 200):
-            looks(newcomers, Client(f"10.0.0.{number}", "x" * 5000, "L"), 0, only_looks=only_looks)
+            looks(newcomers, ClientIdentity(f"10.0.0.{number}", "x" * 5000, "L"), 0, only_looks=only_looks)
     assert len(newcomers.looking) <= MOST_LOOKING
     assert len(newcomers._settled) <= MOST_SETTLED
     assert all(len(client.client_id) <= 100 for client in newcomers.looking)

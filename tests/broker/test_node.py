@@ -5,7 +5,7 @@ import re
 import shutil
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -28,8 +28,8 @@ from kpywire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kpywire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kpywire.record import Record, build_batch, read_records
 from oracle import has_ipv6_loopback
-from raw_client import RawClient
-from waiting import eventually
+from support.raw_client import RawClient
+from support.waiting import eventually
 
 PRODUCE_VERSION = 9
 
@@ -67,13 +67,6 @@ def read(client: RawClient, topic: str, partition: int = 0) -> list[bytes | None
     return [record.value for record in read_records(answer.records)]
 
 
-def wait_until(condition: Callable[[], bool], timeout_s: float = 30) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.01)
-
-
 def test_the_only_voter_may_close_its_listener_until_the_acls_are_loaded(tmp_path: Path) -> None:
     node = start(
         tmp_path,
@@ -94,7 +87,7 @@ def test_the_only_voter_may_close_its_listener_until_the_acls_are_loaded(tmp_pat
         node.stop()
 
 
-def test_what_was_written_is_there_after_a_clean_restart(tmp_path: Path) -> None:
+def test_written_records_are_there_after_a_clean_restart(tmp_path: Path) -> None:
     for round_number in range(3):
         node = start(tmp_path)
         with RawClient(node.port) as client:
@@ -106,7 +99,7 @@ def test_what_was_written_is_there_after_a_clean_restart(tmp_path: Path) -> None
         assert (tmp_path / ".kafka_cleanshutdown").exists()
 
 
-def test_logs_that_nobody_needed_since_the_start_are_weighed_unopened(tmp_path: Path) -> None:
+def test_sizes_of_unused_logs_are_measured_without_opening_them(tmp_path: Path) -> None:
     def weighed(node: RunningNode) -> dict[str, int]:
         with RawClient(node.port) as client:
             (directory,) = client.call(DescribeLogDirsRequest(topics=None), 5).results
@@ -168,7 +161,7 @@ def test_deleted_records_stay_deleted_whatever_happens_after_the_answer(nodes: E
         assert client.call(fetch, 12).responses[0].partitions[0].log_start_offset == 2
 
 
-def test_what_is_damaged_is_an_error_of_its_partition_and_said_once(
+def test_damage_is_an_error_of_its_partition_and_logged_once(
     nodes: ExitStack, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     node = start(tmp_path)
@@ -191,9 +184,9 @@ def test_what_is_damaged_is_an_error_of_its_partition_and_said_once(
             (answered,) = client.call(ListOffsetsRequest(replica_id=-1, topics=topics), 7).topics
             codes = [answer.error_code for answer in answered.partitions]
             assert codes == [error_codes.CORRUPT_MESSAGE, error_codes.KAFKA_STORAGE_ERROR, error_codes.NONE]
-    said = [entry for entry in caplog.records if entry.levelname == "ERROR"]
-    assert len(said) == 1
-    assert str(framing) in said[0].getMessage()
+    reported = [entry for entry in caplog.records if entry.levelname == "ERROR"]
+    assert len(reported) == 1
+    assert str(framing) in reported[0].getMessage()
 
 
 def test_a_directory_that_fails_goes_offline_alone(nodes: ExitStack, tmp_path: Path) -> None:
@@ -220,7 +213,7 @@ def test_a_directory_that_fails_goes_offline_alone(nodes: ExitStack, tmp_path: P
             partitions = client.call(asked, 12).topics[0].partitions
             return {p.partition_index for p in partitions if p.leader_id == -1}
 
-        wait_until(lambda: leaderless() == set(on_second))
+        eventually(lambda: leaderless() == set(on_second))
     assert node.failures == []
 
 
@@ -242,7 +235,7 @@ def test_logs_in_a_directory_that_is_gone_at_the_start_are_missed_not_made_anew(
         broker = node.node.broker
         assert broker is not None
         replicas = broker.image.topics["spread"].partitions.values()
-        wait_until(lambda: not any(directory_is_reserved(replica.directory_of(1)) for replica in replicas))
+        eventually(lambda: not any(directory_is_reserved(replica.directory_of(1)) for replica in replicas))
     node.stop()
     missed = {number for number in everybody if (second / f"spread-{number}").exists()}
     assert len(missed) == 2
@@ -270,9 +263,7 @@ def test_logs_in_a_directory_that_is_gone_at_the_start_are_missed_not_made_anew(
             assert read(client, "spread", partition) == expected
 
 
-def test_many_that_produce_at_once_to_a_failing_directory_are_not_told_that_it_worked(
-    nodes: ExitStack, tmp_path: Path
-) -> None:
+def test_concurrent_produces_to_a_failing_disk_all_fail(nodes: ExitStack, tmp_path: Path) -> None:
     disk = BreakableDisk()
     first, second = tmp_path / "first", tmp_path / "second"
     node = running(nodes, RunningNode({"log.dirs": f"{first},{second}"}, disk))
@@ -309,7 +300,7 @@ def test_the_only_directory_that_fails_ends_the_node(nodes: ExitStack, tmp_path:
         assert produce(client, "t", b"before") == error_codes.NONE
         disk.break_under = str(tmp_path / "t-0")
         assert produce(client, "t", b"after") == error_codes.KAFKA_STORAGE_ERROR
-    wait_until(lambda: bool(node.failures))
+    eventually(lambda: bool(node.failures))
     assert "\n" not in node.failures[0]
 
 
@@ -363,7 +354,7 @@ def test_a_stop_ends_what_the_second_port_is_serving(tmp_path: Path) -> None:
         assert unfinished.recv(1) == b""
 
 
-def test_who_listens_everywhere_advertises_a_name_that_can_be_reached(nodes: ExitStack, tmp_path: Path) -> None:
+def test_a_broker_that_listens_on_all_interfaces_advertises_a_reachable_name(nodes: ExitStack, tmp_path: Path) -> None:
     node = running(nodes, RunningNode({"log.dirs": str(tmp_path), "listeners": "PLAINTEXT://:0"}))
     with RawClient(node.port) as client:
         (broker,) = client.call(MetadataRequest(topics=[]), 12).brokers
@@ -406,7 +397,7 @@ def test_a_topic_deleted_while_it_is_flushed_goes_when_the_flush_has_ended(nodes
         assert (tmp_path / "t-0").exists()
         flush.run()
         node.call(lambda: log.finish_flush(flush))
-        wait_until(lambda: not (tmp_path / "t-0").exists())
+        eventually(lambda: not (tmp_path / "t-0").exists())
         create(client, "t")
         assert produce(client, "t", b"again") == error_codes.NONE
     assert node.failures == []

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from running_node import RunningNode
 
-import oauth_wire
 from kpybroker.config.oauth import HANDLER, UNSECURED_HANDLER
 from kpybroker.hosts.quorum.recovery import StartRefused
 from kpybroker.testing.oidc import OidcProvider
+from support import oauth_wire
 
 PROGRAM = """
 import sys

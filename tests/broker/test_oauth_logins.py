@@ -1,5 +1,7 @@
-"""Logins by OAUTHBEARER on a node: what the wire sees, as on Apache Kafka (compat-tests/test_oauth_wire.py), what the
-log says, and how the keys of a provider are kept."""
+"""Logins by OAUTHBEARER on a node: what the wire sees and the log shows, and how the keys of a provider are kept.
+
+Apache Kafka shows the same on the wire: compat-tests/security/test_oauth_wire.py.
+"""
 
 import json
 import logging
@@ -12,17 +14,17 @@ from typing import Any
 import pytest
 from running_node import RunningNode
 
-import oauth_wire
 from kpybroker.hosts.quorum.recovery import StartRefused
 from kpybroker.machines.config_def import ConfigError
-from kpybroker.machines.sasl.oauthbearer import ClientFirst
+from kpybroker.machines.sasl.oauthbearer import BearerClientFirst
 from kpybroker.testing.oidc import JWKS, OidcProvider
 from kpywire.messages.metadata import MetadataRequest
 from kpywire.messages.sasl_authenticate import SaslAuthenticateRequest
 from kpywire.messages.sasl_handshake import SaslHandshakeRequest
-from raw_client import RawClient
-from sasl_wire import CLOSED, Wire
-from waiting import eventually
+from support import oauth_wire
+from support.raw_client import RawClient
+from support.sasl_wire import CLOSED, Wire
+from support.waiting import eventually
 
 
 @pytest.fixture(scope="module")
@@ -235,7 +237,7 @@ def test_hostile_tokens_are_refused_and_the_next_client_is_served(
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["a first login", "a login again"])
-def test_nothing_is_served_behind_a_token_that_has_expired(
+def test_requests_after_the_expiry_of_a_token_are_refused(
     node: RunningNode, provider: OidcProvider, *, again: bool
 ) -> None:
     """Within the clock skew such a token logs in, as on Apache Kafka, and its session is over at once: also for the
@@ -244,7 +246,7 @@ def test_nothing_is_served_behind_a_token_that_has_expired(
         for expired in (False, True) if again else (True,):
             assert raw.call(SaslHandshakeRequest(mechanism=oauth_wire.NAME), 1).error_code == 0
             claims = {"iat": 1, "exp": int(time.time()) - 5} if expired else {}
-            login = SaslAuthenticateRequest(auth_bytes=ClientFirst(provider.token("alice", **claims)).encode())
+            login = SaslAuthenticateRequest(auth_bytes=BearerClientFirst(provider.token("alice", **claims)).encode())
             metadata = b"".join(raw.frame(MetadataRequest(topics=[]), 12) for _ in range(3))
             raw.sock.sendall(raw.frame(login, 2) + metadata)
             answer = raw.receive(SaslAuthenticateRequest.KEY, 2)

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 from running_node import RunningNode
-from test_compaction import FAST, checkpointed, create_compacted, wait_until, write
+from test_compaction import FAST, checkpointed, create_compacted, patiently, write
 
 from kpybroker.cli.format import command as format_
 from kpystorage.modes import GROUP, PRIVATE, Modes
 from kpystorage.real_disk import RealDisk
 from kpystorage.real_file import Descriptors
-from raw_client import RawClient
+from support.raw_client import RawClient
 
 
 @pytest.fixture(autouse=True)
@@ -43,7 +43,7 @@ def used_node(directory: Path, modes: Modes) -> None:
         with RawClient(node.port) as raw:
             create_compacted(raw)
             write(raw, 13)
-            wait_until(lambda: "c 0 12" in checkpointed(directory))
+            patiently(lambda: "c 0 12" in checkpointed(directory))
     finally:
         node.stop()
 
@@ -88,7 +88,7 @@ def test_a_directory_that_cannot_be_closed_is_named_once(tmp_path: Path, caplog:
     assert caplog.text.count("other users of this machine may enter the log directory") == 1
 
 
-def test_what_format_writes_is_its_owners(tmp_path: Path) -> None:
+def test_files_written_by_format_are_readable_by_their_owner_only(tmp_path: Path) -> None:
     data, properties = tmp_path / "data", tmp_path / "server.properties"
     properties.write_text(f"node.id=1\nprocess.roles=broker,controller\nlog.dirs={data}\n")
     user = "SCRAM-SHA-512=[name=alice,password=wonder]"

@@ -56,7 +56,7 @@ def test_the_next_block_is_asked_for_before_the_last_is_used_up() -> None:
     assert got == list(range(1000, 1029))
 
 
-def test_a_refused_block_tells_everybody_who_waits() -> None:
+def test_a_refused_block_of_producer_ids_fails_all_waiting_requests() -> None:
     controller, ids, got = make()
     ids.next(got.append)
     ids.next(got.append)
@@ -67,7 +67,7 @@ def test_a_refused_block_tells_everybody_who_waits() -> None:
     assert got[2] is not None
 
 
-def test_who_cannot_wait_gets_an_id_at_once_or_none_and_the_next_time_one() -> None:
+def test_a_request_that_cannot_wait_gets_a_producer_id_at_once_or_an_error() -> None:
     controller, ids, _ = make()
     assert ids.at_once() == -1
     assert ids.at_once() == -1

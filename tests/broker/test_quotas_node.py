@@ -19,9 +19,9 @@ from kpywire.messages.describe_client_quotas import ComponentData, DescribeClien
 from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kpywire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kpywire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from quota_requests import alteration, entry, set_quotas
-from raw_client import RawClient
-from raw_requests import batch_of, create, creation, deletion, eventually, now_ms, offset_at, topic_named
+from support.quota_requests import alteration, entry, set_quotas
+from support.raw_client import RawClient
+from support.raw_requests import batch_of, create, creation, deletion, eventually, now_ms, offset_at, topic_named
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +95,7 @@ def test_an_old_version_of_produce_says_the_same(node: RunningNode, admin: RawCl
         assert raw.call(production(104_000), 3).throttle_time_ms > 100
 
 
-def test_acknowledged_by_nobody_is_muted_too(node: RunningNode, admin: RawClient) -> None:
+def test_a_producer_with_acks_0_is_muted_too(node: RunningNode, admin: RawClient) -> None:
     set_quotas(admin, {"client-id": "p0"}, producer_byte_rate=10_000)
     with RawClient(node.port, client_id="p0") as raw:
         raw.send(production(103_000, acks=0), 9)
@@ -292,7 +292,7 @@ def test_refusals_are_kafkas(admin: RawClient) -> None:
     ]
 
 
-def test_what_was_set_is_described(admin: RawClient) -> None:
+def test_quotas_that_were_set_are_described(admin: RawClient) -> None:
     set_quotas(admin, {"user": "u", "client-id": None}, producer_byte_rate=5, request_percentage=1.5)
     wanted = [ComponentData(entity_type="user", match_type=0, match="u")]
     (found,) = admin.call(DescribeClientQuotasRequest(components=wanted, strict=False), 1).entries

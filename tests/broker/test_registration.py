@@ -7,15 +7,16 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from running_node import RunningNode, start
-from test_node import create, produce, read, running, wait_until
+from test_node import create, produce, read, running
 
 from kpybroker.cli.format import command as format_command
 from kpybroker.machines.metadata import metadata_version
-from kpybroker.machines.metadata.broker import Broker
+from kpybroker.machines.metadata.broker import BrokerRegistration
 from kpywire import error_codes
 from kpywire.messages.unregister_broker import UnregisterBrokerRequest
 from kpywire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
-from raw_client import RawClient
+from support.raw_client import RawClient
+from support.waiting import eventually
 
 
 @pytest.fixture
@@ -24,8 +25,8 @@ def nodes() -> Iterator[ExitStack]:
         yield stack
 
 
-def registration(node: RunningNode) -> Callable[[], Broker | None]:
-    def look() -> Broker | None:
+def registration(node: RunningNode) -> Callable[[], BrokerRegistration | None]:
+    def look() -> BrokerRegistration | None:
         assert node.node.broker is not None
         return node.node.broker.image.brokers.get(1)
 
@@ -42,7 +43,7 @@ def test_a_living_broker_that_is_unregistered_comes_back_with_its_records(nodes:
         assert before is not None
         gone = client.call(UnregisterBrokerRequest(broker_id=1), 0)
         assert (gone.error_code, gone.error_message) == (error_codes.NONE, "")
-        wait_until(lambda: produce(client, "kept", b"after") == error_codes.NONE)
+        eventually(lambda: produce(client, "kept", b"after") == error_codes.NONE)
         assert read(client, "kept") == [b"before", b"after"]
         after = registered()
         assert after is not None
@@ -78,11 +79,11 @@ def test_a_broker_tells_its_directories_when_metadata_version_has_room_for_them(
         wanted = FeatureUpdateKey(feature="metadata.version", max_version_level=metadata_version.LATEST)
         raised = client.call(UpdateFeaturesRequest(timeout_ms=10_000, feature_updates=[wanted]), 2)
         assert raised.error_code == error_codes.NONE, raised.error_message
-        wait_until(lambda: bool((now := registered()) and now.directories))
+        eventually(lambda: bool((now := registered()) and now.directories))
         after = registered()
         assert after is not None
         assert (after.epoch, after.fenced) == (before.epoch, False)
         create(client, "new")
         for topic in ("old", "new"):
-            wait_until(lambda topic=topic: produce(client, topic, b"v") == error_codes.NONE)
+            eventually(lambda topic=topic: produce(client, topic, b"v") == error_codes.NONE)
     assert not node.failures

@@ -3,7 +3,6 @@
 import random
 import socket
 import struct
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,7 +16,8 @@ from kpywire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from kpywire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kpywire.record import Record, build_batch
-from raw_client import RawClient
+from support.raw_client import RawClient
+from support.waiting import becomes
 
 TOPICS = ("a", "b", "c")
 PARTITIONS = 40
@@ -73,7 +73,7 @@ def fetch(offsets: dict[tuple[str, int], int], *, max_wait_ms: int = 0, max_byte
     return FetchRequest(max_wait_ms=max_wait_ms, min_bytes=1, topics=named)
 
 
-def told(response: FetchResponse) -> list[Any]:
+def notified(response: FetchResponse) -> list[Any]:
     return [
         (topic.topic, answer.partition_index, answer.error_code, answer.high_watermark, answer.last_stable_offset,
          answer.log_start_offset, answer.aborted_transactions, bytes(answer.records or b""))
@@ -87,7 +87,9 @@ def everything(offset: int = 0) -> dict[tuple[str, int], int]:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_whatever_happens_it_is_told_what_a_newcomer_is_told(client: RawClient, node: RunningNode, seed: int) -> None:
+def test_a_remembered_reader_always_gets_what_a_new_reader_gets(
+    client: RawClient, node: RunningNode, seed: int
+) -> None:
     rng = random.Random(seed)
     offsets = everything()
     for _ in range(60):
@@ -106,9 +108,9 @@ def test_whatever_happens_it_is_told_what_a_newcomer_is_told(client: RawClient, 
             offsets = dict(mixed)
         request = fetch(offsets, max_bytes=rng.choice([100, 1 << 20]))
         with RawClient(node.port) as newcomer:
-            expected = told(newcomer.call(request, VERSION))
-        assert told(client.call(request, VERSION)) == expected
-        assert told(client.call(request, VERSION)) == expected
+            expected = notified(newcomer.call(request, VERSION))
+        assert notified(client.call(request, VERSION)) == expected
+        assert notified(client.call(request, VERSION)) == expected
 
 
 def happen(client: RawClient, rng: random.Random) -> None:
@@ -124,13 +126,13 @@ def happen(client: RawClient, rng: random.Random) -> None:
         create(client, topic)
 
 
-def test_it_waits_and_is_woken_by_any_of_its_partitions(client: RawClient, node: RunningNode) -> None:
+def test_a_remembered_reader_is_woken_by_any_of_its_partitions(client: RawClient, node: RunningNode) -> None:
     request = fetch(everything(), max_wait_ms=20_000)
     with RawClient(node.port) as reader:
         for number in range(3):
             reader.send(request, VERSION)
             produce(client, "b", 30 + number, b"woken")
-            answered = told(reader.receive(1, VERSION))
+            answered = notified(reader.receive(1, VERSION))
             assert len(answered) == len(TOPICS) * PARTITIONS
             assert [(each[0], each[1]) for each in answered if each[-1]] == [("b", 30 + number)]
             request.topics[1].partitions[30 + number].fetch_offset = 1
@@ -142,15 +144,15 @@ def test_a_partition_named_twice_is_read_from_where_it_was_named_last(client: Ra
     again = FetchPartition(partition=3, fetch_offset=0, partition_max_bytes=1 << 20)
     client.call(request, VERSION)
     request.topics[0].partitions.append(again)
-    answered = told(client.call(request, VERSION))
+    answered = notified(client.call(request, VERSION))
     assert len(answered) == len(TOPICS) * PARTITIONS
     assert next(each for each in answered if each[:2] == ("a", 3))[-1]
 
 
 @pytest.mark.usefixtures("client")
-def test_nothing_is_watched_for_a_client_that_is_gone(node: RunningNode) -> None:
+def test_partitions_are_not_watched_for_a_disconnected_client(node: RunningNode) -> None:
     def watched() -> int:
-        return sum(len(replica.watchers) + len(replica.told) for replica in node.node.broker.replicas)
+        return sum(len(replica.watchers) + len(replica.notified) for replica in node.node.broker.replicas)
 
     with RawClient(node.port) as reader:
         reader.call(fetch(everything()), VERSION)
@@ -160,9 +162,7 @@ def test_nothing_is_watched_for_a_client_that_is_gone(node: RunningNode) -> None
         reader.call(fetch(everything()), VERSION)
         reader.send(fetch(everything(), max_wait_ms=20_000), VERSION)
         reader.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # reset at the end
-    deadline = time.monotonic() + 10
-    while node.call(watched):
-        assert time.monotonic() < deadline
+    becomes(lambda: node.call(watched), 0)
     room = node.call(lambda: node.node.broker.fetch_sessions.remembered_budget.left)
     assert room == 100_000
 

@@ -32,13 +32,13 @@ def test_a_refused_batch_is_answered_although_another_one_is_appended() -> None:
         assert overruled["t", 0].code == error_codes.UNSUPPORTED_COMPRESSION_TYPE
 
 
-def test_of_several_refusals_the_last_is_answered() -> None:
+def test_the_last_of_several_refusals_is_answered() -> None:
     order = [(0, PACKED), (0, FIRST), (0, None), (0, LAST)]
     kept, overruled = one_of_each([("t", order)], BEFORE_ZSTD)
     assert kept == [("t", [(0, LAST)])]
     assert overruled["t", 0].code == error_codes.INVALID_RECORD
 
 
-def test_nothing_is_overruled_where_every_batch_is_refused() -> None:
+def test_the_refusal_stands_if_every_batch_is_refused() -> None:
     kept, overruled = one_of_each([("t", [(0, PACKED), (0, None)])], BEFORE_ZSTD)
     assert (kept, overruled) == ([("t", [(0, None)])], {})

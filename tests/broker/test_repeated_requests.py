@@ -7,7 +7,7 @@ import pytest
 
 from kpybroker.requests.dispatching.repeated import LONGEST_BYTES, NO_REQUESTS, Repeated
 from kpybroker.requests.dispatching.replies import encode
-from kpybroker.requests.dispatching.served import Served, serve
+from kpybroker.requests.dispatching.served import ServedVersion, serve
 from kpybroker.requests.handlers import (
     consumer_group_heartbeat,
     controller_versions,
@@ -34,14 +34,14 @@ from kpywire.messages.offset_commit import (
 from kpywire.offset_commit import decoder_for
 
 
-def served_with(module: Any, api_key: int, version: int) -> Served:
+def served_with(module: Any, api_key: int, version: int) -> ServedVersion:
     served = at_once(serve(module, api_key, version, ApiCounters(), None, SimpleNamespace(authorizer=None)))
-    assert isinstance(served, Served)
+    assert isinstance(served, ServedVersion)
     return served
 
 
 @pytest.fixture
-def served() -> Served:
+def served() -> ServedVersion:
     return served_with(consumer_group_heartbeat, api.CONSUMER_GROUP_HEARTBEAT, 1)
 
 
@@ -50,7 +50,7 @@ def frame(**fields: Any) -> memoryview:
     return memoryview(bytearray(b"head" + encode_message(message, 1)))
 
 
-def test_the_same_bytes_are_the_same_message(served: Served) -> None:
+def test_the_same_bytes_are_the_same_message(served: ServedVersion) -> None:
     repeated = Repeated()
     first = repeated.decode(served, frame(), 4)
     assert first.member_epoch == 3
@@ -62,7 +62,7 @@ def test_the_same_bytes_are_the_same_message(served: Served) -> None:
     assert again is not first
 
 
-def test_the_message_does_not_change_with_the_buffer_that_it_was_read_from(served: Served) -> None:
+def test_the_message_does_not_change_with_the_buffer_that_it_was_read_from(served: ServedVersion) -> None:
     repeated = Repeated()
     buffer = frame()
     first = repeated.decode(served, buffer, 4)
@@ -71,7 +71,7 @@ def test_the_message_does_not_change_with_the_buffer_that_it_was_read_from(serve
     assert first.group_id == "g"
 
 
-def test_bytes_that_cannot_be_read_are_refused_each_time(served: Served) -> None:
+def test_bytes_that_cannot_be_read_are_refused_each_time(served: ServedVersion) -> None:
     repeated = Repeated()
     first = repeated.decode(served, frame(), 4)
     for broken in (frame()[:-3], memoryview(b"head")):
@@ -81,7 +81,7 @@ def test_bytes_that_cannot_be_read_are_refused_each_time(served: Served) -> None
     assert repeated.decode(served, frame(), 4) is first
 
 
-def test_a_long_request_is_not_kept(served: Served) -> None:
+def test_a_long_request_is_not_kept(served: ServedVersion) -> None:
     repeated = Repeated()
     long = frame(rack_id="r" * LONGEST_BYTES)
     assert repeated.decode(served, long, 4) is not repeated.decode(served, long, 4)
@@ -109,7 +109,7 @@ def committed(*codes: int) -> OffsetCommitResponse:
 
 
 @pytest.mark.parametrize("version", [2, 5, 10])
-def test_of_commits_only_the_replies_are_kept(version: int) -> None:
+def test_only_the_replies_of_repeated_commits_are_kept(version: int) -> None:
     repeated = Repeated(NO_REQUESTS)
     served = served_with(offset_commit, api.OFFSET_COMMIT, version)
     plain = served_with(offset_commit, api.OFFSET_COMMIT, version)
@@ -122,7 +122,7 @@ def test_of_commits_only_the_replies_are_kept(version: int) -> None:
     assert served.counters.response_bytes == plain.counters.response_bytes
 
 
-def test_a_long_reply_is_not_kept(served: Served) -> None:
+def test_a_long_reply_is_not_kept(served: ServedVersion) -> None:
     repeated = Repeated()
     response = ConsumerGroupHeartbeatResponse(
         throttle_time_ms=0, error_code=1, error_message="no" * LONGEST_BYTES, member_epoch=0, heartbeat_interval_ms=0

@@ -55,7 +55,7 @@ def test_the_real_scheduler_runs_blocking_work_beside_the_loop() -> None:
     assert sorted(seen, key=str) == sorted([5, ZeroDivisionError], key=str)
 
 
-def test_what_is_urgent_does_not_wait_behind_what_is_not() -> None:
+def test_urgent_callbacks_do_not_wait_behind_others() -> None:
     async def main() -> object:
         scheduler = LoopScheduler(asyncio.get_running_loop(), threads=1)
         held, done = threading.Event(), asyncio.Queue[object]()
@@ -165,7 +165,7 @@ def test_pieces_go_by_the_turns_that_somebody_else_shares_out() -> None:
     assert not turns
 
 
-def test_what_a_piece_begins_waits_for_its_own_turn() -> None:
+def test_work_started_by_a_piece_waits_for_its_own_turn() -> None:
     """Or one turn would do a piece of everything that follows from a change."""
     scheduler = ManualScheduler()
     done: list[str] = []

@@ -193,7 +193,7 @@ def test_handshakes_that_never_end_give_way(tmp_path: Path) -> None:
         ({"ssl_keystore_location": "{dir}/empty"}, "kpybroker.http.ssl.keystore.location: "),
     ],
 )
-def test_what_cannot_be_used_refuses_the_start_in_one_line(tmp_path: Path, settings: dict[str, str], line: str) -> None:
+def test_unusable_settings_refuse_the_start_in_one_line(tmp_path: Path, settings: dict[str, str], line: str) -> None:
     (tmp_path / "empty").write_text("")
     (tmp_path / "half").write_text("ann=x\nbob=\n")
     named = {key: value.format(dir=tmp_path) for key, value in settings.items()}

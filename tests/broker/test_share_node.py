@@ -15,10 +15,10 @@ from kpywire.messages.incremental_alter_configs import IncrementalAlterConfigsRe
 from kpywire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kpywire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kpywire.record import Record, build_batch, read_records
-from raw_client import RawClient, connect
-from raw_transactions import Transactional, find_coordinator
-from share_group_requests import acknowledging, acquiring, describing, sharing
-from waiting import eventually
+from support.raw_client import RawClient, connect
+from support.raw_transactions import Transactional, find_coordinator
+from support.share_group_requests import acknowledging, acquiring, describing, sharing
+from support.waiting import eventually
 
 ACCEPT, RELEASE, REJECT, RENEW = 1, 2, 3, 4
 GROUP_RESOURCE = 32

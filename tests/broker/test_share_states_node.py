@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from running_node import RunningNode, start
-from test_node import create, wait_until
+from test_node import create
 
 from kpybroker.machines.metadata.topic_name import SHARE_GROUP_STATE_TOPIC
 from kpywire import error_codes
@@ -22,7 +22,8 @@ from kpywire.messages.find_coordinator import FindCoordinatorRequest
 from kpywire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kpywire.uuid import to_string
 from oracle import java
-from raw_client import RawClient
+from support.raw_client import RawClient
+from support.waiting import eventually
 
 SETTINGS = {
     "share_coordinator_state_topic_num_partitions": "1",
@@ -114,7 +115,7 @@ def test_a_state_outlives_a_restart_and_a_cut_of_its_log(node: RunningNode, tmp_
         leader = begun(client)
         for offset in range(0, 16, 2):
             assert leader.write(offset, offset + 1) == error_codes.NONE
-        wait_until(lambda: log_start(node) == 6)
+        eventually(lambda: log_start(node) == 6)
     node.stop()
     again = start(tmp_path, **SETTINGS)
     try:
@@ -139,7 +140,7 @@ def test_a_request_is_answered_by_topic_and_partition(node: RunningNode) -> None
         assert leader.write(0, 1) == error_codes.INVALID_REQUEST
 
 
-def test_without_the_topic_nobody_is_the_coordinator(node: RunningNode) -> None:
+def test_without_the_state_topic_there_is_no_share_coordinator(node: RunningNode) -> None:
     with RawClient(node.port) as client:
         create(client, "t")
         leader = Leader(client)
@@ -172,7 +173,7 @@ def test_a_deleted_topics_states_are_deleted(node: RunningNode) -> None:
             machine: Any = shard.machine
             return len(machine.shard.states)
 
-        wait_until(lambda: node.call(states) == 0)
+        eventually(lambda: node.call(states) == 0)
 
 
 @pytest.mark.java

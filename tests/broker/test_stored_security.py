@@ -11,7 +11,7 @@ from kpybroker.machines.metadata.image import QuotaEntity
 from kpywire import error_codes
 from kpywire.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
 from kpywire.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest, UserName
-from raw_client import RawClient
+from support.raw_client import RawClient
 
 EXACT, DEFAULT, ANY = range(3)
 SHA_256, SHA_512 = 1, 2
@@ -23,7 +23,7 @@ QUOTAS: dict[QuotaEntity, dict[str, float]] = {
     (("client-id", "x"),): {"producer_byte_rate": 6.0},
     (("ip", "192.0.2.1"),): {"connection_creation_rate": 7.0},
 }
-A, NOBODY, B_X, A_ANY, X, ADDRESS = QUOTAS
+A, UNKNOWN_USER, B_X, A_ANY, X, ADDRESS = QUOTAS
 
 
 @pytest.fixture(scope="module")
@@ -53,8 +53,8 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RawClient]:
         ([], True, set()),
         ([("user", EXACT, "a")], False, {A, A_ANY}),
         ([("user", EXACT, "a")], True, {A}),
-        ([("user", DEFAULT, None)], False, {NOBODY}),
-        ([("user", ANY, None)], False, {A, NOBODY, B_X, A_ANY}),
+        ([("user", DEFAULT, None)], False, {UNKNOWN_USER}),
+        ([("user", ANY, None)], False, {A, UNKNOWN_USER, B_X, A_ANY}),
         ([("client-id", EXACT, "x")], False, {B_X, X}),
         ([("client-id", EXACT, "x")], True, {X}),
         ([("user", ANY, None), ("client-id", ANY, None)], True, {B_X, A_ANY}),

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.machines.authorization.resources import Operation
+from kpybroker.machines.authorization.resources import AclOperation
 from kpybroker.machines.groups.coordinator import GroupCoordinator
 from kpybroker.machines.groups.settings import GroupSettings
 from kpybroker.machines.metadata.topic import Partition, Topic
 from kpybroker.machines.metadata.topic_view import TopicView
 from kpybroker.requests.handlers import streams_group_describe, streams_group_heartbeat
 from kpybroker.requests.serving.streams_topics import StreamsTopics
-from kpybroker.runtime.calls.client import Client
+from kpybroker.runtime.calls.client import ConnectedClient
 from kpybroker.runtime.calls.principal import ANONYMOUS
 from kpybroker.runtime.calls.steps import at_once
 from kpybroker.runtime.io.scheduler import ManualScheduler
@@ -23,7 +23,7 @@ from kpywire.codec import encode
 from kpywire.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
 from kpywire.messages.streams_group_describe import StreamsGroupDescribeRequest
 from kpywire.messages.streams_group_heartbeat import TopicInfo, Topology
-from streams_requests import source_of, streaming
+from support.streams_requests import source_of, streaming
 
 TOPIC_ID = bytes(range(16))
 CHANGELOG = TopicInfo(name="g-counts-changelog", partitions=0, replication_factor=0, topic_configs=[])
@@ -54,17 +54,17 @@ class Groups:
 class Denying:
     """An authorizer that denies some operations, each with some names."""
 
-    def __init__(self, denied: dict[Operation, set[str]]) -> None:
+    def __init__(self, denied: dict[AclOperation, set[str]]) -> None:
         self.denied = denied
 
-    def decide(self, _principal: Any, _host: str, operation: Operation, _kind: Any, name: str) -> Any:
+    def decide(self, _principal: Any, _host: str, operation: AclOperation, _kind: Any, name: str) -> Any:
         return SimpleNamespace(allows=name not in self.denied.get(operation, ()), logged=False)
 
 
 class Asking:
     """A broker with one topic, at a level of ``streams.version``; the controller's requests are kept."""
 
-    def __init__(self, level: int = 1, denied: dict[Operation, set[str]] | None = None, **configs: str) -> None:
+    def __init__(self, level: int = 1, denied: dict[AclOperation, set[str]] | None = None, **configs: str) -> None:
         topic = Topic("t", TOPIC_ID)
         topic.partitions = {index: Partition([1], [1], 1) for index in range(3)}
         topics = TopicView({"t": topic}, {TOPIC_ID: topic}, {}, 1, 1, {}, {})
@@ -96,7 +96,7 @@ class Asking:
             api_version=0,
             api_key=88,
             client_id="c",
-            client=Client("127.0.0.1", 1, "L"),
+            client=ConnectedClient("127.0.0.1", 1, "L"),
             principal=ANONYMOUS,
             host="127.0.0.1",
             peer=None,
@@ -146,16 +146,16 @@ def test_missing_topics_are_asked_for_once_and_a_refusal_shows_for_two_heartbeat
     assert len(asking.created) == 1
     refused = CreatableTopicResult(name=topic.name, error_code=error_codes.POLICY_VIOLATION, error_message="too many")
     then(CreateTopicsResponse(topics=[refused]))
-    told = asking.heartbeat(2)
-    assert told.status[0].status_detail == f"{missing}; Creation failed: g-counts-changelog (too many)."
+    notified = asking.heartbeat(2)
+    assert notified.status[0].status_detail == f"{missing}; Creation failed: g-counts-changelog (too many)."
     assert len(asking.created) == 1
-    asking.scheduler.advance(2 * told.heartbeat_interval_ms)
+    asking.scheduler.advance(2 * notified.heartbeat_interval_ms)
     assert asking.heartbeat(2).status[0].status_detail == missing
     assert len(asking.created) == 2
 
 
-def test_who_may_not_create_topics_hears_of_it_and_nothing_is_created() -> None:
-    denied = {Operation.CREATE: {"kafka-cluster", "g-counts-changelog"}}
+def test_a_member_without_permission_to_create_topics_gets_a_status_and_no_topics() -> None:
+    denied = {AclOperation.CREATE: {"kafka-cluster", "g-counts-changelog"}}
     asking = Asking(denied=denied)
     status = asking.heartbeat(0, topology=COUNTING).status
     assert status[0].status_detail.endswith("; Unauthorized to CREATE on topics g-counts-changelog.")
@@ -163,9 +163,9 @@ def test_who_may_not_create_topics_hears_of_it_and_nothing_is_created() -> None:
 
 
 def test_topics_that_may_not_be_described_are_refused_and_hidden() -> None:
-    asking = Asking(denied={Operation.DESCRIBE: set()})
+    asking = Asking(denied={AclOperation.DESCRIBE: set()})
     assert asking.heartbeat(0, topology=READING).error_code == error_codes.NONE
-    asking.broker.authorizer.denied[Operation.DESCRIBE].add("t")
+    asking.broker.authorizer.denied[AclOperation.DESCRIBE].add("t")
     assert asking.heartbeat(0, topology=READING).error_code == error_codes.TOPIC_AUTHORIZATION_FAILED
     (group,) = asking.describe("g")
     assert (group.error_code, group.members) == (error_codes.TOPIC_AUTHORIZATION_FAILED, [])

@@ -3,7 +3,7 @@
 from typing import Any
 
 from kpybroker.hosts.replicas.replica import Replica
-from kpybroker.machines.fetch.session import Entry, Session
+from kpybroker.machines.fetch.session import CachedPartition, FetchSession
 
 INDEX = 3
 
@@ -14,16 +14,16 @@ def replica() -> Replica:
     return Replica(held, INDEX, partition, 1, lambda _replica: None)  # type: ignore[arg-type, return-value]
 
 
-def reader(of: Replica) -> Entry:
+def reader(of: Replica) -> CachedPartition:
     """One that has seen all there is."""
-    session = Session(1, uses_ids=False, now_ms=0)
-    entry = session.entries["t", INDEX] = Entry(session, "t", INDEX)
+    session = FetchSession(1, uses_ids=False, now_ms=0)
+    entry = session.entries["t", INDEX] = CachedPartition(session, "t", INDEX)
     entry.replica = of
     entry.watch()
     return entry
 
 
-def look(entry: Entry) -> None:
+def look(entry: CachedPartition) -> None:
     entry.session.changed.pop(entry)
     entry.watch()
 
@@ -38,7 +38,7 @@ def test_a_reader_that_does_not_look_costs_the_next_change_nothing() -> None:
     assert list(read.watchers) == [readers[0]], "the next change reaches the one who has looked"
     read.changed()
     assert list(readers[0].session.changed) == [readers[0]]
-    assert len(read.told) == len(readers)
+    assert len(read.notified) == len(readers)
 
 
 def test_a_reader_that_waits_is_woken_by_what_comes_after_the_start_of_the_log_has_moved() -> None:
@@ -53,13 +53,13 @@ def test_a_reader_that_waits_is_woken_by_what_comes_after_the_start_of_the_log_h
     assert woken == ["woken"]
 
 
-def test_a_partition_that_goes_lets_go_of_all_who_read_it() -> None:
+def test_a_deleted_partition_answers_all_its_waiting_readers() -> None:
     read = replica()
-    looked, told = reader(read), reader(read)
+    looked, notified = reader(read), reader(read)
     read.changed()
     look(looked)
     read.forget()
     assert looked.replica is None
-    assert told.replica is None
+    assert notified.replica is None
     assert not read.watchers
-    assert not read.told
+    assert not read.notified

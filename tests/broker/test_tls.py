@@ -6,7 +6,6 @@ import os
 import socket
 import ssl
 import struct
-import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -24,12 +23,13 @@ from cryptography.x509.oid import NameOID
 from kafka import KafkaConsumer, KafkaProducer
 from running_node import RunningNode
 
-from certificates import Authority, Certificate
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.hosts.quorum.recovery import StartRefused
 from kpybroker.node.assembly import encryption
 from kpybroker.security.tls.contexts import client_context
 from kpybroker.security.tls.settings import TlsSettings
+from support.certificates import Authority, Certificate
+from support.waiting import eventually
 
 PASSWORD = "keystore-secret"
 LISTENERS = ("PLAINTEXT", "SECURE", "MTLS", "BOTH")
@@ -172,7 +172,7 @@ def test_aiokafka_writes_and_reads_with_a_mapped_name(site: Site) -> None:
         async with AIOKafkaConsumer("aiokafka", auto_offset_reset="earliest", **secure) as consumer:
             assert (await consumer.getone()).value == b"hello"
 
-    wait_until(lambda: not site.seen("MTLS"))
+    eventually(lambda: not site.seen("MTLS"))
     asyncio.run(play())
 
 
@@ -185,13 +185,6 @@ def test_a_login_names_the_client_where_both_are_there(site: Site) -> None:
     producer.produce("both", b"hello")
     assert producer.flush(20) == 0
     assert site.seen("BOTH") == {"SASL_SSL User:bob"}
-
-
-def wait_until(condition: Callable[[], object], timeout_s: float = 20) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.01)
 
 
 def test_mistakes_of_clients_are_named_in_the_log(site: Site, caplog: pytest.LogCaptureFixture) -> None:
@@ -222,7 +215,7 @@ def test_mistakes_of_clients_are_named_in_the_log(site: Site, caplog: pytest.Log
         with caplog.at_level(logging.INFO, "kpybroker.server"):
             caplog.clear()
             tries(**config)
-            wait_until(lambda line=line: line in caplog.text)
+            eventually(lambda line=line: line in caplog.text)
         assert PASSWORD not in caplog.text
     assert caplog.text.count("\n") < 20, "one line for each kind"
 
@@ -268,17 +261,17 @@ def test_a_listener_takes_over_new_keys_and_open_connections_stay(site: Site, ca
 
     renewed = site.authority.issue("broker")
     alter(site, keystore_location=str(renewed.save_pem(site.directory / "renewed.pem")))
-    wait_until(lambda: presented(site, "SECURE") == renewed.der != before)
+    eventually(lambda: presented(site, "SECURE") == renewed.der != before)
 
     again = site.authority.issue("broker")
     again.save_pem(site.directory / "renewed.pem")
     alter(site, keystore_location=str(site.directory / "renewed.pem"))  # the same value, another file
-    wait_until(lambda: presented(site, "SECURE") == again.der)
+    eventually(lambda: presented(site, "SECURE") == again.der)
 
     third = site.authority.issue("broker")
     third.save_pem(site.directory / "renewed.pem")  # nobody says anything
     site.node.call(looks(site))
-    wait_until(lambda: presented(site, "SECURE") == third.der)
+    eventually(lambda: presented(site, "SECURE") == third.der)
 
     producer.produce("before", b"y")
     assert producer.flush(20) == 0, "the connection goes on"
@@ -302,7 +295,7 @@ def test_a_listener_takes_over_new_keys_and_open_connections_stay(site: Site, ca
     site.authority.issue("other").save_pem(site.directory / "renewed.pem")
     with caplog.at_level(logging.WARNING, "kpybroker.server"):
         site.node.call(looks(site))
-        wait_until(lambda: "listener SECURE keeps its former keys" in caplog.text)
+        eventually(lambda: "listener SECURE keeps its former keys" in caplog.text)
     assert presented(site, "SECURE") == third.der
 
 

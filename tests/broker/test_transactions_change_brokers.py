@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 from test_groups_change_brokers import brokers_on
 
-from group_requests import offsets
 from kpywire import error_codes
 from kpywire.messages.describe_transactions import TransactionState
-from raw_client import RawClient, connect
-from raw_requests import create
-from raw_transactions import (
+from support.group_requests import offsets
+from support.raw_client import RawClient, connect
+from support.raw_requests import create
+from support.raw_transactions import (
     ADDING,
     GROUP,
     Transactional,
@@ -22,7 +22,7 @@ from raw_transactions import (
     stable_end,
     values_in,
 )
-from waiting import eventually
+from support.waiting import eventually
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 

@@ -8,7 +8,7 @@ import pytest
 
 from kpybroker.hosts.coordinators.placement import partition_for
 from kpybroker.hosts.coordinators.transactions_elsewhere import TransactionsElsewhere
-from kpybroker.hosts.network.peer import Unanswered
+from kpybroker.hosts.network.peer import NoResponse
 from kpybroker.machines.metadata.topic_name import TRANSACTION_STATE_TOPIC
 from kpybroker.runtime.io.scheduler import ManualScheduler
 from kpywire import error_codes
@@ -75,11 +75,11 @@ def test_the_coordinator_is_the_leader_of_the_ids_partition() -> None:
     assert world.elsewhere.coordinator(name_for(1)) is None
 
 
-def _hear(heard: list[tuple[str, Any]], who: str, answer: Any) -> None:
-    heard.append((who, answer))
+def _hear(heard: list[tuple[str, Any]], caller: str, answer: Any) -> None:
+    heard.append((caller, answer))
 
 
-def test_what_is_asked_in_one_turn_is_one_request_and_what_comes_later_the_next() -> None:
+def test_questions_of_one_turn_are_sent_as_one_request() -> None:
     world = World()
     world.ask("a")
     world.ask("b")
@@ -114,14 +114,14 @@ def test_a_node_that_had_nothing_to_do_is_asked_again() -> None:
 
 
 @pytest.mark.parametrize("lost", [False, True])
-def test_who_cannot_take_an_answer_keeps_neither_the_others_nor_the_next_request(lost: bool) -> None:
+def test_a_callback_that_raises_stops_neither_other_answers_nor_the_next_request(lost: bool) -> None:
     world = World()
     world.answers["a"] = None  # type: ignore[assignment]
     for name in ("a", "b"):
         world.ask(name)
     world.run()
     if lost:
-        world.sent[-1][2](Unanswered("reset"))
+        world.sent[-1][2](NoResponse("reset"))
     else:
         world.answer("a", "b")
     assert len(world.answers["b"]) == 1
@@ -130,7 +130,7 @@ def test_who_cannot_take_an_answer_keeps_neither_the_others_nor_the_next_request
     assert world.asked() == [["a", "b"], ["c"]]
 
 
-def test_where_nobody_coordinates_nobody_is_asked() -> None:
+def test_without_a_coordinator_no_request_is_sent() -> None:
     world = World()
     world.ask("a", node=-1)
     world.run()
@@ -146,16 +146,16 @@ def test_where_nobody_coordinates_nobody_is_asked() -> None:
         (2, 1, ("newer", error_codes.INVALID_PRODUCER_EPOCH)),
     ],
 )
-def test_of_two_that_ask_for_one_transaction_one_is_refused(first: int, second: int, refused: tuple[str, int]) -> None:
+def test_the_second_request_for_one_transaction_is_refused(first: int, second: int, refused: tuple[str, int]) -> None:
     world = World()
     world.ask("busy")
     world.run()
     heard: list[tuple[str, Any]] = []
-    for who, epoch in (("older", first), ("newer", second)):
+    for caller, epoch in (("older", first), ("newer", second)):
         transaction = AddPartitionsToTxnTransaction(
             transactional_id="a", producer_id=7, producer_epoch=epoch, verify_only=True, topics=[]
         )
-        world.elsewhere.ask(ELSEWHERE, transaction, partial(_hear, heard, who))
+        world.elsewhere.ask(ELSEWHERE, transaction, partial(_hear, heard, caller))
     assert heard == [refused]
     world.answer("busy")
     world.run()
@@ -165,12 +165,12 @@ def test_of_two_that_ask_for_one_transaction_one_is_refused(first: int, second: 
 @pytest.mark.parametrize(
     ("unanswered", "code"),
     [
-        (Unanswered("the connection was lost"), error_codes.NETWORK_EXCEPTION),
-        (Unanswered("too old to be asked", is_refused=True), error_codes.NONE),
+        (NoResponse("the connection was lost"), error_codes.NETWORK_EXCEPTION),
+        (NoResponse("too old to be asked", is_refused=True), error_codes.NONE),
     ],
 )
 def test_without_an_answer_the_producer_tries_again_but_not_where_none_can_come(
-    unanswered: Unanswered, code: int
+    unanswered: NoResponse, code: int
 ) -> None:
     world = World()
     world.ask("a")

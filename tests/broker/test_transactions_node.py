@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from running_node import BreakableDisk, RunningNode, start
-from test_node import create, wait_until
+from test_node import create
 
 from kpywire import api, error_codes
 from kpywire.batch import parse_header
@@ -14,8 +14,8 @@ from kpywire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from kpywire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kpywire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kpywire.record import read_batch
-from raw_client import RawClient
-from raw_transactions import (
+from support.raw_client import RawClient
+from support.raw_transactions import (
     ADDING,
     Transactional,
     fetch,
@@ -23,6 +23,7 @@ from raw_transactions import (
     stable_end,
     values_in,
 )
+from support.waiting import eventually
 
 SETTINGS = {
     "offsets_topic_num_partitions": "1",
@@ -109,12 +110,12 @@ def test_a_parked_produce_is_given_up_with_its_connection(node: RunningNode, raw
     with RawClient(node.port) as other:
         other.send(request(producer, 0, b"lost"), ADDING)
     release()
-    wait_until(lambda: stable_end(raw, "t") == 2 or fetch(raw, "t", committed=False).high_watermark >= 2)
+    eventually(lambda: stable_end(raw, "t") == 2 or fetch(raw, "t", committed=False).high_watermark >= 2)
     assert node.failures == []
     assert fetch(raw, "t", committed=False).error_code == error_codes.NONE
 
 
-def test_old_clients_are_told_to_wait(node: RunningNode, raw: RawClient) -> None:
+def test_old_clients_get_concurrent_transactions_while_a_transaction_ends(node: RunningNode, raw: RawClient) -> None:
     """An error that a version does not know is NOT_ENOUGH_REPLICAS, which every client retries without new metadata."""
     producer = producer_of(raw)
     assert producer.add(("t", 0)) == {error_codes.NONE}
@@ -142,7 +143,7 @@ def test_a_transaction_ends_although_a_topic_of_it_is_deleted(node: RunningNode,
 
     broker.markers.write = refuse
     assert producer.end(True, 5).error_code == error_codes.NONE
-    wait_until(lambda: stable_end(raw, "t") == 2)
+    eventually(lambda: stable_end(raw, "t") == 2)
     described = producer.describe()
     assert (described.transaction_state, [each.topic for each in described.topics]) == ("PrepareCommit", ["doomed"])
     raw.call(DeleteTopicsRequest(topics=[DeleteTopicState(name="doomed")], timeout_ms=10_000), 6)
@@ -165,7 +166,7 @@ def test_a_decided_transaction_is_finished_after_a_restart(tmp_path: Path) -> No
     try:
         with RawClient(node.port) as raw:
             producer.raw = raw
-            wait_until(lambda: producer.describe().transaction_state == "CompleteAbort")
+            eventually(lambda: producer.describe().transaction_state == "CompleteAbort")
             assert stable_end(raw, "t") == 2
             data = bytes(fetch(raw, "t", 1, committed=True).records or b"")
             (marker,) = read_batch(data, parse_header(data), 0)

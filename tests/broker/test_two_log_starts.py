@@ -9,7 +9,7 @@ from kpystorage.log_offset import LogOffset
 from kpywire.time_search import first_not_older
 
 
-def test_clients_are_told_each_start_where_they_ask_for_it() -> None:
+def test_clients_get_the_log_start_that_their_isolation_level_needs() -> None:
     log = SimpleNamespace(log_start_offset=3, local_log_start_offset=10, epochs=LeaderEpochs())
     role: Any = SimpleNamespace(log=log, epoch=1)
     assert _find(role, EARLIEST, LogOffset(15), first_not_older)[1] == 3

@@ -23,7 +23,7 @@ from kpywire.messages.offset_for_leader_epoch import (
 )
 from kpywire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kpywire.record import Record, build_batch
-from raw_client import RawClient
+from support.raw_client import RawClient
 
 MANY = 150
 
@@ -151,10 +151,10 @@ def test_a_produce_to_old_and_new_logs_and_to_none_is_answered_in_its_order(
         ("nowhere", [(index, unknown, -1) for index in range(30)]),
         ("old", [(index, error_codes.NONE, 1) for index in range(40)]),
     ]
-    assert told(client.call(request, 9)) == expected
+    assert notified(client.call(request, 9)) == expected
 
 
-def told(answer: Any) -> Any:
+def notified(answer: Any) -> Any:
     return [
         (topic.name, [(each.index, each.error_code, each.base_offset) for each in topic.partition_responses])
         for topic in answer.responses
@@ -171,7 +171,7 @@ def test_requests_behind_one_that_makes_logs_are_answered_behind_it(client: RawC
         assert {each.base_offset for each in answer.responses[0].partition_responses} == {number}
 
 
-def test_of_a_partition_named_twice_the_last_batch_counts_also_where_logs_are_made(
+def test_the_last_batch_of_a_partition_named_twice_is_written_even_if_its_log_is_made(
     client: RawClient, node: RunningNode
 ) -> None:
     without_background(node)
@@ -193,7 +193,7 @@ def test_without_acknowledgement_nothing_is_answered_unless_by_the_end(client: R
     assert client.is_closed()
 
 
-def test_a_client_that_leaves_while_logs_are_made_harms_nobody(client: RawClient, node: RunningNode) -> None:
+def test_a_client_that_disconnects_while_logs_are_made_does_no_harm(client: RawClient, node: RunningNode) -> None:
     without_background(node)
     create(client, "t")
     with RawClient(node.port) as other:

@@ -9,7 +9,7 @@ from time import sleep
 
 import pytest
 from running_node import RunningNode, start
-from test_node import create, produce, wait_until
+from test_node import create, produce
 
 from kpybroker.hosts.replicas.replica import Replica
 from kpybroker.hosts.replicas.upkeep import FLUSHES_AT_ONCE
@@ -23,7 +23,8 @@ from kpywire.messages.delete_records import DeleteRecordsPartition, DeleteRecord
 from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kpywire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kpywire.record import Record, build_batch, read_records
-from raw_client import RawClient
+from support.raw_client import RawClient
+from support.waiting import eventually
 
 OLD_MS = 1_000
 FETCH = 1
@@ -54,12 +55,12 @@ def test_a_log_is_flushed_when_its_time_has_passed(tmp_path: Path, key: str) -> 
                 assert produce(client, "t", b"v") == error_codes.NONE
                 log = replica_of(node, "t").log
                 assert log is not None
-                wait_until(lambda expected=expected, log=log: log.recovery_point == expected)  # type: ignore[misc]
+                eventually(lambda expected=expected, log=log: log.recovery_point == expected)  # type: ignore[misc]
     finally:
         node.stop()
 
 
-def test_records_grow_old_in_logs_that_nobody_has_used_since_the_start(tmp_path: Path) -> None:
+def test_retention_deletes_records_in_logs_unused_since_the_start(tmp_path: Path) -> None:
     node = start(tmp_path)
     with RawClient(node.port) as client:
         for topic, retention_ms in (("aging", "1000"), ("kept", "-1")):
@@ -79,7 +80,7 @@ def test_records_grow_old_in_logs_that_nobody_has_used_since_the_start(tmp_path:
         def first_is_gone() -> bool:
             return not (tmp_path / "aging-0" / f"{0:020d}.log").exists()
 
-        wait_until(first_is_gone)
+        eventually(first_is_gone)
         assert len(list((tmp_path / "kept-0").glob("*.log"))) == 3
         assert replica_of(node, "kept").log is None
     finally:
@@ -109,7 +110,7 @@ def test_files_of_segments_that_went_are_removed_when_their_delay_is_over(tmp_pa
         now_ms = node.node.scheduler.now_ms()
         assert node.call(lambda: log.delete_old_segments(now_ms, log.end.offset)) == 3
         assert list((tmp_path / "aging-0").glob("*.deleted"))
-        wait_until(lambda: not list((tmp_path / "aging-0").glob("*.deleted")))
+        eventually(lambda: not list((tmp_path / "aging-0").glob("*.deleted")))
     finally:
         node.stop()
 
@@ -149,13 +150,13 @@ def test_an_answer_that_is_under_way_is_finished_though_its_segment_is_gone(tmp_
             for _ in range(RECORDS):
                 produce_old(client, "aging")
             slow.send(fetch_of("aging", 0, whole), 12)
-            wait_until(lambda: bool(slow.sock.recv(1, socket.MSG_PEEK)))
+            eventually(lambda: bool(slow.sock.recv(1, socket.MSG_PEEK)))
             log = replica_of(node, "aging").log
             assert log is not None
             now_ms = node.node.scheduler.now_ms()
             assert node.call(lambda: log.delete_old_segments(now_ms, log.end.offset)) == 1
             left = [f"{RECORDS:020d}.log"]
-            wait_until(lambda: [each.name for each in (tmp_path / "aging-0").glob("*.log*")] == left)
+            eventually(lambda: [each.name for each in (tmp_path / "aging-0").glob("*.log*")] == left)
             late = client.call(fetch_of("aging", 0, SEGMENT_BYTES), 12).responses[0].partitions[0]
             assert late.error_code == error_codes.OFFSET_OUT_OF_RANGE
         answer = slow.receive(FETCH, 12).responses[0].partitions[0]
@@ -221,7 +222,7 @@ def test_a_flush_without_a_descriptor_is_done_when_there_is_one(tmp_path: Path) 
             assert produce(client, "t", b"v") == error_codes.NONE
             log = replica_of(node, "t").log
             assert log is not None
-            wait_until(lambda: log.recovery_point == 1)
+            eventually(lambda: log.recovery_point == 1)
             assert disk.refusals == 0
             assert produce(client, "t", b"v") == error_codes.NONE
     finally:
@@ -256,7 +257,7 @@ def test_neither_cold_reads_nor_new_topics_queue_behind_the_flushes_of_logs(tmp_
             parts = [PartitionProduceData(index=each, records=batch) for each in range(FLUSHES_AT_ONCE)]
             data = TopicProduceData(name="busy", partition_data=parts)
             client.call(ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[data]), 9)
-            wait_until(lambda: len(disk.standing) == FLUSHES_AT_ONCE)
+            eventually(lambda: len(disk.standing) == FLUSHES_AT_ONCE)
             # The first segment is checked in a thread before it is sent for the first time.
             answer = client.call(fetch_of("cold", 0, SEGMENT_BYTES), 12).responses[0].partitions[0]
             assert [record.value for record in read_records(answer.records)] == [OLD_VALUE]
@@ -278,7 +279,7 @@ def test_a_sealed_segment_is_flushed_at_the_roll_and_not_later(tmp_path: Path) -
             log = replica_of(node, "quiet").log
             assert log is not None
             assert len(log.segments) == 2
-            wait_until(lambda: log.recovery_point >= 1)
+            eventually(lambda: log.recovery_point >= 1)
     finally:
         node.stop()
 
@@ -296,14 +297,14 @@ def test_a_roll_that_finds_a_flush_under_way_is_flushed_behind_it(tmp_path: Path
             assert log in log.directory.rolled
             sleep(0.3)  # the upkeep looks a few times
             node.call(lambda: (under_way.run(), log.finish_flush(under_way)))
-            wait_until(lambda: log.recovery_point == 2)
+            eventually(lambda: log.recovery_point == 2)
             assert not log.directory.rolled
     finally:
         node.stop()
 
 
 @pytest.mark.parametrize("is_rolled", [False, True])
-def test_what_a_process_that_died_left_is_flushed_in_time_though_nobody_uses_its_log(
+def test_unflushed_records_of_a_killed_process_are_flushed_in_time_in_unused_logs(
     tmp_path: Path, is_rolled: bool
 ) -> None:
     node = start(tmp_path)
@@ -327,7 +328,7 @@ def test_what_a_process_that_died_left_is_flushed_in_time_though_nobody_uses_its
             found = replica_of(node, "quiet").log
             return found is not None and found.recovery_point == 1
 
-        wait_until(lambda: replica_of(node, "quiet").log is not None)
+        eventually(lambda: replica_of(node, "quiet").log is not None)
         assert not is_flushed()
         assert node.node.broker is not None
         upkeep = node.node.broker.upkeep
@@ -337,6 +338,6 @@ def test_what_a_process_that_died_left_is_flushed_in_time_though_nobody_uses_its
                 upkeep._dirty_since_ms[found] -= 200_000
 
         node.call(later)
-        wait_until(is_flushed)
+        eventually(is_flushed)
     finally:
         node.stop()

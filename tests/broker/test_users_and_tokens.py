@@ -10,7 +10,6 @@ import pytest
 from click.testing import CliRunner, Result
 from running_node import RunningNode
 
-from envelopes import envelope_of
 from kpybroker.cli import main
 from kpybroker.client.client import Client
 from kpybroker.machines.controller import delegation_tokens
@@ -26,8 +25,9 @@ from kpywire.messages.metadata import MetadataRequest
 from kpywire.messages.sasl_authenticate import SaslAuthenticateRequest
 from kpywire.messages.sasl_handshake import SaslHandshakeRequest
 from oracle.jars import java
-from raw_client import RawClient
-from waiting import eventually
+from support.envelopes import envelope_of
+from support.raw_client import RawClient
+from support.waiting import eventually
 
 MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 KEY = "a key of all nodes"
@@ -265,7 +265,7 @@ def test_a_controller_serves_the_sender_that_an_envelope_names(
     assert bool(token.hmac) == (code == error_codes.NONE)
 
 
-def test_what_is_dumped_of_the_metadata_hides_the_keys(broker: Broker) -> None:
+def test_dumped_metadata_hide_the_keys(broker: Broker) -> None:
     log = str(broker.directory / "data" / "__cluster_metadata-0")
     dumped = CliRunner().invoke(main, ["metadata", "-d", log, "cat", "/image/scram/SCRAM-SHA-256/alice"])
     assert (dumped.exit_code, "[hidden]" in dumped.output, "alice" in dumped.output) == (0, True, True), dumped.output

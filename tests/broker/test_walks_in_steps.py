@@ -92,8 +92,8 @@ def directories_of(topics: int, partitions: int) -> Generator[Any, Any, Any]:
 
     named = [DescribableLogDirTopic(topic=str(number), partitions=list(range(partitions))) for number in range(topics)]
     broker: Any = SimpleNamespace(replicas=SimpleNamespace(directories=NoDirectories()))
-    nobody: Any = None
-    return describe_log_dirs(broker, DescribeLogDirsRequest(topics=named), nobody)
+    unknown: Any = None
+    return describe_log_dirs(broker, DescribeLogDirsRequest(topics=named), unknown)
 
 
 def asked(message: Any) -> Any:
@@ -178,8 +178,8 @@ def test_configs_that_are_altered_here_are_walked_in_steps() -> None:
 
 
 def settled_of(resources: list[AlterConfigsResource]) -> Generator[Any, Any, Any]:
-    nobody: Any = None
-    return settle_legacy(AlterConfigsRequest(resources=resources, validate_only=False), nobody)
+    unknown: Any = None
+    return settle_legacy(AlterConfigsRequest(resources=resources, validate_only=False), unknown)
 
 
 def test_a_resource_has_few_configs() -> None:

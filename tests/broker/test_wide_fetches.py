@@ -10,8 +10,8 @@ from kpywire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from kpywire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kpywire.record import Record, build_batch, read_records
-from raw_client import RawClient
-from waiting import eventually
+from support.raw_client import RawClient
+from support.waiting import eventually
 
 TOPIC = "wide"
 PARTITIONS = 300
@@ -125,4 +125,6 @@ def test_a_reader_that_leaves_in_the_middle_leaves_nothing_behind(node: RunningN
     assert broker is not None
     replicas = list(broker.replicas.topics[TOPIC].replicas.values())
     left = "nobody watches for a request that is over"
-    eventually(lambda: all(entry.session.lasts for each in replicas for entry in (*each.watchers, *each.told)), left)
+    eventually(
+        lambda: all(entry.session.lasts for each in replicas for entry in (*each.watchers, *each.notified)), left
+    )

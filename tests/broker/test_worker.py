@@ -28,7 +28,7 @@ while head := sys.stdin.buffer.read(4):
 """
 
 
-class Told:
+class Received:
     """The result of one task."""
 
     def __init__(self) -> None:
@@ -61,13 +61,13 @@ def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: Callable[[Work
 
 
 async def ask(worker: Worker, task: object) -> list[Any]:
-    told = Told()
-    worker.ask(task, told)
-    await told.ended.wait()
-    return told.answers
+    notified = Received()
+    worker.ask(task, notified)
+    await notified.ended.wait()
+    return notified.answers
 
 
-def test_one_process_answers_task_after_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_worker_process_answers_several_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def script(worker: Worker) -> None:
         first, second = await ask(worker, (2,)), await ask(worker, (0,))
         assert first[:2] == [0, 1]
@@ -90,15 +90,15 @@ def test_a_death_ends_the_task_that_it_met_and_the_next_one_has_another_process(
     play(tmp_path, monkeypatch, script)
 
 
-def test_it_is_stopped_in_the_middle_of_its_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_is_stopped_in_the_middle_of_its_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def script(worker: Worker) -> None:
-        told = Told()
+        notified = Received()
         await ask(worker, (0,))
-        worker.ask("sleep", told)
+        worker.ask("sleep", notified)
         await asyncio.sleep(0.05)
         worker.stop()
-        await told.ended.wait()
-        assert str(told.answers[0]) == "its process ended with signal 9"
+        await notified.ended.wait()
+        assert str(notified.answers[0]) == "its process ended with signal 9"
 
     play(tmp_path, monkeypatch, script)
 

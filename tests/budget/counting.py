@@ -148,10 +148,10 @@ def attached(pid: int, output: Path) -> Iterator[None]:
     command = ["strace", "-p", str(pid), "-s", "0", "-o", str(output)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as tracer:
         assert tracer.stderr is not None
-        said = tracer.stderr.readline()
-        if "attached" not in said:
+        reported = tracer.stderr.readline()
+        if "attached" not in reported:
             tracer.kill()
-            raise RuntimeError(said.strip())
+            raise RuntimeError(reported.strip())
         try:
             yield
         finally:

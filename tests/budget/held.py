@@ -52,9 +52,9 @@ def grown_memory(before: Work, now: Work) -> str | None:
     """Whether a request takes more at once, or leaves more behind."""
     peak_bytes = before["peak_bytes"] * (1 + PEAK_TOLERANCE) + PEAK_SLACK_BYTES
     held_bytes = max(before["held_bytes"], 0) * (1 + HELD_TOLERANCE) + HELD_SLACK_BYTES
-    said = []
+    reported = []
     if now["peak_bytes"] > peak_bytes:
-        said.append(f"requests take {now['peak_bytes']} bytes at once, the budget is {before['peak_bytes']}")
+        reported.append(f"requests take {now['peak_bytes']} bytes at once, the budget is {before['peak_bytes']}")
     if now["held_bytes"] > held_bytes:
-        said.append(f"a request leaves {now['held_bytes']} bytes behind, the budget is {before['held_bytes']}")
-    return "\n".join(said) or None
+        reported.append(f"a request leaves {now['held_bytes']} bytes behind, the budget is {before['held_bytes']}")
+    return "\n".join(reported) or None

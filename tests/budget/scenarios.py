@@ -1,12 +1,12 @@
 """The fixed workload: which requests are counted, each on one connection, one after the other."""
 
 import struct
-import time
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from benchmarks.raw import frames, grouping, many
 from benchmarks.raw.asking import Address, Conversation
+from support.waiting import attempts, becomes, eventually
 
 CONFIGS = {"segment.bytes": str(1 << 30)}
 SMALL_BYTES = 213
@@ -100,15 +100,13 @@ def fetch_of_nothing_new(conversation: Conversation) -> Scenario:
 
 def heartbeat(conversation: Conversation) -> Scenario:
     """A heartbeat of the only member of a group."""
-    while grouping.error_of(conversation.ask(grouping.find_coordinator(GROUP))):
-        time.sleep(0.02)
+    eventually(lambda: not grouping.error_of(conversation.ask(grouping.find_coordinator(GROUP))), "a coordinator")
     member_id = ""
-    while True:
+    for _ in attempts("a member of the group"):
         seen = grouping.joined(conversation.ask(grouping.join_group(GROUP, member_id, b"")))
         if not seen.error_code:
             break
         member_id = seen.member_id or member_id
-        time.sleep(0.02)
     conversation.ask(grouping.sync_group(GROUP, seen.generation, member_id, {member_id: b"all"}))
 
     def checked(answer: bytes) -> None:
@@ -123,8 +121,7 @@ def create(conversation: Conversation, topics: dict[str, int]) -> None:
     errors = many.created_errors(conversation.ask(many.create_topics(topics, CONFIGS)))
     if any(errors.values()):
         raise ValueError(f"topics are not created: {errors}")
-    while many.led_partitions(conversation.ask(many.metadata(list(topics)))) != topics:
-        time.sleep(0.01)
+    becomes(lambda: many.led_partitions(conversation.ask(many.metadata(list(topics)))), topics)
 
 
 def repeated(frame: bytes) -> Iterator[bytes]:

@@ -25,10 +25,10 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> dict[str, counting.Work]:
     return counting.measured(tmp_path_factory.mktemp("budget"))
 
 
-def fail_if(said: str | None) -> None:
+def fail_if(reported: str | None) -> None:
     """With these words alone: where the test stands does not matter."""
-    if said:
-        pytest.fail(f"{said}\n(python -m tests.budget --write, if that is worth it)", pytrace=False)
+    if reported:
+        pytest.fail(f"{reported}\n(python -m tests.budget --write, if that is worth it)", pytrace=False)
 
 
 def test_the_budget_covers_every_scenario(work: dict[str, counting.Work]) -> None:
@@ -61,10 +61,10 @@ def test_a_request_takes_and_leaves_no_more_memory_than_the_budget(
 
 def test_a_function_that_is_called_once_more_is_named() -> None:
     before = {"dispatch.py __call__": 1.0, "produce.py handle": 3.0}
-    said = held.grown_calls("python", before, {**before, "produce.py handle": 4.0}, 0.03)
-    assert said is not None
-    assert "3.00 ->    4.00  produce.py handle" in said
-    assert "dispatch.py" not in said
+    reported = held.grown_calls("python", before, {**before, "produce.py handle": 4.0}, 0.03)
+    assert reported is not None
+    assert "3.00 ->    4.00  produce.py handle" in reported
+    assert "dispatch.py" not in reported
 
 
 def test_growth_within_the_tolerance_is_nothing() -> None:
@@ -72,7 +72,7 @@ def test_growth_within_the_tolerance_is_nothing() -> None:
     assert held.grown_calls("python", {"a": 100.0}, {"b": 90.0}, 0.03) is None
 
 
-def test_memory_that_grows_is_told_apart() -> None:
+def test_growing_memory_is_reported_separately() -> None:
     before = {"peak_bytes": 100_000, "held_bytes": 10}
     assert held.grown_memory(before, before) is None
     assert "at once" in (held.grown_memory(before, {**before, "peak_bytes": 120_000}) or "")

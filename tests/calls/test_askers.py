@@ -12,7 +12,7 @@ def test_a_client_has_one_counter_over_all_its_connections() -> None:
     assert ("a", "x" * LONGEST_ID_CHARS) in askers.known
 
 
-def test_a_flood_of_names_does_not_hide_who_asks_most() -> None:
+def test_a_flood_of_client_names_does_not_hide_the_busiest_clients() -> None:
     askers = Askers()
     busy = askers.of("a", "busy")
     busy.requests = 1_000

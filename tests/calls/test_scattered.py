@@ -5,7 +5,7 @@ from kpybroker.runtime.calls.scattered import FEW, PARTS, STEP_ITEMS, Scattered,
 MANY = 100_000
 
 
-def test_it_is_a_mapping_whatever_its_size() -> None:
+def test_a_scattered_mapping_behaves_like_a_dict_at_any_size() -> None:
     for count in (0, 1, FEW, FEW + 1, 3 * FEW):
         found: Scattered[int, str] = Scattered()
         for number in range(count):
@@ -34,7 +34,7 @@ def test_no_part_of_it_is_large() -> None:
     assert max(map(len, found._parts)) < 3 * MANY // PARTS
 
 
-def test_it_is_freed_in_steps() -> None:
+def test_a_scattered_mapping_is_freed_in_steps() -> None:
     found: Scattered[int, set[int]] = Scattered()
     for number in range(MANY):
         found[number] = set()

@@ -6,26 +6,14 @@ import socket
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
+from oracle import free_port
+from support.waiting import eventually
+
 PATIENCE_S = 60.0
-
-
-def eventually(condition: Callable[[], bool], what: Callable[[], object]) -> None:
-    deadline_s = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline_s, what()
-        time.sleep(0.02)
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
 
 
 class KillableBroker:
@@ -43,19 +31,19 @@ class KillableBroker:
         with open(self.directory / "broker.log", "ab") as log:
             command = [sys.executable, "-m", "kpybroker", "start", *words]
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        eventually(self._answers, self.said)
+        eventually(self._answers, lambda: f"its port, and it logged {self.log_text()}", PATIENCE_S)
         return self
 
     def _answers(self) -> bool:
         assert self.process is not None
-        assert self.process.poll() is None, self.said()
+        assert self.process.poll() is None, self.log_text()
         try:
             socket.create_connection(("127.0.0.1", self.port), 1).close()
         except OSError:
             return False
         return True
 
-    def said(self) -> str:
+    def log_text(self) -> str:
         return (self.directory / "broker.log").read_text()
 
     def end(self, number: int = signal.SIGKILL) -> None:
@@ -106,7 +94,11 @@ class Command:
 
     def has(self, lines: list[str], part: str, times: int = 1) -> None:
         """Wait until this stands in enough of the lines."""
-        eventually(lambda: sum(part in line for line in list(lines)) >= times, lambda: (part, self.out, self.err))
+        eventually(
+            lambda: sum(part in line for line in list(lines)) >= times,
+            lambda: f"{part!r} in {lines}, beside {self.out} and {self.err}",
+            PATIENCE_S,
+        )
 
     def end(self, number: int | None = None) -> int:
         """Close its input, or send a signal; its exit code."""

@@ -68,11 +68,11 @@ def test_secrets_are_found_nowhere_in_the_report(
         path = tmp_path / "data" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"password=planted-file\n{PEM}")
-    said = report(str(properties), "--log", "-", "--http", "127.0.0.1:1", stdin=LOG)
-    assert "planted" not in said
-    assert "pem7" not in said
+    reported = report(str(properties), "--log", "-", "--http", "127.0.0.1:1", stdin=LOG)
+    assert "planted" not in reported
+    assert "pem7" not in reported
     for known in ("num.partitions=7", "super.users=User:eve", "the last line", "KAFKA_NUM_PARTITIONS", "[hidden]-0"):
-        assert known in said
+        assert known in reported
 
 
 @settings(max_examples=25)
@@ -107,9 +107,11 @@ def test_parts_of_secrets_are_hidden_too(configs: dict[str, str], text: str, hid
 
 
 def test_a_key_whose_beginning_is_not_among_the_last_lines_is_hidden(properties: Path) -> None:
-    said = report(str(properties), "--log", "-", "--log-lines", "2", "--http", "127.0.0.1:1", stdin=f"x\n{PEM}\nend\n")
-    assert "pem8" not in said
-    assert "end" in said
+    reported = report(
+        str(properties), "--log", "-", "--log-lines", "2", "--http", "127.0.0.1:1", stdin=f"x\n{PEM}\nend\n"
+    )
+    assert "pem8" not in reported
+    assert "end" in reported
 
 
 def test_the_report_replaces_no_link_and_no_file_stays_open_to_others(tmp_path: Path) -> None:
@@ -133,8 +135,8 @@ def test_a_running_node_is_described(tmp_path: Path) -> None:
             == 0
         )
         log = ["--log", str(tmp_path / "broker.log"), "--log-lines", "2"]
-        said = report("--data", str(tmp_path / "data"), "--http", broker.http, *log)
-    sections = {part.partition("\n")[0]: part for part in said.split("\n## ")}
+        reported = report("--data", str(tmp_path / "data"), "--http", broker.http, *log)
+    sections = {part.partition("\n")[0]: part for part in reported.split("\n## ")}
     assert "Python 3." in sections["Versions"]
     assert "click 8" in sections["Versions"]
     assert "flights-0" in sections["Directories"]

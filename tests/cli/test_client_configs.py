@@ -36,7 +36,7 @@ from kpywire.record import Record
 
 
 @pytest.mark.parametrize(
-    ("command", "pair", "said"),
+    ("command", "pair", "printed"),
     [
         (PRODUCE, "acsk=1", "there is no property acsk here; did you mean acks?"),
         (PRODUCE, "linger_ms=1", "did you mean linger.ms?"),
@@ -56,17 +56,17 @@ from kpywire.record import Record
         (CONSUME, "acks=1", "acks is a property of kpybroker produce, not of consume"),
     ],
 )
-def test_a_wrong_property_is_one_line_that_names_what_is_right(command: str, pair: str, said: str) -> None:
+def test_a_wrong_property_is_one_line_that_names_what_is_right(command: str, pair: str, printed: str) -> None:
     with pytest.raises(BadProperty) as wrong:
         parse(command, [pair])
-    assert said in str(wrong.value)
+    assert printed in str(wrong.value)
     result = CliRunner().invoke(main, [command, "t", "-X", pair, "-b", "127.0.0.1:1"])
     assert result.exit_code == 2
-    assert said in result.output
+    assert printed in result.output
 
 
 @pytest.mark.parametrize(
-    ("pairs", "said"),
+    ("pairs", "printed"),
     [
         (["ssl.ca.location=x"], "ssl.ca.location has no effect without security.protocol: set security.protocol=SSL"),
         (["sasl.username=x"], "sasl.username has no effect without security.protocol: set security.protocol=SASL_"),
@@ -82,12 +82,12 @@ def test_a_wrong_property_is_one_line_that_names_what_is_right(command: str, pai
         (["security.protocol=SSL", "ssl.ca.location=a", "ssl.truststore.location=b"], "are both set; give one of them"),
     ],
 )
-def test_wrong_security_is_a_usage_error_of_one_line(pairs: list[str], said: str) -> None:
+def test_wrong_security_is_a_usage_error_of_one_line(pairs: list[str], printed: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         words = [word for pair in pairs for word in ("-X", pair)]
         result = CliRunner().invoke(main, ["consume", "t", *words, "-b", f"127.0.0.1:{silent.getsockname()[1]}"])
     assert result.exit_code == 2
-    assert said in result.output
+    assert printed in result.output
     assert "Traceback" not in result.output
 
 
@@ -109,8 +109,8 @@ def test_no_secret_is_in_the_repr_of_what_a_client_keeps() -> None:
 
 
 def test_librdkafkas_names_are_those_of_kafka_and_the_last_one_counts() -> None:
-    said = parse(PRODUCE, ["message.timeout.ms=5", "queue.buffering.max.ms=7", "delivery.timeout.ms=6"])
-    assert said == {"delivery.timeout.ms": 6, "linger.ms": 7}
+    printed = parse(PRODUCE, ["message.timeout.ms=5", "queue.buffering.max.ms=7", "delivery.timeout.ms=6"])
+    assert printed == {"delivery.timeout.ms": 6, "linger.ms": 7}
 
 
 def test_idempotence_is_what_acks_allow() -> None:
@@ -182,7 +182,7 @@ def test_retries_bound_the_attempts_for_a_batch(broker: Broker) -> None:
     assert [each.value for each in broker.records("t")] == [b"b", b"c"]
 
 
-def test_with_acks_0_nobody_says_where_a_record_is(broker: Broker) -> None:
+def test_with_acks_0_the_offset_of_a_record_is_unknown(broker: Broker) -> None:
     assert '"offset": -1' in invoke(broker, "produce", "t", "-X", "acks=0", "--json", stdin="a\n").stdout
     broker.wait_for_records("t", 1)
     assert '"offset": 1' in invoke(broker, "produce", "t", "-X", "acks=1", "--json", stdin="b\n").stdout
@@ -217,7 +217,7 @@ def test_an_offset_that_is_gone_is_an_error_or_what_auto_offset_reset_says(broke
     assert "auto.offset.reset is none; use --offset" in nowhere.stderr
 
 
-def test_a_group_and_its_commits_can_be_said_as_properties(broker: Broker) -> None:
+def test_group_and_commit_settings_can_be_given_as_properties(broker: Broker) -> None:
     broker.produce("t", "first")
     group = ("consume", "t", "-e", "-q", "-X", "group.id=g", "-X", "session.timeout.ms=6000")
     assert invoke(broker, *group, "-X", "enable.auto.commit=false").stdout == "first\n"

@@ -20,7 +20,7 @@ from kpybroker.cli.intake import CHUNK_BYTES, LineTooLong, batches_of_lines
 from kpybroker.cli.record_format import formatter, json_line
 from kpybroker.client.client import Spot, parse_servers
 from kpybroker.client.partitioning import murmur2, partition_of
-from kpybroker.client.reader import Found
+from kpybroker.client.reader import ReadRecord
 from kpywire.record import Record
 
 
@@ -44,18 +44,18 @@ def test_addresses_are_those_of_bootstrap_servers(text: str, servers: list[tuple
 
 
 @pytest.mark.parametrize("text", ["", ":9092", "host:port", "host:0", "host:65536", "a:1,,b:2"])
-def test_what_is_no_address_is_a_usage_error(text: str) -> None:
+def test_an_invalid_address_is_a_usage_error(text: str) -> None:
     with pytest.raises(ValueError, match="not an address"):
         parse_servers(text)
-    code, said = invoke("topics", "list", "-b", text)
+    code, reported = invoke("topics", "list", "-b", text)
     assert code == 2
-    assert "not an address of a broker" in said
+    assert "not an address of a broker" in reported
 
 
 def test_a_listener_of_another_protocol_is_a_usage_error() -> None:
-    code, said = invoke("topics", "list", "-b", "SSL://localhost:9093")
+    code, reported = invoke("topics", "list", "-b", "SSL://localhost:9093")
     assert code == 2
-    assert "'SSL://localhost:9093': this client's security.protocol is PLAINTEXT" in said
+    assert "'SSL://localhost:9093': this client's security.protocol is PLAINTEXT" in reported
 
 
 @pytest.mark.parametrize(
@@ -75,8 +75,8 @@ def test_murmur2_is_kafkas(data: bytes, expected: int) -> None:
     assert 0 <= partition_of(data, 5) < 5
 
 
-def found(key: bytes | None, value: bytes | None) -> Found:
-    return Found(
+def found(key: bytes | None, value: bytes | None) -> ReadRecord:
+    return ReadRecord(
         Spot("t", 1), Record(offset=2, timestamp=3, key=key, value=value, headers=(("h", b"\xff"), ("n", None)))
     )
 
@@ -88,9 +88,9 @@ def test_a_format_prints_bytes_as_they_are_and_nothing_for_null() -> None:
 
 @pytest.mark.parametrize("layout", ["%y", "%", "\\q", "\\"])
 def test_a_wrong_format_is_a_usage_error(layout: str) -> None:
-    code, said = invoke("consume", "topic", "-f", layout)
+    code, reported = invoke("consume", "topic", "-f", layout)
     assert code == 2
-    assert "is not known" in said
+    assert "is not known" in reported
 
 
 def test_json_holds_what_is_not_text_in_base64() -> None:
@@ -139,9 +139,9 @@ def test_json_holds_what_is_not_text_in_base64() -> None:
     ],
 )
 def test_wrong_usage_ends_with_code_2_before_any_connection(words: tuple[str, ...]) -> None:
-    code, said = invoke(*words, "-b", "127.0.0.1:1")
+    code, reported = invoke(*words, "-b", "127.0.0.1:1")
     assert code == 2
-    assert "127.0.0.1" not in said
+    assert "127.0.0.1" not in reported
 
 
 @pytest.fixture
@@ -162,18 +162,18 @@ def web_server() -> Iterator[str]:
 
 
 def test_a_peer_that_is_no_broker_is_one_clear_line(web_server: str) -> None:
-    code, said = invoke("topics", "list", "-b", web_server)
+    code, reported = invoke("topics", "list", "-b", web_server)
     assert code == 3
-    assert said.startswith(f"Error: {web_server} speaks HTTP, not Kafka's protocol: ")
-    assert "9092" in said
-    assert len(said.splitlines()) == 1
+    assert reported.startswith(f"Error: {web_server} speaks HTTP, not Kafka's protocol: ")
+    assert "9092" in reported
+    assert len(reported.splitlines()) == 1
 
 
-def test_a_port_where_nobody_listens_is_one_clear_line() -> None:
+def test_a_closed_port_is_reported_in_one_clear_line() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = f"127.0.0.1:{listener.getsockname()[1]}"
-    code, said = invoke("consume", "topic", "-b", address)
-    assert (code, said) == (3, f"Error: no broker answers at {address}: Connection refused\n")
+    code, reported = invoke("consume", "topic", "-b", address)
+    assert (code, reported) == (3, f"Error: no broker answers at {address}: Connection refused\n")
 
 
 @given(

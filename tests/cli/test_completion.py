@@ -50,7 +50,7 @@ def deaf() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("command", ["topics describe", "groups describe"])
-def test_nothing_is_offered_where_nobody_answers(command: str) -> None:
+def test_completion_offers_nothing_without_a_reachable_broker(command: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = f"127.0.0.1:{listener.getsockname()[1]}"
     assert offered(command, "names", "", server=address) == []
@@ -66,5 +66,5 @@ def test_a_peer_that_says_nothing_is_given_up(deaf: str, monkeypatch: pytest.Mon
     assert answers == [[]]
 
 
-def test_what_is_begun_is_what_offers_begin_with() -> None:
+def test_completions_start_with_the_typed_prefix() -> None:
     assert [each.value for each in completion.items(["b", "ab", "aa", "ab"], "a")] == ["aa", "ab"]

@@ -22,7 +22,7 @@ counts = st.dictionaries(names, st.integers(0, 9))
 
 
 @given(members, counts)
-def test_every_wanted_partition_has_one_owner_who_wants_it(
+def test_each_subscribed_partition_has_one_owner_that_subscribes_to_it(
     wanted: dict[str, list[str]], counts: dict[str, int]
 ) -> None:
     plan = assign_ranges(wanted, counts)

@@ -3,10 +3,10 @@
 import pytest
 
 from kpybroker.cli import diagnoses
-from kpybroker.cli.diagnoses import GOOD, HINT, PROBLEM, UNKNOWN, WARNING, Address, Finding, PartitionHealth
+from kpybroker.cli.diagnoses import GOOD, HINT, PROBLEM, UNKNOWN, WARNING, Diagnosis, PartitionHealth, TestedAddress
 from kpybroker.cli.scrape import parse
-from kpybroker.client.acl_requests import Entry
-from kpybroker.client.cluster_requests import LogDirectory
+from kpybroker.client.acl_requests import AclBinding
+from kpybroker.client.cluster_requests import LogDirDescription
 
 MIB = 1 << 20
 GIB = 1 << 30
@@ -14,20 +14,20 @@ GIB = 1 << 30
 
 def levels(found: object) -> list[str]:
     findings = list(found)  # type: ignore[call-overload]
-    assert all(isinstance(each, Finding) for each in findings)
+    assert all(isinstance(each, Diagnosis) for each in findings)
     assert all(each.remedy for each in findings if each.level in (PROBLEM, WARNING))
     return [each.level for each in findings]
 
 
 def test_an_address_is_good_if_the_same_cluster_answers() -> None:
-    good = Address(1, "a", 1, "", "this")
-    refused = Address(2, "b", 1, "Connection refused", None)
-    other = Address(3, "c", 1, "", "other")
-    silent = Address(4, "d", 1, "", None)
+    good = TestedAddress(1, "a", 1, "", "this")
+    refused = TestedAddress(2, "b", 1, "Connection refused", None)
+    other = TestedAddress(3, "c", 1, "", "other")
+    silent = TestedAddress(4, "d", 1, "", None)
     assert levels(diagnoses.addresses([good, refused, other, silent], "this", "x")) == [GOOD, PROBLEM, PROBLEM, GOOD]
 
 
-def test_clients_that_never_came_back_are_named_with_what_they_were_told() -> None:
+def test_clients_that_never_came_back_are_named_with_the_addresses_they_got() -> None:
     (finding,) = diagnoses.newcomers([("10.0.0.9", "app", "PLAINTEXT", 42.5)], "broker:9092")
     assert finding.level == WARNING
     assert "'app' at 10.0.0.9" in finding.message
@@ -37,8 +37,8 @@ def test_clients_that_never_came_back_are_named_with_what_they_were_told() -> No
 
 
 def test_acls_that_hold_for_no_address_are_named() -> None:
-    def acl(host: str, permission: int = 3) -> Entry:
-        return Entry(2, "orders", 3, "User:alice", host, 3, permission)
+    def acl(host: str, permission: int = 3) -> AclBinding:
+        return AclBinding(2, "orders", 3, "User:alice", host, 3, permission)
 
     good = [acl("*"), acl("10.0.0.7"), acl("0:0:0:0:0:0:0:1"), acl("fe80:0:0:0:0:0:0:1%eth0")]
     networks = [acl("10.0.0.0/8", 2), acl("2001:db8::/32")]
@@ -52,7 +52,7 @@ def test_acls_that_hold_for_no_address_are_named() -> None:
 
 
 def test_acls_with_networks_are_named_where_nodes_may_not_know_them() -> None:
-    networks = [Entry(2, "orders", 3, "User:alice", host, 3, 2) for host in ("10.0.0.0/8", "::/0")]
+    networks = [AclBinding(2, "orders", 3, "User:alice", host, 3, 2) for host in ("10.0.0.0/8", "::/0")]
     (finding,) = diagnoses.acls(networks, reads_networks=False)
     assert levels([finding]) == [WARNING]
     assert "2 ACLs with a network, 2 of them meant to deny, which no Kafka before 4.4 knows" in finding.message
@@ -77,7 +77,7 @@ def test_file_limits_are_to_be_far_away(opened: float, limit: float, level: str)
     assert levels(diagnoses.files(opened, limit)) == [level]
 
 
-def test_connections_that_are_used_up_are_said_in_one_line() -> None:
+def test_an_exhausted_connection_limit_is_reported_in_one_line() -> None:
     (found,) = diagnoses.connections(1, 100)
     assert levels([found]) == [PROBLEM]
     assert "used up (100 are open)" in found.message
@@ -89,12 +89,12 @@ def test_connections_that_are_used_up_are_said_in_one_line() -> None:
     [(0, 50 * GIB, GOOD), (0, 9 * GIB, WARNING), (0, 2 * GIB, PROBLEM), (0, -1, UNKNOWN), (57, 50 * GIB, PROBLEM)],
 )
 def test_disks_that_fill_up_and_directories_that_failed(error: int, free: int, level: str) -> None:
-    directory = LogDirectory(1, "/data", error, 3, 1000, 100 * GIB, free)
+    directory = LogDirDescription(1, "/data", error, 3, 1000, 100 * GIB, free)
     assert levels(diagnoses.disks([directory], {0: "NONE", 57: "LOG_DIR_NOT_FOUND"})) == [level]
 
 
 def test_a_small_disk_has_little_room_whatever_the_share() -> None:
-    directory = LogDirectory(1, "/data", 0, 3, 1000, 64 * MIB, 48 * MIB)
+    directory = LogDirDescription(1, "/data", 0, 3, 1000, 64 * MIB, 48 * MIB)
     assert levels(diagnoses.disks([directory], {0: "NONE"})) == [WARNING]
 
 

@@ -13,8 +13,8 @@ from click.testing import CliRunner
 from killable import Command, KillableBroker
 
 from kpybroker.cli import doctor, main
-from kpybroker.cli.diagnoses import GOOD, PROBLEM, UNKNOWN, WARNING, Finding
-from kpybroker.client.client import Client, Settings
+from kpybroker.cli.diagnoses import GOOD, PROBLEM, UNKNOWN, WARNING, Diagnosis
+from kpybroker.client.client import Client, ClientSettings
 from kpybroker.testing import Broker
 from kpywire.messages.metadata import MetadataRequest
 
@@ -55,7 +55,7 @@ def test_a_damaged_batch_that_a_reader_met_is_a_problem_with_its_directory(broke
         assert reading.end() == 1
     path = broker.directory / "data" / "bent-0"
     assert f"kpybroker check {path}" in reading.err[-1]
-    assert f"What is damaged says: kpybroker check {path}" in broker.said()
+    assert f"What is damaged says: kpybroker check {path}" in broker.log_text()
     found = corrupt()
     assert found["level"] == PROBLEM
     assert found["message"] == f"broker 1: readers of bent-0 have met 1 damaged place in {path}"
@@ -66,7 +66,7 @@ def test_a_client_that_asks_for_metadata_without_a_pause_is_named(broker: Killab
     over = threading.Event()
 
     def ask() -> None:
-        with Client(broker.server, settings=Settings(client_id="restless")) as client:
+        with Client(broker.server, settings=ClientSettings(client_id="restless")) as client:
             while not over.is_set():
                 client.call(MetadataRequest(topics=[], allow_auto_topic_creation=False))
 
@@ -95,25 +95,25 @@ def test_checks_that_could_not_be_made_are_counted_and_named_with_the_reason() -
 
 
 @pytest.mark.parametrize(
-    ("found", "said"),
+    ("found", "log_text"),
     [
-        ([Finding("a", GOOD, "x")], "Nothing was found wrong."),
+        ([Diagnosis("a", GOOD, "x")], "Nothing was found wrong."),
         (
-            [Finding("a", UNKNOWN, "no page"), Finding("b", UNKNOWN, "no page"), Finding("c", UNKNOWN, "gone")],
+            [Diagnosis("a", UNKNOWN, "no page"), Diagnosis("b", UNKNOWN, "no page"), Diagnosis("c", UNKNOWN, "gone")],
             "Nothing was found wrong; 3 checks could not be made: a, b (no page); c (gone).",
         ),
         (
-            [Finding("a", PROBLEM, "x", "y"), Finding("b", UNKNOWN, "no page")],
+            [Diagnosis("a", PROBLEM, "x", "y"), Diagnosis("b", UNKNOWN, "no page")],
             "1 problem, 0 warnings; 1 check could not be made: b (no page).",
         ),
     ],
 )
-def test_the_last_line_says_what_was_found_and_what_was_not_looked_at(found: list[Finding], said: str) -> None:
-    assert doctor.summary(found) == said
+def test_the_last_line_says_what_was_found_and_what_was_not_looked_at(found: list[Diagnosis], log_text: str) -> None:
+    assert doctor.summary(found) == log_text
 
 
 def test_names_with_control_characters_do_not_reach_the_terminal() -> None:
-    found = Finding("ACLs", WARNING, "User:\x1b[31mred\r from 'x'", "Remove \x1b[2J.")
+    found = Diagnosis("ACLs", WARNING, "User:\x1b[31mred\r from 'x'", "Remove \x1b[2J.")
     text = doctor.as_text([found])
     assert not [part for part in ("\x1b[31m", "\x1b[2J", "\r") if part in text]
     assert "User:\\x1b[31mred\\r" in text

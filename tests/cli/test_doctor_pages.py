@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from kpybroker.cli import examination, main, scrape
 from kpybroker.cli.exposed_files import exposed, secrets_in
-from kpybroker.cli.scrape import Login, Refused, Way
+from kpybroker.cli.scrape import PageLogin, PageRefused, Way
 from kpybroker.security.tls.issuing import Authority
 from tests.broker.running_node import RunningNode
 
@@ -43,14 +43,14 @@ def trusting() -> ssl.SSLContext:
     return ssl.create_default_context(cadata=AUTHORITY.issued.certificate)
 
 
-def page(node: RunningNode, way: Way) -> scrape.Page | None:
+def page(node: RunningNode, way: Way) -> scrape.MetricsPage | None:
     port = node.node.http_port
     assert port is not None
     return scrape.fetch("127.0.0.1", port, 10.0, way)
 
 
 def test_a_page_is_read_by_https_with_a_login(node: RunningNode) -> None:
-    found = page(node, Way(trusting, Login("prometheus", PASSWORD)))
+    found = page(node, Way(trusting, PageLogin("prometheus", PASSWORD)))
     assert found is not None
     assert any(each.name.startswith("kpybroker_") for each in found.samples)
 
@@ -59,12 +59,15 @@ def test_a_page_is_read_by_https_with_a_login(node: RunningNode) -> None:
     ("way", "words"),
     [
         (Way(trusting), "demands a login; name a file"),
-        (Way(trusting, Login("prometheus", "guessed")), "refuses the login of 'prometheus': wrong name or password"),
+        (
+            Way(trusting, PageLogin("prometheus", "guessed")),
+            "refuses the login of 'prometheus': wrong name or password",
+        ),
         (Way(), "its certificate is not accepted"),
     ],
 )
 def test_a_page_that_is_not_shown_says_why(node: RunningNode, way: Way, words: str) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(PageRefused) as refused:
         page(node, way)
     assert words in str(refused.value)
     assert "guessed" not in repr(way)
@@ -73,7 +76,7 @@ def test_a_page_that_is_not_shown_says_why(node: RunningNode, way: Way, words: s
 def test_a_page_beyond_loopback_says_what_opens_it(tmp_path: Path) -> None:
     running = RunningNode({"log.dirs": str(tmp_path), "kpybroker.http.listener": "0.0.0.0:0"})
     try:
-        with pytest.raises(Refused, match=r"beyond loopback this needs a login: set kpybroker\.http\.users"):
+        with pytest.raises(PageRefused, match=r"beyond loopback this needs a login: set kpybroker\.http\.users"):
             page(running, Way())
     finally:
         running.stop()
@@ -132,5 +135,5 @@ def test_files_with_secrets_are_those_of_owners_alone(tmp_path: Path) -> None:
 def test_a_login_is_for_the_hosts_of_brokers_whatever_their_configs_name(
     broker: str, configured: str, *, is_sent: bool
 ) -> None:
-    way = Way(login=Login("prometheus", PASSWORD))
+    way = Way(login=PageLogin("prometheus", PASSWORD))
     assert (examination._of_broker(broker, configured, way).login is not None) is is_sent

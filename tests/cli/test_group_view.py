@@ -2,35 +2,35 @@
 
 from kpybroker.cli import group_view
 from kpybroker.client.client import Spot
-from kpybroker.client.group_requests import Group, Member
-from kpybroker.client.lag import Lag
+from kpybroker.client.group_requests import GroupDescription, MemberDescription
+from kpybroker.client.lag import GroupLag
 from kpybroker.client.resets import Reset
 
 NOW_MS = 1_700_000_100_000
-READER = Member("m-1", "static", "app", "/10.0.0.1", (Spot("t", 0), Spot("t", 2)))
-FOREIGN = Member("m-2", None, "connect", "/10.0.0.2", None)
-GROUP = Group("g", "classic", "Stable", "consumer", "range", 1, (READER,))
+READER = MemberDescription("m-1", "static", "app", "/10.0.0.1", (Spot("t", 0), Spot("t", 2)))
+FOREIGN = MemberDescription("m-2", None, "connect", "/10.0.0.2", None)
+GROUP = GroupDescription("g", "classic", "Stable", "consumer", "range", 1, (READER,))
 LAGS = {
-    Spot("t", 0): Lag(10, 25, NOW_MS - 65_000),
-    Spot("t", 1): Lag(5, 5, None),
-    Spot("t", 2): Lag(None, 7, None),
-    Spot("gone", 0): Lag(3, None, None),
+    Spot("t", 0): GroupLag(10, 25, NOW_MS - 65_000),
+    Spot("t", 1): GroupLag(5, 5, None),
+    Spot("t", 2): GroupLag(None, 7, None),
+    Spot("gone", 0): GroupLag(3, None, None),
 }
 
 
 def test_lag_is_known_where_both_ends_are() -> None:
     assert [lag.records for lag in LAGS.values()] == [15, 0, None, None]
     assert [lag.behind_ms(NOW_MS) for lag in LAGS.values()] == [65_000, 0, None, None]
-    assert Lag(10, 8, None).records == 0
-    assert Lag(1, 2, NOW_MS + 50).behind_ms(NOW_MS) == 0
+    assert GroupLag(10, 8, None).records == 0
+    assert GroupLag(1, 2, NOW_MS + 50).behind_ms(NOW_MS) == 0
 
 
 def test_people_see_state_owners_and_lag() -> None:
-    who = "g  Stable, classic (range), 1 member, coordinator 1"
-    assert group_view.heading(GROUP, LAGS) == f"{who}, lag 15, 1 partition without a commit"
-    never = {Spot("t", 0): Lag(None, 7, None), Spot("t", 1): Lag(None, 0, None)}
-    assert group_view.heading(GROUP, never) == f"{who}, lag unknown, 1 partition without a commit"
-    assert group_view.heading(GROUP, {Spot("t", 1): Lag(5, 5, None)}) == f"{who}, lag 0"
+    caller = "g  Stable, classic (range), 1 member, coordinator 1"
+    assert group_view.heading(GROUP, LAGS) == f"{caller}, lag 15, 1 partition without a commit"
+    never = {Spot("t", 0): GroupLag(None, 7, None), Spot("t", 1): GroupLag(None, 0, None)}
+    assert group_view.heading(GROUP, never) == f"{caller}, lag unknown, 1 partition without a commit"
+    assert group_view.heading(GROUP, {Spot("t", 1): GroupLag(5, 5, None)}) == f"{caller}, lag 0"
     assert [line.split() for line in group_view.offsets_text(GROUP, LAGS, NOW_MS).splitlines()] == [
         ["TOPIC", "PARTITION", "COMMITTED", "LOG", "END", "LAG", "BEHIND", "MEMBER", "HOST"],
         ["t", "0", "10", "25", "15", "1", "min", "5", "s", "m-1", "/10.0.0.1"],
@@ -41,7 +41,7 @@ def test_people_see_state_owners_and_lag() -> None:
 
 
 def test_members_of_other_protocols_are_shown_without_partitions() -> None:
-    connect = Group("c", "classic", "Stable", "connect", "sessioned", 1, (READER, FOREIGN))
+    connect = GroupDescription("c", "classic", "Stable", "connect", "sessioned", 1, (READER, FOREIGN))
     assert "protocol type connect" in group_view.heading(connect)
     shown = group_view.members_text(connect)
     assert "t:0,2" in shown
@@ -49,16 +49,18 @@ def test_members_of_other_protocols_are_shown_without_partitions() -> None:
     assert group_view.as_dict(connect, {}, {}, NOW_MS)["members"][1]["assignment"] is None
 
 
-def member(name: str, epoch: int, assigned: list[int], target: list[int], instance: str | None = None) -> Member:
+def member(
+    name: str, epoch: int, assigned: list[int], target: list[int], instance: str | None = None
+) -> MemberDescription:
     spots, wanted = (tuple(Spot("t", index) for index in indexes) for indexes in (assigned, target))
-    return Member(f"m-{name}", instance, name, "/10.0.0.1", spots, "consumer", epoch, wanted)
+    return MemberDescription(f"m-{name}", instance, name, "/10.0.0.1", spots, "consumer", epoch, wanted)
 
 
-def moving(*members: Member, epoch: int = 3, state: str = "Reconciling") -> Group:
-    return Group("g", "consumer", state, "consumer", "uniform", 1, members, epoch, 3)
+def moving(*members: MemberDescription, epoch: int = 3, state: str = "Reconciling") -> GroupDescription:
+    return GroupDescription("g", "consumer", state, "consumer", "uniform", 1, members, epoch, 3)
 
 
-def test_a_group_whose_partitions_move_says_who_is_waited_for_and_for_how_long() -> None:
+def test_a_rebalancing_group_shows_the_members_it_waits_for_and_how_long() -> None:
     group = moving(member("a", 2, [0, 1], [0]), member("b", 3, [], [1]))
     assert group_view.heading(group, None, {"m-a": NOW_MS - 65_000}, NOW_MS).splitlines() == [
         "g  Reconciling, consumer (uniform), 2 members, epoch 3, coordinator 1",
@@ -93,8 +95,8 @@ def test_a_classic_group_that_rebalances_says_what_it_waits_for() -> None:
     assert "its leader" in group_view.heading(GROUP._replace(state="CompletingRebalance"))
 
 
-def test_a_group_that_nobody_uses_says_so() -> None:
-    empty = Group("e", "classic", "Empty", "", "", 1, ())
+def test_an_empty_group_is_shown_as_empty() -> None:
+    empty = GroupDescription("e", "classic", "Empty", "", "", 1, ())
     assert group_view.heading(empty) == "e  Empty, classic, 0 members, coordinator 1"
     assert group_view.offsets_text(empty, {}, NOW_MS).startswith("Nothing is committed")
     assert group_view.members_text(empty) == "No members."

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from kpybroker.testing.cluster import _free_ports
 from oracle.process import die_with_parent, free_port
-from waiting import becomes
+from support.waiting import becomes
 
 WAIT_S = 60
 STARTED = "Kafka Server started"
@@ -80,9 +79,9 @@ def in_a_terminal(*options: str) -> tuple[int, int]:
         die_with_parent()
         heed_hangups()
         os.execv(sys.executable, [sys.executable, "-m", "kpybroker", "start", "--http", "off", *options])
-    said = b""
-    while b"In Spark" not in said:
-        said += os.read(terminal, 10_000)
+    reported = b""
+    while b"In Spark" not in reported:
+        reported += os.read(terminal, 10_000)
     return pid, terminal
 
 
@@ -115,7 +114,7 @@ def test_a_broker_whose_terminal_is_closed_stops_cleanly(tmp_path: Path) -> None
 
 @pytest.mark.slow
 def test_a_cluster_whose_terminal_is_closed_stops_cleanly(tmp_path: Path) -> None:
-    port = _free_ports(1)[0]
+    port = free_port()
     data = tmp_path / "c"
     quick = ("--override", "broker.heartbeat.interval.ms=500")
     pid, terminal = in_a_terminal("--brokers", "2", "--data", str(data), "--port", str(port), *quick)

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from kpybroker.cli.diagnoses import GOOD, PROBLEM, UNKNOWN, WARNING
-from kpybroker.cli.listener_diagnoses import Dialled, ListenerAddress, is_for, listeners, listeners_of
+from kpybroker.cli.listener_diagnoses import ListenerAddress, TestedListener, is_for, listeners, listeners_of
 from kpybroker.client.certificate import Certificate
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
@@ -16,13 +16,13 @@ def certificate(*names: str, days: float = 90) -> Certificate:
     return Certificate("CN=kafka", "CN=us", names, NOW - timedelta(days=9), NOW + timedelta(days=days))
 
 
-def dialled(found: Certificate | None, listener: ListenerAddress = SECURED, *mechanisms: str) -> Dialled:
+def dialled(found: Certificate | None, listener: ListenerAddress = SECURED, *mechanisms: str) -> TestedListener:
     has_tls = listener.protocol.endswith("SSL")
-    return Dialled(listener, has_tls, not has_tls, found is not None, found, mechanisms)
+    return TestedListener(listener, has_tls, not has_tls, found is not None, found, mechanisms)
 
 
 @pytest.mark.parametrize(
-    ("found", "levels", "said"),
+    ("found", "levels", "reported"),
     [
         (certificate("kafka.example"), [GOOD], "valid until 2026-07-30; logins by SCRAM-SHA-512"),
         (certificate("kafka.example", days=10), [WARNING], "expires on 2026-05-11, in 10 days"),
@@ -33,11 +33,11 @@ def dialled(found: Certificate | None, listener: ListenerAddress = SECURED, *mec
     ],
 )
 def test_a_certificate_is_compared_with_what_is_advertised(
-    found: Certificate | None, levels: list[str], said: str
+    found: Certificate | None, levels: list[str], reported: str
 ) -> None:
     findings = list(listeners([dialled(found, SECURED, "SCRAM-SHA-512")], NOW))
     assert [each.level for each in findings] == levels
-    assert said in findings[0].message
+    assert reported in findings[0].message
     assert all(each.remedy for each in findings if each.level in (PROBLEM, WARNING))
 
 

@@ -27,7 +27,7 @@ def invoke(broker: Broker, *words: str) -> Result:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "reported"),
     [
         (
             ("configs", "describe", "-t", "orders", "retention.ms", "retention"),
@@ -47,12 +47,12 @@ def invoke(broker: Broker, *words: str) -> Result:
         (("groups", "remove-members", "nobody", "--member", "m"), "Error: m: "),
     ],
 )
-def test_what_is_not_there_is_named(broker: Broker, words: tuple[str, ...], said: str) -> None:
+def test_missing_things_are_named_in_the_error(broker: Broker, words: tuple[str, ...], reported: str) -> None:
     result = invoke(broker, *words)
     assert result.exit_code == 1
     assert result.stdout == ""
     assert result.stderr.startswith("Error: ")
-    assert said in result.stderr
+    assert reported in result.stderr
 
 
 def test_records_are_not_deleted_before_an_offset_that_was_never_reached(broker: Broker) -> None:
@@ -74,7 +74,7 @@ def test_a_metrics_page_that_was_named_and_cannot_be_read_is_a_finding(broker: B
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("words", "code", "reported"),
     [
         (("topics", "describe", "ordrs"), 1, "topic ordrs does not exist; did you mean orders? (UNKNOWN_TOPIC"),
         (("topics", "describe", "Orders"), 1, "topic Orders does not exist; did you mean orders? (UNKNOWN_TOPIC"),
@@ -90,15 +90,15 @@ def test_a_metrics_page_that_was_named_and_cannot_be_read_is_a_finding(broker: B
     ],
 )
 def test_an_obvious_slip_is_answered_with_what_was_meant(
-    broker: Broker, words: tuple[str, ...], code: int, said: str
+    broker: Broker, words: tuple[str, ...], code: int, reported: str
 ) -> None:
     result = invoke(broker, *words)
     assert result.exit_code == code
-    assert said in result.stderr
+    assert reported in result.stderr
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "reported"),
     [
         (("cluster", "-b", "x:1"), "-b stands behind the command: kpybroker cluster describe -b"),
         (("cluster", "-b", "x:1", "log-dirs"), "-b stands behind the command: kpybroker cluster log-dirs -b"),
@@ -108,10 +108,10 @@ def test_an_obvious_slip_is_answered_with_what_was_meant(
         (("start", "--brokers", "0"), "0 is not in the range x>=1"),
     ],
 )
-def test_an_option_that_stands_too_early_is_told_its_place(words: tuple[str, ...], said: str) -> None:
+def test_a_misplaced_option_is_refused_with_its_place(words: tuple[str, ...], reported: str) -> None:
     result = CliRunner().invoke(main, list(words), prog_name="kpybroker")
     assert result.exit_code == 2
-    assert said in result.stderr
+    assert reported in result.stderr
 
 
 def test_doubtful_lines_of_a_file_are_reported_once(broker: Broker, tmp_path: Path) -> None:
@@ -133,14 +133,14 @@ def test_without_a_name_all_topics_are_described(broker: Broker) -> None:
         assert "No topics." in invoke(empty, "topics", "describe").stderr
 
 
-def test_a_topic_that_the_broker_makes_for_a_slip_is_said(broker: Broker) -> None:
+def test_an_auto_created_topic_of_a_mistyped_name_is_reported(broker: Broker) -> None:
     result = CliRunner().invoke(main, ["produce", "oders", "-b", broker.bootstrap_servers], input="x\n")
     broker.delete_topic("oders")
     assert result.exit_code == 0
     assert "Topic oders did not exist; the broker has created it; did you mean orders?\n" in result.stderr
 
 
-def test_an_empty_key_and_a_delimiter_that_no_line_has_are_said_once() -> None:
+def test_an_empty_key_and_a_missing_delimiter_are_reported_once() -> None:
     with Broker() as running:
         running.create_topic("t")
         words = ["produce", "t", "-b", running.bootstrap_servers]

@@ -14,7 +14,7 @@ from killable import Command, KillableBroker
 from kpybroker.cli.contact import Contact
 from kpybroker.client import connection
 from kpybroker.client.client import Client
-from kpybroker.client.connection import Connection, Unreachable
+from kpybroker.client.connection import BrokerConnection, Unreachable
 from kpybroker.machines.errors import KafkaError
 from kpywire import error_codes
 
@@ -154,36 +154,36 @@ def silent() -> Iterator[tuple[str, int]]:
         thread.join()
 
 
-def test_an_answer_that_is_overdue_is_said_once_while_it_is_waited_for(
+def test_an_overdue_answer_is_reported_once_while_waiting(
     silent: tuple[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection, "SILENT_S", 0.05)
-    said: list[str] = []
+    reported: list[str] = []
     with pytest.raises(Unreachable, match="no answer in time"):
-        Connection(*silent, 0.3, on_silence=said.append)
-    assert said == [f"127.0.0.1:{silent[1]} does not answer"]
+        BrokerConnection(*silent, 0.3, on_silence=reported.append)
+    assert reported == [f"127.0.0.1:{silent[1]} does not answer"]
 
 
-def test_nothing_is_waited_for_beyond_a_deadline(silent: tuple[str, int]) -> None:
+def test_waiting_ends_at_the_deadline(silent: tuple[str, int]) -> None:
     client = Client(f"127.0.0.1:{silent[1]}", timeout_s=3600)
     with client.until(0.0), pytest.raises(Unreachable):
         client.nodes()
 
 
-def test_an_outage_is_told_once_and_a_short_trouble_of_the_cluster_not_at_all() -> None:
-    said: list[str] = []
-    contact = Contact("waiting for it.", said.append)
+def test_an_outage_is_reported_once_and_a_short_one_not_at_all() -> None:
+    reported: list[str] = []
+    contact = Contact("waiting for it.", reported.append)
     contact.lost(KafkaError(error_codes.NOT_LEADER_OR_FOLLOWER, "partition t-0: moves"))
     contact.back()
-    assert said == []
+    assert reported == []
     contact.lost(Unreachable("no broker answers at x:1: Connection refused"))
     contact.lost(Unreachable("no broker answers at x:1: something else"))
     assert contact.is_lost
     contact.back()
     contact.back()
-    assert len(said) == 2
-    assert said[0] == "No broker answers at x:1: Connection refused; waiting for it."
-    assert said[1].startswith(BACK)
+    assert len(reported) == 2
+    assert reported[0] == "No broker answers at x:1: Connection refused; waiting for it."
+    assert reported[1].startswith(BACK)
 
 
 def test_a_group_that_takes_its_time_says_what_is_waited_for(broker: KillableBroker) -> None:

@@ -1,7 +1,6 @@
 """``topics reassign``: replicas are spread evenly, and are where they were wanted when the command returns."""
 
 import json
-import time
 from collections import Counter
 from collections.abc import Iterator
 
@@ -14,6 +13,7 @@ from kpybroker.cli import main
 from kpybroker.client.reassignment_requests import spread
 from kpybroker.testing import Cluster
 from kpywire.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
+from support.waiting import becomes
 
 PATIENCE_S = 30.0
 pytestmark = pytest.mark.timeout(120)
@@ -64,10 +64,7 @@ def replicas(cluster: Cluster, name: str) -> list[list[int]]:
 
 def wait_for(wanted: list[list[int]], cluster: Cluster, name: str) -> None:
     """A node that answers may hear of the move a moment later than the controller."""
-    deadline_s = time.monotonic() + PATIENCE_S
-    while (found := replicas(cluster, name)) != wanted:
-        assert time.monotonic() < deadline_s, found
-        time.sleep(0.05)
+    becomes(lambda: replicas(cluster, name), wanted)
 
 
 def test_a_topic_gets_more_replicas_other_ones_and_fewer(cluster: Cluster) -> None:
@@ -82,7 +79,7 @@ def test_a_topic_gets_more_replicas_other_ones_and_fewer(cluster: Cluster) -> No
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("words", "code", "reported"),
     [
         (("nothing", "--broker-list", "1"), 1, "topic nothing does not exist"),
         (("u", "--broker-list", "1,9"), 1, "INVALID_REPLICA_ASSIGNMENT"),
@@ -97,11 +94,11 @@ def test_a_topic_gets_more_replicas_other_ones_and_fewer(cluster: Cluster) -> No
     ],
 )
 def test_a_mistake_is_one_clear_line_and_moves_nothing(
-    cluster: Cluster, words: tuple[str, ...], code: int, said: str
+    cluster: Cluster, words: tuple[str, ...], code: int, reported: str
 ) -> None:
     invoke(cluster, "create", "u", "-p", "1", "-r", "2", "--if-not-exists")
     before = replicas(cluster, "u")
     answer = invoke(cluster, "reassign", *words)
     assert answer.exit_code == code
-    assert said in answer.output
+    assert reported in answer.output
     assert replicas(cluster, "u") == before

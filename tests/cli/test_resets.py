@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 
 from kpybroker.client import resets
 from kpybroker.client.client import Spot
-from kpybroker.client.resets import LogRange, Reset
+from kpybroker.client.resets import Reset, ResetRange
 
 A, B = Spot("a", 0), Spot("b", 7)
-LOGS = {A: LogRange(10, 20), B: LogRange(0, 0)}
+LOGS = {A: ResetRange(10, 20), B: ResetRange(0, 0)}
 
 offsets = st.integers(0, 1 << 40)
 spots = st.builds(Spot, st.text(min_size=1, max_size=20), st.integers(0, 99))
@@ -17,7 +17,7 @@ spots = st.builds(Spot, st.text(min_size=1, max_size=20), st.integers(0, 99))
 
 @given(st.dictionaries(spots, st.tuples(offsets, offsets)), st.data())
 def test_no_reset_leaves_the_log(sizes: dict[Spot, tuple[int, int]], data: st.DataObject) -> None:
-    logs = {spot: LogRange(start, start + size) for spot, (start, size) in sizes.items()}
+    logs = {spot: ResetRange(start, start + size) for spot, (start, size) in sizes.items()}
     committed = {spot: data.draw(offsets) for spot in logs}
     count = data.draw(st.integers(-(1 << 41), 1 << 41))
     target = data.draw(offsets)
@@ -39,7 +39,7 @@ def test_an_offset_outside_the_log_becomes_its_end_and_says_so() -> None:
     assert resets.shift_by(-9, {A: 12}, {A: LOGS[A]}) == [Reset(A, 12, 10, "3 is before the start 10")]
 
 
-def test_what_is_not_committed_cannot_be_shifted_but_stays_current_at_the_end() -> None:
+def test_partitions_without_commits_cannot_be_shifted() -> None:
     with pytest.raises(ValueError, match="nothing is committed for b-7"):
         resets.shift_by(1, {A: 12}, LOGS)
     assert [each.offset for each in resets.to_current({A: 12}, LOGS)] == [12, 0]
@@ -88,7 +88,7 @@ def test_topics_name_their_partitions(text: str, expected: tuple[str, tuple[int,
 
 
 @pytest.mark.parametrize("text", ["", ":1", "t:", "t:a", "t:-1"])
-def test_what_names_no_topic_or_partition_is_refused(text: str) -> None:
+def test_an_invalid_topic_partition_argument_is_refused(text: str) -> None:
     with pytest.raises(ValueError):
         resets.parse_spots(text)
 
@@ -114,7 +114,7 @@ def test_durations_are_isos_or_short(text: str, milliseconds: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "P", "PT", "1", "h", "yesterday"])
-def test_what_is_no_duration_is_refused(text: str) -> None:
+def test_an_invalid_duration_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="not a duration"):
         resets.parse_duration_ms(text)
 

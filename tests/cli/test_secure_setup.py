@@ -12,7 +12,7 @@ from kpybroker.cli import main, secure_files, secure_setup
 from kpybroker.cli.secure_setup import SetupRefused, lay_out
 from kpybroker.client.certificate import Certificate, of_der
 from kpybroker.client.client_configs import ADMIN, of_file
-from kpybroker.client.protection import Protection
+from kpybroker.client.protection import ConnectionProtection
 from kpybroker.client.security import security_of
 from kpybroker.config.properties import read_properties
 from kpybroker.machines.sasl import jaas
@@ -70,7 +70,7 @@ def test_each_client_can_read_its_file(tmp_path: Path) -> None:
     for name in (secure_files.JAVA, secure_files.LIBRDKAFKA):
         pairs = {key: each.value for key, each in read_properties(laid.directory / name).items()}
         assert pairs["bootstrap.servers"] == server == "127.0.0.1:19093"
-        protection = Protection(security_of(of_file(ADMIN, pairs)))
+        protection = ConnectionProtection(security_of(of_file(ADMIN, pairs)))
         assert protection.protocol == "SASL_SSL"
         assert protection.login is not None
         assert (protection.login.user, protection.login.password) == ("admin", laid.password)

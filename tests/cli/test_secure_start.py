@@ -30,12 +30,12 @@ def started(directory: Path) -> "subprocess.Popen[str]":
         env={**os.environ, "PYTHONPATH": python_path(), "PYTHONUNBUFFERED": "1"},
     )
     assert process.stdout is not None
-    said = []
+    reported = []
     for line in process.stdout:
-        said.append(line)
+        reported.append(line)
         if "KafkaConsumer(" in line:
             break
-    assert any(READY in line for line in said), "".join(said)
+    assert any(READY in line for line in reported), "".join(reported)
     return process
 
 

@@ -5,15 +5,15 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kpybroker.client.share_member import ACKNOWLEDGEMENTS, GAP, Batch, batches
+from kpybroker.client.share_member import ACKNOWLEDGEMENTS, GAP, AcknowledgementBatch, batches
 
 ACCEPT, RELEASE = ACKNOWLEDGEMENTS["accept"], ACKNOWLEDGEMENTS["release"]
 
 
 def test_offsets_that_follow_each_other_are_one_batch() -> None:
     assert batches({4: ACCEPT, 2: RELEASE, 3: GAP, 9: ACCEPT}) == [
-        Batch(2, [RELEASE, GAP, ACCEPT]),
-        Batch(9, [ACCEPT]),
+        AcknowledgementBatch(2, [RELEASE, GAP, ACCEPT]),
+        AcknowledgementBatch(9, [ACCEPT]),
     ]
 
 

@@ -63,10 +63,10 @@ def test_every_interface_can_be_listened_on(configs: list[BrokerConfig], address
     ],
 )
 def test_a_config_that_is_refused_is_one_line(configs: list[BrokerConfig], options: list[str], line: str) -> None:
-    code, said = start(*options)
+    code, reported = start(*options)
     assert code == 1
-    assert said.startswith(line)
-    assert said.count("\n") == 1
+    assert reported.startswith(line)
+    assert reported.count("\n") == 1
     assert configs == []
 
 
@@ -74,7 +74,7 @@ def test_a_config_that_is_refused_is_one_line(configs: list[BrokerConfig], optio
     "options",
     [["--override", "nonsense"], ["/no/such/server.properties"], ["--log-level", "loud"], ["--listen", "9092"]],
 )
-def test_wrong_usage_is_told_apart(configs: list[BrokerConfig], options: list[str]) -> None:
+def test_usage_errors_have_their_own_exit_code(configs: list[BrokerConfig], options: list[str]) -> None:
     assert start(*options)[0] == 2
     assert configs == []
 

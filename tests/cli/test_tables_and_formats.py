@@ -6,7 +6,7 @@ from kpybroker.cli.progress import progress_text
 from kpybroker.cli.record_format import formatter, simple_layout
 from kpybroker.cli.tables import bytes_text, columns, duration_text, plural, width_of
 from kpybroker.client.client import Spot
-from kpybroker.client.reader import Found
+from kpybroker.client.reader import ReadRecord
 from kpywire.aborted import Aborted
 from kpywire.batch import BatchHeader, parse_header
 from kpywire.record import Record, build_batch
@@ -89,11 +89,11 @@ def test_progress_says_what_is_left() -> None:
     assert (plural(1, "record"), plural(0, "record")) == ("1 record", "0 records")
 
 
-def found(key: bytes | None, value: bytes | None) -> Found:
-    return Found(Spot("t", 1), Record(offset=2, timestamp=3, key=key, value=value))
+def found(key: bytes | None, value: bytes | None) -> ReadRecord:
+    return ReadRecord(Spot("t", 1), Record(offset=2, timestamp=3, key=key, value=value))
 
 
-def test_a_null_can_be_told_from_nothing() -> None:
+def test_a_null_value_is_shown_differently_from_an_empty_one() -> None:
     assert formatter("%k|%v|%s", null=b"NULL")(found(None, b"")) == b"NULL||"
     assert formatter("%k|%v")(found(None, b"")) == b"|"
 
@@ -105,8 +105,8 @@ def test_lengths_come_as_text_and_as_bytes() -> None:
 
 def test_a_time_can_be_a_date() -> None:
     year = formatter("%d{strftime[%Y]} %d")
-    assert year(Found(Spot("t", 0), Record(timestamp=1_700_000_000_000))) == b"2023 1700000000000"
-    assert year(Found(Spot("t", 0), Record())) == b" -1"
+    assert year(ReadRecord(Spot("t", 0), Record(timestamp=1_700_000_000_000))) == b"2023 1700000000000"
+    assert year(ReadRecord(Spot("t", 0), Record())) == b" -1"
 
 
 def test_names_cannot_move_the_cursor() -> None:
@@ -126,7 +126,7 @@ def batch(producer_id: int, base_offset: int, count: int = 1, *, transactional: 
     return parse_header(data)
 
 
-def test_records_of_aborted_transactions_are_told_apart_until_their_marker() -> None:
+def test_records_of_aborted_transactions_are_marked_up_to_their_marker() -> None:
     aborted = Aborted([(20, 7), (3, 7), (5, 8)])
     assert not aborted.covers(batch(7, 0, 2))
     assert aborted.covers(batch(7, 3))

@@ -15,14 +15,18 @@ from confluent_kafka import Consumer, TopicPartition
 
 from kpybroker import cli
 from kpybroker.cli import group_view, main, property_option, quotas, tables
-from kpybroker.client import token_requests
+from kpybroker.client import dead_letters, token_requests
+from kpybroker.client.client import Spot
 from kpybroker.client.client_configs import PROPERTIES
-from kpybroker.client.group_requests import Group, Member
-from kpybroker.client.streams_applications import Application, MemberTasks
-from kpybroker.client.token_requests import Token
+from kpybroker.client.dead_letters import DeadLetter
+from kpybroker.client.group_requests import GroupDescription, MemberDescription
+from kpybroker.client.streams_applications import Application, ApplicationTasks
+from kpybroker.client.token_requests import DelegationToken
+from kpybroker.client.topology_descriptions import TopologyNode
 from kpybroker.machines.metadata.creator import mark_of
 from kpybroker.testing import Broker
-from waiting import eventually
+from kpywire.record import Record
+from support.waiting import eventually
 
 PLANTED = "planted"
 """The text of a column that is altered."""
@@ -41,7 +45,7 @@ class State(NamedTuple):
     def address(self) -> str:
         return self.broker.bootstrap_servers
 
-    def said(self, *words: str, given: str = "") -> str:
+    def run_text(self, *words: str, given: str = "") -> str:
         result = CliRunner().invoke(main, [*words, "-b", self.address], input=given)
         assert result.exit_code == 0, result.output
         return result.stdout
@@ -62,15 +66,15 @@ def state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[State]:
     password.chmod(0o600)
     with Broker(CONFIG) as broker:
         made = State(broker, "", "")
-        made.said("topics", "create", "flights", "-p", "3", "-c", "retention.ms=123456789")
-        made.said("topics", "create", "orders")
+        made.run_text("topics", "create", "flights", "-p", "3", "-c", "retention.ms=123456789")
+        made.run_text("topics", "create", "orders")
         for partition, count in (("0", 20), ("1", 5)):
-            made.said("produce", "flights", "-p", partition, given="x\n" * count)
-        made.said("offsets", "delete-records", "flights:0", "--before-offset", "4")
-        made.said("quotas", "set", "producer_byte_rate=1000", "--user", "ann")
-        made.said("users", "set", "ann", "--password-file", str(password), "--iterations", "5000")
+            made.run_text("produce", "flights", "-p", partition, given="x\n" * count)
+        made.run_text("offsets", "delete-records", "flights:0", "--before-offset", "4")
+        made.run_text("quotas", "set", "producer_byte_rate=1000", "--user", "ann")
+        made.run_text("users", "set", "ann", "--password-file", str(password), "--iterations", "5000")
         acl = ("--allow-principal", "User:ann", "-o", "read", "-t", "flights", "--allow-host", "10.0.0.7")
-        made.said("acls", "add", *acl)
+        made.run_text("acls", "add", *acl)
         with member(broker, "classic") as one, member(broker, "consumer") as two:
             yield State(broker, one.memberid(), two.memberid())
 
@@ -117,27 +121,43 @@ class Table(NamedTuple):
 
 
 def command(*words: str) -> Callable[[State], str]:
-    return lambda state: state.said(*words)
+    return lambda state: state.run_text(*words)
 
 
 def of_streams(_: State) -> str:
-    tasks = MemberTasks("process-1", 4, 2, ("0_0", "0_1"), ("1_0",), ("1_1",))
+    tasks = ApplicationTasks("process-1", 4, 2, ("0_0", "0_1"), ("1_0",), ("1_1",))
     application = Application(1, frozenset({"t"}), {})
-    who = Member("m-1", None, "app", "/10.0.0.1", None, tasks=tasks)
-    return group_view.members_text(Group("g", "streams", "Stable", "", "", 1, (who,), 3, 3, application))
+    asker = MemberDescription("m-1", None, "app", "/10.0.0.1", None, tasks=tasks)
+    return group_view.members_text(GroupDescription("g", "streams", "Stable", "", "", 1, (asker,), 3, 3, application))
+
+
+def of_topology(_: State) -> str:
+    nodes = [
+        TopologyNode("0", "read", "source", ("t", "u"), (), ("sum",)),
+        TopologyNode("0", "sum", "processor", (), ("s",), ()),
+    ]
+    return group_view.topology_text(nodes)
 
 
 def tokens(state: State) -> str:
-    token = Token("id-1", "User:ann", "User:bob", ("User:carl",), 1_000, 86_400_000, 172_800_000, b"hmac")
+    token = DelegationToken("id-1", "User:ann", "User:bob", ("User:carl",), 1_000, 86_400_000, 172_800_000, b"hmac")
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(token_requests, "tokens", lambda *_: [token])
-        return state.said("tokens", "list", "--show-hmac")
+        return state.run_text("tokens", "list", "--show-hmac")
+
+
+def letters(state: State) -> str:
+    letter = DeadLetter(Spot("dlq.g", 1), 17, 1_000, Spot("orders", 0), 42, 5, "Offset rejected by client.", Record())
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(dead_letters, "topic_of", lambda *_: "dlq.g")
+        patched.setattr(dead_letters, "letters", lambda *_: [letter])
+        return state.run_text("share", "dead-letters", "list", "g")
 
 
 def created(state: State) -> str:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(quotas, "creator_in", lambda _: mark_of("User:ann"))
-        return state.said("quotas", "created", "ann", "bob")
+        return state.run_text("quotas", "created", "ann", "bob")
 
 
 def port(state: State) -> str:
@@ -218,6 +238,11 @@ TABLES = (
         lambda _: [["m-1", "process-1", "app", "/10.0.0.1", "4", "0_0 0_1", "1_0", "1_1"]],
     ),
     Table(
+        "groups describe --topology",
+        of_topology,
+        lambda _: [["0", "read", "source", "t u", "-", "sum"], ["0", "sum", "processor", "-", "s", "-"]],
+    ),
+    Table(
         "groups reset-offsets",
         command("groups", "reset-offsets", "new", "--to-offset", "2", "-t", "flights:0"),
         lambda _: [["new", "flights", "0", "-", "4", re.compile("the log begins there|.*4.*|.*begin.*|.*old.*")]],
@@ -252,6 +277,11 @@ TABLES = (
         "quotas created",
         created,
         lambda _: [["ann", "3", "5"], ["bob", "0", "0"]],
+    ),
+    Table(
+        "share dead-letters list",
+        letters,
+        lambda _: [["dlq.g-1@17", "orders-0", "42", "5", "Offset rejected by client."]],
     ),
     Table("users list", command("users", "list"), lambda _: [["ann", "SCRAM-SHA-512", "5000"]]),
     Table(

@@ -30,8 +30,8 @@ class Place(NamedTuple):
 
     def run(self, *words: str, stdin: str = "", **properties: str) -> Result:
         file = self.directory / "client.properties"
-        said = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "OAUTHBEARER", **properties}
-        file.write_text("".join(f"{key}={value}\n" for key, value in said.items()))
+        reported = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "OAUTHBEARER", **properties}
+        file.write_text("".join(f"{key}={value}\n" for key, value in reported.items()))
         found = CliRunner().invoke(main, [*words, "-b", self.server, "--command-config", str(file)], input=stdin)
         assert SECRET not in found.output
         assert "eyJ" not in found.output
@@ -140,7 +140,7 @@ def test_without_a_source_of_tokens_the_properties_to_set_are_named(place: Place
 
 def test_secrets_are_in_no_repr(place: Place) -> None:
     jaas = f'{OAUTHBEARER_MODULE} required clientId="me" clientSecret="{SECRET}";'
-    said = {"security.protocol": "sasl_ssl", "sasl.mechanism": "OAUTHBEARER", "sasl.jaas.config": jaas}
-    security = security_of({**said, token_login.TOKEN_URL: place.provider.token_url})
+    reported = {"security.protocol": "sasl_ssl", "sasl.mechanism": "OAUTHBEARER", "sasl.jaas.config": jaas}
+    security = security_of({**reported, token_login.TOKEN_URL: place.provider.token_url})
     assert security.protocol == "SASL_SSL"
     assert SECRET not in json.dumps(repr(security))

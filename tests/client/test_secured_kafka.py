@@ -10,15 +10,15 @@ from typing import NamedTuple
 import pytest
 from click.testing import CliRunner, Result
 
-from certificates import Authority
 from kpybroker.cli import main
 from kpybroker.client.asyncio_connection import AsyncioConnection
-from kpybroker.client.connection import Connection
+from kpybroker.client.connection import BrokerConnection
 from kpybroker.client.login import LoginRefused
-from kpybroker.client.protection import Protection
+from kpybroker.client.protection import ConnectionProtection
 from kpybroker.client.security import security_of
 from kpywire.messages.metadata import MetadataRequest
 from oracle import ApacheKafka, free_port
+from support.certificates import Authority
 
 pytestmark = pytest.mark.java
 
@@ -145,42 +145,44 @@ def test_a_client_certificate_is_shown_where_it_is_demanded(node: Secured) -> No
     keys = {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(node.directory / "client.pem")}
     secured = {"security.protocol": "SSL", **node.trust}
     assert node.run(node.mutual, {**secured, **keys}, "topics", "list").exit_code == 0
-    said = line(node.run(node.mutual, secured, "topics", "list"), 3)
-    assert "demands a client certificate: set ssl.keystore.location" in said
+    error_line = line(node.run(node.mutual, secured, "topics", "list"), 3)
+    assert "demands a client certificate: set ssl.keystore.location" in error_line
 
 
 def test_each_mistake_is_one_line_that_says_what_to_change(node: Secured) -> None:
-    def said(port: int, properties: dict[str, str], code: int = 3, host: str = "localhost") -> str:
+    def error_line(port: int, properties: dict[str, str], code: int = 3, host: str = "localhost") -> str:
         return line(node.run(port, properties, "topics", "list", host=host), code)
 
     right, tls = node.login(), {"security.protocol": "SSL", **node.trust}
-    wrong = said(node.sasl_ssl, right | {"sasl.jaas.config": SCRAM.replace("alice-secret", "guess")}, 1)
+    wrong = error_line(node.sasl_ssl, right | {"sasl.jaas.config": SCRAM.replace("alice-secret", "guess")}, 1)
     assert "refuses the login of user 'alice' by SCRAM-SHA-512" in wrong
     assert "check user and password (sasl.jaas.config) (SASL_AUTHENTICATION_FAILED)" in wrong
     assert "guess" not in wrong
-    assert "does not enable SCRAM-SHA-256, but PLAIN, SCRAM-SHA-512: set sasl.mechanism=PLAIN" in said(
+    assert "does not enable SCRAM-SHA-256, but PLAIN, SCRAM-SHA-512: set sasl.mechanism=PLAIN" in error_line(
         node.sasl_ssl, right | {"sasl.mechanism": "SCRAM-SHA-256"}, 1
     )
-    assert "speaks TLS, not Kafka's protocol: a listener with TLS; set security.protocol=SSL" in said(node.sasl_ssl, {})
-    assert "speaks Kafka's protocol without TLS: set security.protocol=PLAINTEXT, or SASL_PLAINTEXT" in said(
+    assert "speaks TLS, not Kafka's protocol: a listener with TLS; set security.protocol=SSL" in error_line(
+        node.sasl_ssl, {}
+    )
+    assert "speaks Kafka's protocol without TLS: set security.protocol=PLAINTEXT, or SASL_PLAINTEXT" in error_line(
         node.plain, tls
     )
-    assert "speaks Kafka's protocol without TLS: set security.protocol=SASL_PLAINTEXT" in said(node.sasl, right)
-    assert "demands a login by PLAIN: set security.protocol=SASL_PLAINTEXT" in said(node.sasl, {})
-    assert "demands a login by PLAIN, SCRAM-SHA-512: set security.protocol=SASL_SSL" in said(node.sasl_ssl, tls)
-    assert "is a listener without a login: set security.protocol=PLAINTEXT" in said(
+    assert "speaks Kafka's protocol without TLS: set security.protocol=SASL_PLAINTEXT" in error_line(node.sasl, right)
+    assert "demands a login by PLAIN: set security.protocol=SASL_PLAINTEXT" in error_line(node.sasl, {})
+    assert "demands a login by PLAIN, SCRAM-SHA-512: set security.protocol=SASL_SSL" in error_line(node.sasl_ssl, tls)
+    assert "is a listener without a login: set security.protocol=PLAINTEXT" in error_line(
         node.plain, {**node.login("PLAIN", PLAIN), "security.protocol": "SASL_PLAINTEXT"}, 1
     )
     other = right | {"ssl.truststore.location": str(node.directory / "other.pem")}
     assert (
         "is not trusted (self-signed certificate in certificate chain); it was issued by CN=Test authority: give"
-        in said(node.sasl_ssl, other)
+        in error_line(node.sasl_ssl, other)
     )
-    named = said(node.sasl_ssl, right, host="127.0.0.1")
+    named = error_line(node.sasl_ssl, right, host="127.0.0.1")
     assert "is not for 127.0.0.1, it is for localhost: connect by a name of the certificate" in named
     unchecked = right | {"ssl.endpoint.identification.algorithm": ""}
     assert node.run(node.sasl_ssl, unchecked, "topics", "list", host="127.0.0.1").exit_code == 0
-    assert f"the certificate of localhost:{node.expired} expired on 20" in said(node.expired, tls)
+    assert f"the certificate of localhost:{node.expired} expired on 20" in error_line(node.expired, tls)
 
 
 def test_the_doctor_dials_each_listener(node: Secured) -> None:
@@ -199,8 +201,8 @@ def test_the_doctor_dials_each_listener(node: Secured) -> None:
     assert len(found) == 4
 
 
-def protection(properties: dict[str, str]) -> Protection:
-    return Protection(security_of(properties))
+def protection(properties: dict[str, str]) -> ConnectionProtection:
+    return ConnectionProtection(security_of(properties))
 
 
 REQUEST = MetadataRequest(topics=[], allow_auto_topic_creation=False)
@@ -209,7 +211,7 @@ REQUEST = MetadataRequest(topics=[], allow_auto_topic_creation=False)
 def test_a_session_is_renewed_before_it_ends_by_both_shells(node: Secured) -> None:
     """Later than the session's end, only a renewal is answered."""
     secured = protection(node.login("PLAIN", PLAIN))
-    blocking = Connection("localhost", node.sasl_ssl, 10, protection=secured)
+    blocking = BrokerConnection("localhost", node.sasl_ssl, 10, protection=secured)
 
     async def both() -> None:
         running = await AsyncioConnection.connect("localhost", node.sasl_ssl, "me", secured)
@@ -226,7 +228,7 @@ def test_a_session_is_renewed_before_it_ends_by_both_shells(node: Secured) -> No
 
 
 def test_the_asyncio_shell_names_mistakes_too(node: Secured) -> None:
-    async def said(port: int, properties: dict[str, str] | None, host: str = "localhost") -> str:
+    async def error_line(port: int, properties: dict[str, str] | None, host: str = "localhost") -> str:
         secured = None if properties is None else protection(properties)
 
         async def ask() -> None:
@@ -239,12 +241,12 @@ def test_the_asyncio_shell_names_mistakes_too(node: Secured) -> None:
     async def play() -> None:
         right = node.login()
         tls = {"security.protocol": "SSL", **node.trust}
-        assert "speaks TLS" in await said(node.sasl_ssl, None)
-        assert "without TLS: set security.protocol=PLAINTEXT" in await said(node.plain, tls)
-        assert "demands a login by PLAIN" in await said(node.sasl, None)
-        assert "demands a client certificate" in await said(node.mutual, tls)
-        assert "is not for 127.0.0.1" in await said(node.sasl_ssl, right, "127.0.0.1")
-        assert "check user and password" in await said(
+        assert "speaks TLS" in await error_line(node.sasl_ssl, None)
+        assert "without TLS: set security.protocol=PLAINTEXT" in await error_line(node.plain, tls)
+        assert "demands a login by PLAIN" in await error_line(node.sasl, None)
+        assert "demands a client certificate" in await error_line(node.mutual, tls)
+        assert "is not for 127.0.0.1" in await error_line(node.sasl_ssl, right, "127.0.0.1")
+        assert "check user and password" in await error_line(
             node.sasl_ssl, right | {"sasl.jaas.config": SCRAM.replace("alice-secret", "guess")}
         )
 

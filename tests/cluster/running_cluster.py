@@ -18,6 +18,7 @@ from kpybroker.node.node import Node
 from kpystorage.real_disk import RealDisk
 from kpystorage.real_file import Descriptors
 from oracle import free_port
+from support.waiting import as_written, eventually
 
 CLUSTER_ID = "AAAAAAAAQACAAAAAAAAAAA"
 PATIENCE_S = 30.0
@@ -136,15 +137,9 @@ class RunningCluster:
 
         return asyncio.run_coroutine_threadsafe(run(), self.loop).result(PATIENCE_S)
 
-    def eventually(self, condition: Callable[[], Any], what: str = "it") -> Any:
+    def eventually(self, condition: Callable[[], Any], what: str | None = None) -> Any:
         """Wait until something holds on the loop; what it was."""
-        until_s = time.monotonic() + PATIENCE_S
-        while time.monotonic() < until_s:
-            found = self.call(condition)
-            if found:
-                return found
-            time.sleep(0.01)
-        raise AssertionError(f"{what} did not come true in {PATIENCE_S} s")
+        return eventually(lambda: self.call(condition), what or as_written(condition))
 
     @property
     def bootstrap_servers(self) -> str:

@@ -11,7 +11,7 @@ from running_cluster import COMBINED, RunningCluster, cluster_of
 from kpybroker.client.client import Client
 from kpywire.messages.describe_cluster import DescribeClusterRequest
 from kpywire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from raw_client import RawClient
+from support.raw_client import RawClient
 
 pytestmark = pytest.mark.slow
 LONG = {"broker.session.timeout.ms": "600000"}
@@ -61,7 +61,7 @@ def test_metadata_go_on_listing_a_node_and_nothing_is_led_there(cluster: Running
     assert [listed(cluster, node_id) for node_id in (1, 2, 3)] == [[1, 2, 3]] * 3
 
 
-def test_a_node_that_starts_lists_whom_it_finds_fenced(cluster: RunningCluster) -> None:
+def test_a_starting_node_lists_the_fenced_brokers(cluster: RunningCluster) -> None:
     cluster.stop(1)
     cluster.stop(2)
     cluster.start(2)

@@ -50,12 +50,12 @@ def test_another_controller_is_active_when_it_is_stopped(kafka_cluster: Cluster)
     assert kafka_cluster.controller() != active
 
 
-def test_what_a_test_stopped_runs_again_for_the_next(kafka_cluster: Cluster) -> None:
+def test_a_node_that_a_test_stopped_runs_again_for_the_next_test(kafka_cluster: Cluster) -> None:
     assert kafka_cluster.running == [1, 2, 3]
     assert any("Kafka Server started" in line for line in kafka_cluster.output(1))
 
 
-def test_a_node_that_is_held_answers_nobody_until_it_goes_on(kafka_cluster: Cluster) -> None:
+def test_a_paused_node_answers_nothing_until_it_resumes(kafka_cluster: Cluster) -> None:
     kafka_cluster.pause(2)
     assert kafka_cluster.running == [1, 3]
     assert is_alive(kafka_cluster.pid(2))
@@ -63,7 +63,7 @@ def test_a_node_that_is_held_answers_nobody_until_it_goes_on(kafka_cluster: Clus
     assert kafka_cluster.running == [1, 2, 3]
 
 
-def test_errors_are_kafkas_and_mistakes_are_said_in_one_line(kafka_cluster: Cluster) -> None:
+def test_errors_are_kafkas_and_mistakes_are_reported_in_one_line(kafka_cluster: Cluster) -> None:
     kafka_cluster.create_topic("once")
     with pytest.raises(KafkaError) as refused:
         kafka_cluster.create_topic("once")
@@ -89,7 +89,7 @@ def test_leaderships_go_back_to_preferred_replicas_by_themselves() -> None:
         )
 
 
-def test_nothing_is_left_of_a_cluster_whatever_state_its_nodes_were_in() -> None:
+def test_a_closed_cluster_leaves_nothing_whatever_its_nodes_did() -> None:
     with Cluster(2) as cluster:
         directory = cluster._directory
         assert directory is not None

@@ -2,7 +2,6 @@
 
 import re
 import socket
-import time
 from pathlib import Path
 
 from click.testing import CliRunner
@@ -11,7 +10,8 @@ from kpybroker.cli.format import command
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.environment import from_environment
 from kpybroker.node.local_cluster.child import READY, Child, fate
-from kpybroker.testing.cluster import _free_ports
+from oracle import free_port
+from support.waiting import eventually
 
 COMPOSE = Path(__file__).parents[2] / "docker" / "compose.cluster.yaml"
 PAIR = re.compile(r"^ +([A-Z_]+): (.*)$", re.MULTILINE)
@@ -56,9 +56,8 @@ def test_each_container_has_a_place_of_its_own() -> None:
 
 
 def test_the_three_become_one_cluster(tmp_path: Path) -> None:
-    numbers = iter(_free_ports(9))
-    ports = {(node, port): next(numbers) for node in (1, 2, 3) for port in (INSIDE, CONTROLLER, OUTSIDE)}
-    said: list[str] = []
+    ports = {(node, port): free_port() for node in (1, 2, 3) for port in (INSIDE, CONTROLLER, OUTSIDE)}
+    reported: list[str] = []
     children = []
     for number, variables in environments().items():
         path = tmp_path / f"{number}.properties"
@@ -66,15 +65,16 @@ def test_the_three_become_one_cluster(tmp_path: Path) -> None:
         path.write_text("".join(f"{key}={value}\n" for key, value in configs.items()))
         formatted = CliRunner().invoke(command, ["--cluster-id", variables["CLUSTER_ID"], "--config", str(path)])
         assert formatted.exit_code == 0, formatted.output
-        children.append(Child(path, said.append, lambda code: said.append(fate(code))))
+        children.append(Child(path, reported.append, lambda code: reported.append(fate(code))))
     try:
         for child in children:
             child.start()
-        deadline = time.monotonic() + WAIT_S
-        while sum(READY in line for line in said) < 3:
-            assert all(child.is_running for child in children), said
-            assert time.monotonic() < deadline, said
-            time.sleep(0.05)
+
+        def are_ready() -> bool:
+            assert all(child.is_running for child in children), reported
+            return sum(READY in line for line in reported) == 3
+
+        eventually(are_ready, lambda: f"three lines {READY!r} in {reported}", WAIT_S)
         for node in (1, 2, 3):
             socket.create_connection(("127.0.0.1", ports[node, OUTSIDE])).close()
     finally:

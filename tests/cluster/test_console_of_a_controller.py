@@ -12,7 +12,7 @@ from running_cluster import RunningCluster, cluster_of
 
 from kpybroker.monitoring.console.console import ONLY_CONTROLLER
 from kpybroker.monitoring.console.pages import ACTIONS, PAGES
-from waiting import eventually
+from support.waiting import eventually
 
 SETTINGS = {
     "kpybroker.http.listener": "127.0.0.1:0",

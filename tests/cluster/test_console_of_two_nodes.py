@@ -24,8 +24,8 @@ from kpywire.messages.offset_commit import (
 )
 from kpywire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kpywire.record import Record, build_batch
-from raw_client import RawClient
-from waiting import eventually
+from support.raw_client import RawClient
+from support.waiting import eventually
 
 SETTINGS = {
     "kpybroker.http.listener": "127.0.0.1:0",
@@ -101,7 +101,7 @@ def test_records_of_another_node_are_fetched_as_a_client_does(
         assert (status, values(found), found["gaps"], found["elsewhere"]) == (200, wanted, [], [])
 
 
-def test_a_node_without_a_replica_says_whose_console_to_open(cluster: RunningCluster) -> None:
+def test_a_node_without_a_replica_names_the_node_to_open(cluster: RunningCluster) -> None:
     status, found = get(cluster, 1, f"/topics/{ELSEWHERE}/0")
     assert (status, "open the console of node 2" in found["error"]) == (421, True)
     status, found = get(cluster, 1, "/records/raw", topic=ELSEWHERE, partition=0, offset=1)

@@ -73,7 +73,7 @@ def cluster(tmp_path: Path) -> Iterator[ClusterOfManyDirectories]:
     assert running.failures == []
 
 
-def test_a_directory_that_fails_costs_its_node_the_partitions_in_it_and_nobody_else_anything(
+def test_a_failed_directory_takes_only_its_own_partitions_offline(
     cluster: ClusterOfManyDirectories,
 ) -> None:
     servers = {"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0}

@@ -11,17 +11,17 @@ from kpybroker.machines.config_def import ConfigError
 from kpybroker.machines.endpoints import Address
 from kpybroker.node.local_cluster import foundation
 from kpybroker.node.local_cluster.foundation import FoundationRefused, found
-from kpybroker.node.local_cluster.layout import Node
+from kpybroker.node.local_cluster.layout import PlannedNode
 
 PORTS = range(9092, 9099)
 CONTROLLER_PORTS = (10092, 10093, 10094)
 
 
-def lay(directory: Path, count: int, **given: str) -> list[Node]:
+def lay(directory: Path, count: int, **given: str) -> list[PlannedNode]:
     return found(directory, "127.0.0.1", PORTS[:count], CONTROLLER_PORTS, given, "here")
 
 
-def meta(node: Node) -> dict[str, str]:
+def meta(node: PlannedNode) -> dict[str, str]:
     pairs = re.findall(r"^(\w.*?)=(.*)$", (node.data / "meta.properties").read_text(), re.MULTILINE)
     return dict(pairs)
 
@@ -61,7 +61,7 @@ def test_small_clusters_have_as_many_replicas_as_they_can(tmp_path: Path) -> Non
         assert config.rack == "here"
 
 
-def test_what_is_given_wins_but_for_the_places_of_nodes(tmp_path: Path) -> None:
+def test_given_configs_override_all_but_addresses_and_directories(tmp_path: Path) -> None:
     given = {"min.insync.replicas": "1", "num.partitions": "7", "listeners": "PLAINTEXT://:1", "broker.rack": "r"}
     config = BrokerConfig.load(lay(tmp_path, 3, **given)[1].properties)
     assert (config["min.insync.replicas"], config.num_partitions, config.rack) == (1, 7, "r")

@@ -11,12 +11,12 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from confluent_kafka.cimpl import NewTopic
 from running_cluster import COMBINED, RunningCluster, cluster_of
 
-import oauth_nodes
-from kdc import MISSING, WHY_MISSING, Kdc, with_keytab
-from kpybroker.hosts.network.login import Login
+from kpybroker.hosts.network.login import OutgoingLogin
 from kpybroker.testing.oidc import TOKEN, OidcProvider
 from oracle.process import HOST
-from secured import NODE, PASSWORD, between_nodes
+from support import oauth_nodes
+from support.kdc import MISSING, WHY_MISSING, Kdc, with_keytab
+from support.secured import NODE, PASSWORD, between_nodes
 
 PATIENCE_S = 30
 TOKEN_S = 4
@@ -27,16 +27,16 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def logins(monkeypatch: pytest.MonkeyPatch) -> list[Login]:
+def logins(monkeypatch: pytest.MonkeyPatch) -> list[OutgoingLogin]:
     """The logins over connections that were in use."""
-    found: list[Login] = []
-    begin_again = Login.begin_again
+    found: list[OutgoingLogin] = []
+    begin_again = OutgoingLogin.begin_again
 
-    def counted(login: Login, before: Login) -> bytes:
+    def counted(login: OutgoingLogin, before: OutgoingLogin) -> bytes:
         found.append(login)
         return begin_again(login, before)
 
-    monkeypatch.setattr(Login, "begin_again", counted)
+    monkeypatch.setattr(OutgoingLogin, "begin_again", counted)
     return found
 
 
@@ -116,7 +116,7 @@ def provider() -> Iterator[OidcProvider]:
 
 
 def test_nodes_log_in_to_each_other_with_tokens_that_they_renew(
-    provider: OidcProvider, tmp_path: Path, logins: list[Login]
+    provider: OidcProvider, tmp_path: Path, logins: list[OutgoingLogin]
 ) -> None:
     with cluster_of(tmp_path, [COMBINED] * 3, oauth_nodes.between_nodes(provider)) as cluster:
         create(cluster, "t")
@@ -134,7 +134,7 @@ def test_nodes_log_in_to_each_other_with_tokens_that_they_renew(
 
 
 def test_records_survive_a_dead_node_while_the_others_log_in_again(
-    cluster: RunningCluster, logins: list[Login]
+    cluster: RunningCluster, logins: list[OutgoingLogin]
 ) -> None:
     create(cluster, "t")
     writer = Writer(cluster, "t")

@@ -17,8 +17,8 @@ import pytest
 from click.testing import CliRunner
 
 from kpybroker.cli import main
-from kpybroker.testing.cluster import _free_ports
-from waiting import eventually
+from oracle import free_port
+from support.waiting import eventually
 
 WAIT_S = 60
 
@@ -34,7 +34,7 @@ class Started:
             text=True,
             process_group=0,
         )
-        self.said: list[str] = []
+        self.printed: list[str] = []
         self._lines: Queue[str | None] = Queue()
         Thread(target=self._read, daemon=True).start()
 
@@ -46,15 +46,15 @@ class Started:
 
     def wait_for(self, pattern: str) -> str:
         while (line := self._lines.get(timeout=WAIT_S)) is not None:
-            self.said.append(line)
+            self.printed.append(line)
             if re.search(pattern, line):
                 return line
-        raise AssertionError(f"it never said {pattern}:\n" + "\n".join(self.said))
+        raise AssertionError(f"it never said {pattern}:\n" + "\n".join(self.printed))
 
     def end(self, number: int) -> int:
         self.process.send_signal(number)
         while (line := self._lines.get(timeout=WAIT_S)) is not None:
-            self.said.append(line)
+            self.printed.append(line)
         return self.process.wait(WAIT_S)
 
     def pid_of_node(self, node: int) -> int:
@@ -92,7 +92,7 @@ def first_finding(*server: str) -> str:
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
 def test_a_cluster_starts_survives_a_node_stops_and_starts_again(tmp_path: Path) -> None:
-    port = _free_ports(1)[0]
+    port = free_port()
     options: tuple[str, ...] = (
         "--brokers",
         "3",
@@ -108,7 +108,7 @@ def test_a_cluster_starts_survives_a_node_stops_and_starts_again(tmp_path: Path)
     with started(*options) as cluster:
         addresses = ",".join(f"127.0.0.1:{port + number}" for number in range(3))
         cluster.wait_for(rf"^kpybroker: 3 brokers serve {addresses}, data in {tmp_path}/c$")
-        assert sorted(line for line in cluster.said if line.endswith("is ready")) == [
+        assert sorted(line for line in cluster.printed if line.endswith("is ready")) == [
             f"kpybroker: node {number} is ready" for number in (1, 2, 3)
         ]
         cli("topics", "create", "kept", "--partitions", "3", *server)
@@ -118,9 +118,9 @@ def test_a_cluster_starts_survives_a_node_stops_and_starts_again(tmp_path: Path)
         cli("produce", "kept", *server, given="after\n")
         eventually(lambda: first_finding(*server) == "broker 2 is registered and not alive", "the doctor names it")
         assert cluster.end(signal.SIGINT) == 1
-        assert any(line == "kpybroker: stopping 2 nodes" for line in cluster.said)
-        assert sum("This node has stopped" in line for line in cluster.said) == 2
-        assert not any("Traceback" in line for line in cluster.said)
+        assert any(line == "kpybroker: stopping 2 nodes" for line in cluster.printed)
+        assert sum("This node has stopped" in line for line in cluster.printed) == 2
+        assert not any("Traceback" in line for line in cluster.printed)
     with started(*options) as cluster:
         cluster.wait_for("3 brokers serve")
         assert sorted(cli("consume", "kept", "-c", "2", *server).split()) == ["after", "before"]
@@ -128,8 +128,8 @@ def test_a_cluster_starts_survives_a_node_stops_and_starts_again(tmp_path: Path)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
-def test_no_node_outlives_who_started_it(tmp_path: Path) -> None:
-    port = str(_free_ports(1)[0])
+def test_no_node_outlives_the_process_that_started_it(tmp_path: Path) -> None:
+    port = str(free_port())
     http = ("--override", "kpybroker.http.listener=127.0.0.1:0")
     with started("--brokers", "1", "--data-dir", str(tmp_path), "--port", port, *http) as cluster:
         cluster.wait_for("1 broker serves")
@@ -158,7 +158,7 @@ def test_no_node_outlives_who_started_it(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_cannot_be_is_refused_in_one_line(tmp_path: Path, options: tuple[str, ...], line: str) -> None:
+def test_impossible_options_are_refused_in_one_line(tmp_path: Path, options: tuple[str, ...], line: str) -> None:
     result = CliRunner().invoke(main, ["start", "--data", str(tmp_path / "c"), *options])
     assert result.exit_code != 0
     assert line in result.output

@@ -76,7 +76,7 @@ def read(cluster: RunningCluster, topic: str) -> list[int]:
         consumer.close()
 
 
-def test_what_is_written_is_on_all_three_byte_for_byte(cluster: RunningCluster) -> None:
+def test_written_records_are_identical_on_all_three_nodes(cluster: RunningCluster) -> None:
     create(cluster, "t")
     writer = Writer(cluster, "t")
     writer.write(1_000)

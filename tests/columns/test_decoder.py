@@ -12,14 +12,14 @@ from hypothesis import example, given, settings, strategies
 from kpywire.aborted import Aborted
 from kpywire.batch import HEADER_BYTES, LENGTH_END, LOG_APPEND_TIME, batch_headers, parse_header
 from kpywire.columns import decoder
-from kpywire.columns.decoder import LATEST_MS, Decoder, Place
+from kpywire.columns.decoder import LATEST_MS, DecodedPartition, Decoder
 from kpywire.columns.schema import PLAIN, schema_of
 from kpywire.compression import compress
 from kpywire.control_record import marker_batch
 from kpywire.errors import Malformed
 from kpywire.record import Record, assemble, build_batch, read_batch
 
-HERE = Place("t", 3)
+HERE = DecodedPartition("t", 3)
 ALL = [*PLAIN, "headers", "leaderEpoch"]
 
 byte_strings = strategies.none() | strategies.binary(max_size=40) | strategies.binary(min_size=120, max_size=300)
@@ -205,7 +205,7 @@ def test_hostile_sections_take_memory_in_proportion_to_their_bytes(section: byte
     assert pool.bytes_allocated() - held < 64 * len(section) + (1 << 20)
 
 
-def test_one_record_of_another_size_stands_alone_between_records_that_are_alike() -> None:
+def test_one_record_of_another_size_between_equal_ones_is_decoded() -> None:
     alike_ones = [Record(timestamp=n, value=b"%03d" % n) for n in range(500)]
     alike_ones[250] = Record(timestamp=250, value=b"another", headers=(("h", None),))
     data = built([(alike_ones, 0, 0)])

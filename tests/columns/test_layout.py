@@ -104,7 +104,7 @@ def test_sections_have_a_layout_from_the_second_alike_one_on() -> None:
     assert not layout.fits(np.frombuffer(going_on, np.uint8))
 
 
-def test_a_log_whose_sections_have_one_size_by_chance_is_decoded_without_layouts_in_the_end() -> None:
+def test_sections_of_one_size_by_chance_are_decoded_without_layouts() -> None:
     layouts = Layouts()
     for turn in range(2 * MOST_MISSES + 2):
         of(layouts, section([b"a" * (50 + turn % 9), b"a" * (50 - turn % 9), b"a" * 50], [0, 1, 2]))

@@ -3,7 +3,7 @@
 import pytest
 
 from kpybroker.config import between_nodes
-from kpybroker.config.between_nodes import Credentials, Dialled
+from kpybroker.config.between_nodes import Credentials, DialledNodes
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.machines.config_def import ConfigError
 
@@ -39,16 +39,16 @@ def configured(**changes: str | None) -> BrokerConfig:
 def test_brokers_and_controllers_are_dialled_as_their_listeners_demand() -> None:
     config = configured()
     brokers, controllers = between_nodes.brokers(config), between_nodes.controllers(config)
-    assert brokers == Dialled("INTERNAL", "SASL_PLAINTEXT", Credentials("PLAIN", "node", "hush", by_token=False))
+    assert brokers == DialledNodes("INTERNAL", "SASL_PLAINTEXT", Credentials("PLAIN", "node", "hush", by_token=False))
     credentials = Credentials("SCRAM-SHA-512", "broker", "hush", by_token=False)
-    assert controllers == Dialled("CONTROLLER", "SASL_SSL", credentials)
+    assert controllers == DialledNodes("CONTROLLER", "SASL_SSL", credentials)
     assert (brokers.has_tls, controllers.has_tls) == (False, True)
     assert "hush" not in repr(brokers)
 
 
 def test_a_node_without_security_dials_plain() -> None:
     config = BrokerConfig.load(None, {"log.dirs": "/tmp/data"})
-    assert between_nodes.brokers(config) == Dialled("PLAINTEXT", "PLAINTEXT", None)
+    assert between_nodes.brokers(config) == DialledNodes("PLAINTEXT", "PLAINTEXT", None)
     assert between_nodes.controllers(config).credentials is None
 
 

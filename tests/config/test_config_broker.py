@@ -28,7 +28,7 @@ def refusal(**overrides: str) -> str:
 
 
 class TestDefaults:
-    def test_nothing_at_all_is_a_node_on_this_machine(self):
+    def test_an_empty_config_is_a_node_on_localhost(self):
         config = BrokerConfig.load()
         assert config.listeners == [Listener("PLAINTEXT", "127.0.0.1", 9092, "PLAINTEXT")]
         assert config.advertised_listeners == config.broker_listeners == config.listeners
@@ -220,7 +220,7 @@ class TestRefusals:
             ({"super.users": "User:admin", "ssl.client.auth": "required"}, "super.users:"),
         ],
     )
-    def test_what_would_lock_a_listener_is_refused_by_its_name(self, settings, name):
+    def test_unsupported_listener_security_is_refused_by_its_name(self, settings, name):
         assert refusal(**settings).startswith(name)
 
     @pytest.mark.parametrize(
@@ -236,7 +236,7 @@ class TestRefusals:
             ("connections.max.reauth.ms", "1000"),
         ],
     )
-    def test_what_locks_nothing_on_kafka_either_is_a_warning_that_says_who_gets_in(self, name, value):
+    def test_settings_that_protect_nothing_are_warned_about_with_the_clients_let_in(self, name, value):
         config = BrokerConfig.load(None, {name: value, "listeners": "PLAINTEXT://127.0.0.1:9092"})
         warning = (
             "every listener is PLAINTEXT, open to every client that reaches it; without effect, as on Apache Kafka: "
@@ -275,7 +275,7 @@ class TestRefusals:
             ({"group.consumer.assignors": "org.example.Assignor"}, "Class cannot be found"),
         ],
     )
-    def test_what_would_make_the_node_something_else_is_refused(self, settings, word):
+    def test_configs_of_unsupported_roles_are_refused(self, settings, word):
         assert word in refusal(**settings)
 
     @pytest.mark.parametrize(
@@ -292,7 +292,7 @@ class TestRefusals:
     def test_the_rest_is_a_warning(self, settings, warning):
         assert [text for text in BrokerConfig.load(None, settings).warnings if text.startswith(warning)]
 
-    def test_metrics_are_on_loopback_unless_told_otherwise(self):
+    def test_metrics_listen_on_loopback_by_default(self):
         assert BrokerConfig.load(None, {})["kpybroker.http.listener"].startswith("127.0.0.1:")
 
     @pytest.mark.parametrize("address", ["9404", "host:", "host:x", "host:70000", "a b:1"])
@@ -439,7 +439,7 @@ NO_QUORUM = [{**ROLES[roles], "controller.quorum.bootstrap.servers": ""} for rol
 
 
 @pytest.mark.java
-def test_what_kafka_refuses_to_start_with_is_refused_in_its_words():
+def test_configs_that_kafka_refuses_are_refused_with_its_text():
     settings = [{**QUORUM, **each} for each in BAD]
     settings += [{**of_role, **each} for of_role in ROLES.values() for each in OF_ROLES] + NO_QUORUM
     differing = {}

@@ -55,7 +55,7 @@ def test_listeners_that_are_given_stay():
     assert from_environment(environment)["listeners"] == "PLAINTEXT://:9092"
 
 
-def test_a_controller_listens_on_nothing_it_was_not_told():
+def test_a_controller_listens_only_on_configured_listeners():
     environment = {"KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://kafka:9092", "KAFKA_PROCESS_ROLES": "controller"}
     assert "listeners" not in from_environment(environment)
 

@@ -172,7 +172,7 @@ def test_a_node_logs_in_to_others_by_the_login_file() -> None:
     )
 
 
-def test_a_mechanism_without_a_login_module_in_the_file_serves_nobody() -> None:
+def test_a_mechanism_without_a_login_module_in_the_file_is_refused() -> None:
     settings = {**BASE, MECHANISMS: "PLAIN,SCRAM-SHA-256"}
     del settings[PLAIN]
     text = f"KafkaServer {{ {PLAIN_MODULE} required; }};"

@@ -172,7 +172,7 @@ def test_nodes_log_in_by_the_assertions_that_are_configured() -> None:
         f"{PREFIX}{token_login.TOKEN_URL}",
     ],
 )
-def test_alter_configs_does_not_change_whom_a_broker_trusts(name: str) -> None:
+def test_alter_configs_does_not_change_the_trusted_token_issuers(name: str) -> None:
     config = configured()
     with pytest.raises(ConfigError, match="a running broker does not change it; restart it"):
         validate({name: UNSECURED_HANDLER if name.endswith(HANDLER) else TOKENS}, config, of_one_broker=True)

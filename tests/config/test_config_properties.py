@@ -112,5 +112,5 @@ def test_random_texts_are_read_as_by_java():
 
 
 @given(st.dictionaries(st.from_regex(r"\A[a-z][a-z.-]{0,20}\Z"), st.text(st.characters(exclude_categories=["Cs"]))))
-def test_what_is_written_is_read_again(pairs):
+def test_written_properties_are_read_back(pairs):
     assert named(values(written_properties(pairs))) == named(pairs)

@@ -14,7 +14,7 @@ from kpywire.messages import create_topics
 from kpywire.messages import incremental_alter_configs as incremental
 from kpywire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from oracle.broker import ApacheKafka
-from raw_client import RawClient
+from support.raw_client import RawClient
 
 pytestmark = pytest.mark.java
 
@@ -185,7 +185,7 @@ def test_a_broker_is_described_as_by_kafka(kafka):
     assert difference(*both(kafka, (BROKER, "1", None), documentation=True)) == {}
 
 
-def test_what_all_brokers_share_is_described_as_by_kafka(kafka):
+def test_cluster_default_configs_are_described_as_by_kafka(kafka):
     assert difference(*both(kafka, (BROKER, "", None), documentation=True)) == {}
 
 
@@ -357,7 +357,7 @@ def test_replacing_configs_is_refused_in_kafkas_words(kafka, kind, name, configs
     assert (error.code, error.message) == (answer.error_code, answer.error_message)
 
 
-def test_what_was_changed_is_described_as_by_kafka(kafka):
+def test_changed_configs_are_described_as_by_kafka(kafka):
     _, client, ours = kafka
     changes = [
         (BROKER, "1", {"log.retention.ms": "5", "message.max.bytes": "6", "num.io.threads": "3"}),

@@ -139,7 +139,7 @@ def test_stored_configs_that_do_not_fit_together_do_not_stop_a_broker():
         {"principal.builder.class": "org.example.Builder"},
     ],
 )
-def test_what_a_running_broker_cannot_become_is_refused(configs):
+def test_updates_that_a_running_broker_cannot_apply_are_refused(configs):
     with pytest.raises(ConfigError) as error:
         dynamic.validate(configs, BrokerConfig.load(), of_one_broker=True)
     assert error.value.code == 42

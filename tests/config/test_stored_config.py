@@ -23,14 +23,14 @@ def test_a_change_makes_the_configuration_once_for_every_role(
     reread = stored.reread
     monkeypatch.setattr(stored, "reread", lambda *arguments: made.append(1) or reread(*arguments))
     current = stored.CurrentConfig(BrokerConfig({"node.id": "1"}))
-    told: list[BrokerConfig] = []
+    notified: list[BrokerConfig] = []
     for _ in ("broker", "controller"):
-        current.when_changed(told.append)
+        current.when_changed(notified.append)
     image, delta = MetadataImage("c"), MetadataDelta()
     for resource in changed:
         image.configs[resource] = {"log.cleaner.threads": "7"}
         delta.configs[resource] = {"log.cleaner.threads"}
     current.apply(image, delta)
     assert len(made) == times
-    assert [config["log.cleaner.threads"] for config in told] == [7, 7] * times
-    assert len({id(config) for config in told}) == times
+    assert [config["log.cleaner.threads"] for config in notified] == [7, 7] * times
+    assert len({id(config) for config in notified}) == times

@@ -36,8 +36,8 @@ from kpywire.messages.offset_commit import (
 from kpywire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kpywire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from kpywire.record import Record, build_batch
-from raw_client import RawClient
-from waiting import eventually
+from support.raw_client import RawClient
+from support.waiting import eventually
 
 JSON = {"Content-Type": "application/json"}
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}

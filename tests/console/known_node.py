@@ -11,7 +11,7 @@ from test_transactions_page import open_transaction
 
 from kpystorage.memory_disk import MemoryDisk
 from kpywire.uuid import to_string
-from waiting import eventually
+from support.waiting import eventually
 
 SETTINGS = {"kpybroker_console_write_enable": "true", "broker_rack": "rack-1"}
 

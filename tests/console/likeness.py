@@ -7,7 +7,7 @@ Texts of other widths move little ink from one cell to the next; a page that los
 import base64
 from typing import NamedTuple
 
-from browser import Browser
+from support.browser import Browser
 
 CELL = 8
 """The pixels of the small picture on each side of a cell."""

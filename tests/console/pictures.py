@@ -11,10 +11,10 @@ from time import sleep, time
 from console_node import console_node
 from stage import Stage, flight
 
-from browser import Browser
-from kpybroker.monitoring.console.pages import PAGES, Page
+from kpybroker.monitoring.console.pages import PAGES, ConsolePage
 from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kpywire.record import Record
+from support.browser import Browser
 
 FIGURES = Path(__file__).parents[2] / "docs" / "figures" / "console"
 WATCHED_S = 60
@@ -27,7 +27,7 @@ NOWHERE = "/topics/nowhere"
 """A topic that is not there, for the picture of a refusal."""
 
 
-def name_of(page: Page) -> str:
+def name_of(page: ConsolePage) -> str:
     """The name of a page's picture."""
     return page.template.removesuffix(".html")
 

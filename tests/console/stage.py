@@ -6,10 +6,10 @@ from urllib.parse import quote
 
 from console_node import ConsoleNode
 
-from kpybroker.monitoring.console.pages import Page
+from kpybroker.monitoring.console.pages import ConsolePage
 from kpywire.record import Record
-from raw_client import RawClient
-from waiting import eventually
+from support.raw_client import RawClient
+from support.waiting import eventually
 
 NOW_MS = int(time() * 1000)
 AIRPORTS = ("ZRH", "JFK", "LHR", "NRT", "SYD")
@@ -48,7 +48,7 @@ class Stage:
             "/group": "id=readers",
         }
 
-    def address(self, page: Page, path: str) -> str:
+    def address(self, page: ConsolePage, path: str) -> str:
         """The address of a page, or of its JSON."""
         filled = re.sub(r"{(\w+)}", lambda found: self.values[found[1]], path)
         query = self.queries.get(page.path)

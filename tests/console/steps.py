@@ -21,8 +21,8 @@ from kpywire.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from raw_client import RawClient
-from waiting import eventually
+from support.raw_client import RawClient
+from support.waiting import eventually
 
 CALL_NS = 200
 """The time that a call takes on the counted clock, about that of a call on a slow machine."""

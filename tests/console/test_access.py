@@ -24,13 +24,13 @@ from kpybroker.runtime.http import gate
 from kpywire.messages.create_acls import AclCreation, CreateAclsRequest
 from kpywire.messages.metadata import MetadataRequest
 from kpywire.record import Record
-from waiting import eventually
+from support.waiting import eventually
 
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 TOPIC, GROUP, LITERAL, READ, DESCRIBE, ALLOW = 2, 3, 3, 3, 8, 3
 
 
-def test_nothing_changes_unless_writing_is_enabled() -> None:
+def test_the_console_changes_nothing_unless_writing_is_enabled() -> None:
     with console_node() as node:
         node.create("t")
         for path in ("/topics", "/topics/t/configs", "/topics/t/records", "/transactions/abort"):
@@ -219,7 +219,7 @@ def test_a_topic_that_a_user_may_not_see_looks_like_none_on_every_page(secured: 
     assert answers("closed") == answers("absent")
 
 
-def test_a_transactional_id_is_named_to_those_who_may_describe_it(secured: ConsoleNode) -> None:
+def test_a_transactional_id_is_shown_only_with_permission_to_describe_it(secured: ConsoleNode) -> None:
     producer = open_transaction(secured, "payments", "open")
     pages = ("/api/transactions", "/api/groups", "/api/group?id=of-open", "/groups", "/group?id=of-open")
     eventually(lambda: ask(secured, "root", "/api/transactions").json["pins"], "the transaction holds records back")
@@ -231,7 +231,7 @@ def test_a_transactional_id_is_named_to_those_who_may_describe_it(secured: Conso
     producer.abort_transaction(30)
 
 
-def test_nobody_changes_more_than_its_acls_allow(secured: ConsoleNode) -> None:
+def test_a_viewer_changes_no_more_than_its_acls_allow(secured: ConsoleNode) -> None:
     assert ask(secured, "ann", "/api/topics", "POST", '{"name": "x"}').status == 403
     assert (
         ask(secured, "ann", "/api/topics/open/configs", "POST", '{"name": "retention.ms", "value": "1"}').status == 403
@@ -311,7 +311,7 @@ def test_a_crowd_of_tabs_is_served_or_refused_and_clients_do_not_notice() -> Non
         eventually(lambda: node.get("/api/cluster").status == 200, "it recovers")
 
 
-def test_what_is_too_large_is_refused_unread() -> None:
+def test_too_large_requests_are_refused_unread() -> None:
     with console_node(kpybroker_console_write_enable="true") as node:
         assert node.request("POST", "/api/topics", {**JSON, "Content-Length": str(2 << 20)}).status == 413
         many = "&".join(f"f{number}=1" for number in range(300))
@@ -322,7 +322,7 @@ def test_what_is_too_large_is_refused_unread() -> None:
 # Costs
 
 
-def test_nothing_of_the_console_is_loaded_before_somebody_looks() -> None:
+def test_the_console_is_loaded_with_its_first_request() -> None:
     program = """
 import asyncio, sys
 from kpybroker.config.broker import BrokerConfig

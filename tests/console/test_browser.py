@@ -7,8 +7,8 @@ import pytest
 from console_node import console_node
 from stage import Stage
 
-from browser import Browser, axe
-from kpybroker.monitoring.console.pages import PAGES, Page
+from kpybroker.monitoring.console.pages import PAGES, ConsolePage
+from support.browser import Browser, axe
 
 pytestmark = pytest.mark.slow
 SHOWN = [page for page in PAGES if page.template]
@@ -28,13 +28,13 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
         yield made
 
 
-def address(stage: Stage, page: Page) -> str:
+def address(stage: Stage, page: ConsolePage) -> str:
     return f"http://127.0.0.1:{stage.node.node.http_port}{stage.address(page, page.path)}"
 
 
 @pytest.mark.parametrize("page", SHOWN, ids=lambda page: page.path)
 def test_a_page_is_accessible_in_both_themes_fits_a_phone_and_asks_no_other_host(
-    stage: Stage, browser: Browser, page: Page
+    stage: Stage, browser: Browser, page: ConsolePage
 ) -> None:
     source = axe()
     browser.open(address(stage, page), theme="light")

@@ -4,22 +4,20 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from threading import Event
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import pytest
 from console_node import console_node
+from running_search import running_search
 from stage import Stage
 from test_transactions_page import open_transaction
 
-from browser import NAMED, Browser
-from kpybroker.machines.console.record_tasks import Answer, Task, work
-from kpybroker.monitoring.console import rendering, searches
+from kpybroker.monitoring.console import rendering
 from kpybroker.monitoring.console.pages import ACTIONS, PAGES, match
-from kpystorage.disk import Disk
 from kpywire.record import Record
-from waiting import eventually
+from support.browser import NAMED, Browser
+from support.waiting import eventually
 
 TEMPLATES = Path(rendering.__file__).with_name("templates")
 
@@ -114,21 +112,10 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 
 @pytest.fixture
-def running(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def running(stage: Stage) -> Iterator[str]:
     """The address of a search that does not end by itself."""
-    may_end = Event()
-
-    def endless(disk: Disk, task: Task) -> Iterator[Answer]:
-        if task.needle is not None and task.needle.data == b"never":
-            may_end.wait(120)
-        yield from work(disk, task)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(searches, "work", endless)
-        see = stage.node.post("/searches", topic="flights", text="never").json["see"]
-        eventually(lambda: stage.node.get(f"/api{see}").json["state"] == "running", "the search runs")
+    with running_search(stage.node, "flights") as see:
         yield see
-        may_end.set()
 
 
 def full(stage: Stage) -> str:

@@ -9,11 +9,11 @@ from stage import Stage
 from test_group_progress import first
 from test_transactions_page import open_transaction
 
-from browser import Browser
 from kpybroker.monitoring.console.pages import PAGES
 from kpywire.messages.delete_groups import DeleteGroupsRequest
 from kpywire.record import Record
-from waiting import eventually
+from support.browser import Browser
+from support.waiting import eventually
 
 AWAY = "(document.querySelector('.away') || {textContent: ''}).textContent"
 REFRESHED = "refresh().then(() => %s)" % AWAY  # noqa: UP031 - the script is full of braces

@@ -2,7 +2,15 @@
 
 import pytest
 
-from kpybroker.machines.console.content import HEX_BYTES, BySchema, content_of, hex_dump, indented, is_json, visible
+from kpybroker.machines.console.content import (
+    HEX_BYTES,
+    ContentBySchema,
+    content_of,
+    hex_dump,
+    indented,
+    is_json,
+    visible,
+)
 
 
 @pytest.mark.parametrize(
@@ -61,13 +69,13 @@ def test_null_has_no_bytes_and_an_empty_value_has_none_to_show() -> None:
 
 
 def test_a_schema_describes_a_content_unless_another_form_is_asked_for() -> None:
-    by_schema = BySchema(7, "avro", "a\x00", "m\x00")
+    by_schema = ContentBySchema(7, "avro", "a\x00", "m\x00")
     found = content_of(b"\x00\x01", 9, "auto", by_schema)
     assert (found.form, found.text, found.schema_id, found.note) == ("avro", "a<U+0000>", 7, "m<U+0000>")
     assert (found.is_cut, found.bytes) == (False, 9)
     for form in ("text", "json", "hex"):
         assert content_of(b"\x00\x01", 2, form, by_schema).schema_id is None
-    without = content_of(b"plain", 9, "auto", BySchema(7, "avro", None, "not valid"))
+    without = content_of(b"plain", 9, "auto", ContentBySchema(7, "avro", None, "not valid"))
     assert (without.form, without.text, without.schema_id, without.note) == ("text", "plain", 7, "not valid")
     assert without.is_cut
 

@@ -14,17 +14,17 @@ from console_node import ConsoleNode, console_node
 
 from kpybroker.machines.console import record_tasks
 from kpybroker.machines.console.matching import Needle
-from kpybroker.machines.console.record_tasks import Ended, Found, Place, Progress, Task
+from kpybroker.machines.console.record_tasks import FoundRecord, PartitionFiles, RecordTask, SearchEnded, SearchProgress
 from kpybroker.monitoring.console import pace, searches
 from kpybroker.monitoring.console.pace import paced
 from kpybroker.monitoring.console.searches import Search, Searches
 from kpybroker.runtime.http import server
-from kpybroker.runtime.http.request import Refused
+from kpybroker.runtime.http.request import HttpRefused
 from kpybroker.runtime.io.scheduler import ManualScheduler
 from kpystorage.memory_disk import MemoryDisk
 from kpywire.messages.metadata import MetadataRequest
 from kpywire.record import Record, build_batch
-from waiting import eventually
+from support.waiting import eventually
 
 SILENT = b""
 HALF_A_HEAD = b"GET / HTTP/1.1\r\n"
@@ -121,7 +121,7 @@ class Loop(ManualScheduler):
         self.steps.append((callback, words))
 
 
-def large_log(disk: MemoryDisk, batches: int) -> Place:
+def large_log(disk: MemoryDisk, batches: int) -> PartitionFiles:
     """Records of 100 KB with many headers, ten in a batch."""
     disk.make_directory("/d")
     headers = tuple((f"h{number}", b"x" * 1200) for number in range(60))
@@ -132,7 +132,7 @@ def large_log(disk: MemoryDisk, batches: int) -> Place:
         for n in range(batches)
     )
     disk.write("/d/00000000000000000000.log", data, synchronize=False)
-    return Place(0, "/d", 0, batches * 10, 0, batches * 10)
+    return PartitionFiles(0, "/d", 0, batches * 10, 0, batches * 10)
 
 
 @pytest.mark.parametrize("needle", [b"same", b"nothing like it"], ids=["everything", "nothing"])
@@ -140,11 +140,18 @@ def test_a_search_of_a_large_log_gives_the_loop_few_small_steps(needle: bytes) -
     disk, loop = MemoryDisk(), Loop()
     place = large_log(disk, 25)
     made = Searches(loop)
-    search = Search(Task((place,), 200, needle=Needle(needle, "any")), {}, "User:ann", 1)
+    search = Search(RecordTask((place,), 200, needle=Needle(needle, "any")), {}, "User:ann", 1)
     made.start(disk, search)
-    eventually(lambda: any(isinstance(word, Ended) for _, words in loop.steps for word in words), "the search ends")
-    answers = [word for _, words in loop.steps for word in words if isinstance(word, Found | Progress | Ended)]
-    found = [each for each in answers if isinstance(each, Found)]
+    eventually(
+        lambda: any(isinstance(word, SearchEnded) for _, words in loop.steps for word in words), "the search ends"
+    )
+    answers = [
+        word
+        for _, words in loop.steps
+        for word in words
+        if isinstance(word, FoundRecord | SearchProgress | SearchEnded)
+    ]
+    found = [each for each in answers if isinstance(each, FoundRecord)]
     assert len(found) == (200 if needle == b"same" else 0), "no more than enough"
     assert len(answers) - len(found) <= 2 + 25 * 10 * 120_000 // record_tasks.PROGRESS_BYTES
     most = 2 * record_tasks.MOST_SHOWN_BYTES + record_tasks.MOST_HEADERS * (record_tasks.MOST_HEADER_BYTES + 100) + 500
@@ -152,24 +159,24 @@ def test_a_search_of_a_large_log_gives_the_loop_few_small_steps(needle: bytes) -
     made.close()
 
 
-def test_only_so_many_searches_run_and_one_that_nobody_asks_for_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_searches_are_bounded_and_an_abandoned_search_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     may_go_on = threading.Event()
 
     def work(_disk: object, _task: object) -> Iterator[Any]:
         may_go_on.wait(60)
-        yield Ended("", ())
+        yield SearchEnded("", ())
 
     monkeypatch.setattr(searches, "work", work)
     disk, loop = MemoryDisk(), Loop()
     made = Searches(loop)
 
     def search() -> Search:
-        return Search(Task((), 1, needle=Needle(b"x", "any")), {}, "User:ann", 1)
+        return Search(RecordTask((), 1, needle=Needle(b"x", "any")), {}, "User:ann", 1)
 
     running = [search() for _ in range(searches.MOST_SEARCHES)]
     for each in running:
         made.start(disk, each)
-    with pytest.raises(Refused, match="searches run already; cancel one"):
+    with pytest.raises(HttpRefused, match="searches run already; cancel one"):
         made.start(disk, search())
     loop.advance(searches.IDLE_MS + 2 * searches.CHECK_MS)
     assert [each.state for each in running] == ["abandoned"] * searches.MOST_SEARCHES
@@ -178,6 +185,6 @@ def test_only_so_many_searches_run_and_one_that_nobody_asks_for_ends(monkeypatch
         later = search()
         made.start(disk, later)
         later.end("cancelled")
-    with pytest.raises(Refused, match="no such search"):
+    with pytest.raises(HttpRefused, match="no such search"):
         made.find(running[0].id, "User:ann")
     made.close()

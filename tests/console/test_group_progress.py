@@ -15,7 +15,7 @@ from kpybroker.monitoring.console.readers import names_at
 from kpybroker.monitoring.console.viewer import Viewer
 from kpybroker.runtime.calls.principal import ANONYMOUS
 from kpywire.record import Record
-from waiting import eventually
+from support.waiting import eventually
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ from kpywire.messages.alter_client_quotas import (
 )
 from kpywire.messages.create_acls import AclCreation, CreateAclsRequest
 from kpywire.record import Record
-from waiting import eventually
+from support.waiting import eventually
 
 TOPIC, GROUP, CLUSTER, TRANSACTIONAL_ID = 2, 3, 4, 5
 LITERAL, READ, DESCRIBE, ALLOW = 3, 3, 8, 3

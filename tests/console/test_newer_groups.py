@@ -12,10 +12,10 @@ from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kpywire.messages.find_coordinator import FindCoordinatorRequest
 from kpywire.messages.streams_group_heartbeat import Topology
 from kpywire.record import Record
-from raw_client import RawClient
-from share_group_requests import acknowledging, acquiring, sharing
-from streams_requests import source_of, streaming
-from waiting import eventually
+from support.raw_client import RawClient
+from support.share_group_requests import acknowledging, acquiring, sharing
+from support.streams_requests import describing, source_of, streaming
+from support.waiting import eventually
 
 RELEASE = 2
 TOPIC = "flights"
@@ -41,11 +41,11 @@ def page_of(node: ConsoleNode, group: str) -> Any:
     return reply.json
 
 
-def told(page: Any) -> list[str]:
+def shown(page: Any) -> list[str]:
     return [each["text"] for each in reversed(page["story"])]
 
 
-def test_a_share_group_tells_who_has_which_record_and_which_comes_back_again_and_again(node: ConsoleNode) -> None:
+def test_a_share_group_shows_the_holder_of_each_record_and_repeated_deliveries(node: ConsoleNode) -> None:
     topic_id = node.node.image.topics[TOPIC].id
     with RawClient(node.node.ports["PLAINTEXT"], client_id="ann") as client:
         client.call(FindCoordinatorRequest(key_type=0, coordinator_keys=["sharers"]), 6)
@@ -71,8 +71,8 @@ def test_a_share_group_tells_who_has_which_record_and_which_comes_back_again_and
         assert 0 <= share["held_s"] <= 60
         assert page["lag"] == share["unread"] > 0
         assert [each["silent_s"] is not None for each in page["members"]] == [True]
-        assert told(page)[0] == "ann at 127.0.0.1 joined"
-        assert any(each.startswith("assignment of epoch ") for each in told(page))
+        assert shown(page)[0] == "ann at 127.0.0.1 joined"
+        assert any(each.startswith("assignment of epoch ") for each in shown(page))
         held = share["held_offset"]
         for _ in range(2):
             epoch += 1
@@ -84,7 +84,7 @@ def test_a_share_group_tells_who_has_which_record_and_which_comes_back_again_and
         assert page["verdict"].startswith(f"Record {held} of {TOPIC}-0 was delivered 3 times of at most 5")
         client.call(sharing("sharers", "m", -1), 1)
         page = page_of(node, "sharers")
-        assert told(page)[-1] == "ann at 127.0.0.1 left"
+        assert shown(page)[-1] == "ann at 127.0.0.1 left"
         assert page["members"] == []
 
 
@@ -103,13 +103,23 @@ def test_a_streams_group_tells_its_tasks_and_what_they_wait_for(node: ConsoleNod
         assert first.error_code == 0, first.error_message
         page = page_of(node, "reading")
         assert [each["assigned"] for each in page["members"]] == [["task 0_0"]]
-        assert told(page) == ["app at 127.0.0.1 joined", "assignment of epoch 2, members: 1"]
+        assert shown(page) == ["app at 127.0.0.1 joined", "assignment of epoch 2, members: 1"]
+        assert (page["topology"], page["topology_absence"]) == ([], "no member has described the topology")
+        assert client.call(describing("reading", "one"), 0).error_code == 0
+        rows = page_of(node, "reading")["topology"]
+        assert [(each["name"], each["kind"], each["successors"]) for each in rows] == [
+            ("source", "source", ["sum"]),
+            ("sum", "processor", ["sink"]),
+            ("sink", "sink", []),
+        ]
+        assert [each["stores"] for each in rows] == [[], ["totals"], []]
+        assert "totals" in node.get("/group", id="reading").text
         assert client.call(streaming("reading", "one", 9), 0).error_code != 0
         assert (
-            told(page_of(node, "reading"))[-1] == "app at 127.0.0.1 is at another epoch and has to join again: epoch 9"
+            shown(page_of(node, "reading"))[-1] == "app at 127.0.0.1 is at another epoch and has to join again: epoch 9"
         )
         assert client.call(streaming("reading", "one", -1), 0).error_code == 0
-        assert told(page_of(node, "reading"))[-1] == "app at 127.0.0.1 left"
+        assert shown(page_of(node, "reading"))[-1] == "app at 127.0.0.1 left"
 
 
 def test_a_reader_without_a_group_has_a_lag_in_records_and_in_time(node: ConsoleNode) -> None:

@@ -46,9 +46,9 @@ def node() -> Iterator[ConsoleNode]:
         yield made
 
 
-def ask(node: ConsoleNode, who: Viewer, node_id: int = 1) -> int:
+def ask(node: ConsoleNode, caller: Viewer, node_id: int = 1) -> int:
     assert node.node.broker is not None
-    code: int = node.run(Elsewhere(node.node.broker).ask(who, node_id, REQUEST)).error_code
+    code: int = node.run(Elsewhere(node.node.broker).ask(caller, node_id, REQUEST)).error_code
     return code
 
 

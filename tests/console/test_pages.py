@@ -12,13 +12,13 @@ from console_node import Reply, console_node
 from stage import Stage, flight
 
 from kpybroker.monitoring.console import taps
-from kpybroker.monitoring.console.pages import PAGES, Page, match
+from kpybroker.monitoring.console.pages import PAGES, ConsolePage, match
 from kpywire.messages.find_coordinator import FindCoordinatorRequest
 from kpywire.messages.metadata import MetadataRequest
 from kpywire.messages.sasl_authenticate import SaslAuthenticateRequest
 from release.documents import openapi
-from share_group_requests import sharing
-from waiting import eventually
+from support.share_group_requests import sharing
+from support.waiting import eventually
 
 DOCUMENT = openapi.document()
 UNKNOWN_VERSION = bytes.fromhex("0000000e 0012 7fff 00000009 0003 783939 00")
@@ -48,7 +48,7 @@ def schema_of(path: str, status: int, method: str = "get") -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.path)
-def test_every_page_is_there_for_people_and_as_the_documented_json(stage: Stage, page: Page) -> None:
+def test_every_page_is_there_for_people_and_as_the_documented_json(stage: Stage, page: ConsolePage) -> None:
     address = stage.address(page, page.api_path)
     reply = stage.node.get(address)
     assert reply.status == 200, reply.text
@@ -167,16 +167,16 @@ def test_segments_are_shown_down_to_batches(stage: Stage) -> None:
     assert batch["bytes"] == segment["bytes"]
 
 
-def test_a_group_tells_its_lag_and_why_nobody_reads(stage: Stage) -> None:
+def test_a_group_page_shows_the_lag_and_why_there_are_no_readers(stage: Stage) -> None:
     found = stage.node.get("/api/group", id="readers").json
     assert (found["lag"], found["is_stuck"]) == (15, True)
     assert found["verdict"] == "It has no member: nobody reads the 15 records that are left."
     joined = stage.node.get("/api/group", id="joined").json
     (member,) = joined["members"]
     assert (member["client_id"], member["host"]) == ("watched", "127.0.0.1")
-    told = [each["text"] for each in reversed(joined["story"])]
-    assert told[0] == "watched at 127.0.0.1 joined"
-    assert told[-1] == "generation 1, members: 1"
+    shown = [each["text"] for each in reversed(joined["story"])]
+    assert shown[0] == "watched at 127.0.0.1 joined"
+    assert shown[-1] == "generation 1, members: 1"
 
 
 def test_a_share_group_has_members_and_no_positions(stage: Stage) -> None:
@@ -195,7 +195,7 @@ def test_a_share_group_has_members_and_no_positions(stage: Stage) -> None:
     ]
 
 
-def test_one_connection_is_watched_live(stage: Stage) -> None:
+def test_the_page_of_a_connection_updates_live(stage: Stage) -> None:
     address = f"/api/connections/{stage.values['connection']}"
     assert stage.node.get(address).status == 200
     stage.connected.call(MetadataRequest(topics=[]), 12)

@@ -42,9 +42,9 @@ def configs(known: Known, path: str) -> list[Row]:
 
 def connections(known: Known) -> list[Row]:
     host, port = known.stage.connected.sock.getsockname()
-    who = ("User:ANONYMOUS", "PLAINTEXT, PLAINTEXT", "idle or served", SPAN, "0 B")
+    viewer = ("User:ANONYMOUS", "PLAINTEXT, PLAINTEXT", "idle or served", SPAN, "0 B")
     requests = "FindCoordinator v3, JoinGroup v3, SyncGroup v2"
-    return [(f"{host}:{port}", "watched", "unknown unknown", *who, requests)]
+    return [(f"{host}:{port}", "watched", "unknown unknown", *viewer, requests)]
 
 
 EXPECTED: dict[str, list[Callable[[Known], list[Row]]]] = {

@@ -13,9 +13,9 @@ from likeness import Likeness, likeness, sketch
 from pictures import FIGURES, HEIGHTS, SETTINGS, WIDTH, addresses, furnish, name_of, open_all, traffic
 from stage import Stage
 
-from browser import Browser
 from kpybroker.monitoring.console.pages import PAGES
-from waiting import eventually
+from support.browser import Browser
+from support.waiting import eventually
 
 pytestmark = pytest.mark.slow
 NAMES = [*(name_of(page) for page in PAGES if page.template), "refused"]

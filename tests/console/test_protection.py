@@ -3,7 +3,7 @@
 import pytest
 
 from kpybroker.monitoring.console.protection import check_site, check_token, token_of
-from kpybroker.runtime.http.request import Refused
+from kpybroker.runtime.http.request import HttpRefused
 
 HERE = "127.0.0.1:9404"
 
@@ -48,7 +48,7 @@ def test_own_pages_and_clients_without_a_browser_are_served(method: str, headers
     ],
 )
 def test_requests_of_other_sites_are_refused(method: str, headers: dict[str, str]) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(HttpRefused):
         check_site(method, headers)
 
 
@@ -56,5 +56,5 @@ def test_a_token_is_that_of_one_user_and_one_run() -> None:
     token = token_of(b"secret", "User:ann")
     check_token(token, token_of(b"secret", "User:ann"))
     for forged in ("", token[:-1], token_of(b"secret", "User:eve"), token_of(b"other", "User:ann"), "é"):
-        with pytest.raises(Refused):
+        with pytest.raises(HttpRefused):
             check_token(forged, token)

@@ -9,8 +9,8 @@ from kpybroker.machines.console.cluster import (
     MOST_TROUBLES,
     NO_LEADER,
     UNDER_REPLICATED,
-    Disk,
-    Node,
+    DiskView,
+    NodeView,
     Tally,
     Totals,
     health_of,
@@ -19,10 +19,10 @@ from kpybroker.machines.console.cluster import (
     reason_of,
 )
 from kpybroker.machines.console.connections import lateness_plot, loop_shares
-from kpybroker.machines.console.content import BySchema
-from kpybroker.machines.console.groups import StoryRow, story_of, who_of
-from kpybroker.machines.console.record_tasks import Found, Unreadable
-from kpybroker.machines.console.records import NEWEST, OLDEST, Gap, gaps_of, in_order, nothing_chosen, row_of
+from kpybroker.machines.console.content import ContentBySchema
+from kpybroker.machines.console.groups import StoryRow, member_label, story_of
+from kpybroker.machines.console.record_tasks import FoundRecord, Unreadable
+from kpybroker.machines.console.records import NEWEST, OLDEST, RecordsGap, gaps_of, in_order, nothing_chosen, row_of
 from kpybroker.machines.console.retention import next_deletion
 from kpybroker.machines.console.segments import CODECS, batch_rows
 from kpybroker.machines.console.topics import (
@@ -38,7 +38,7 @@ from kpybroker.machines.console.topics import (
 )
 from kpybroker.machines.groups import stories
 from kpybroker.machines.groups.stories import Event
-from kpybroker.machines.metadata.broker import Broker
+from kpybroker.machines.metadata.broker import BrokerRegistration
 from kpybroker.machines.metadata.topic import Partition, Topic
 from kpystorage.log_config import LogConfig
 from kpywire.batch import parse_header
@@ -49,7 +49,7 @@ from kpywire.uuid import to_string
 DIRECTORY, FAILED = b"d" * 16, b"f" * 16
 
 
-def broker(number: int, *, fenced: bool = False, stopping: bool = False, rack: str | None = None) -> Broker:
+def broker(number: int, *, fenced: bool = False, stopping: bool = False, rack: str | None = None) -> BrokerRegistration:
     record = RegisterBrokerRecord(
         broker_id=number,
         is_migrating_zk_broker=False,
@@ -63,7 +63,7 @@ def broker(number: int, *, fenced: bool = False, stopping: bool = False, rack: s
         log_dirs=[DIRECTORY],
         cordoned_log_dirs=None,
     )
-    return Broker(record, 0)
+    return BrokerRegistration(record, 0)
 
 
 BROKERS = {1: broker(1), 2: broker(2, fenced=True), 3: broker(3, stopping=True), 4: broker(4)}
@@ -158,11 +158,13 @@ def test_the_nodes_are_brokers_controllers_and_this_one() -> None:
 
 
 def health(
-    found: Totals, *states: str, disks: tuple[Disk, ...] = (), leader: int | None = 1, unready: str | None = None
+    found: Totals, *states: str, disks: tuple[DiskView, ...] = (), leader: int | None = 1, unready: str | None = None
 ) -> str:
-    nodes = [Node(number, ("broker",), state, (), None, 0, 0, False, False) for number, state in enumerate(states, 1)]
-    told = health_of(nodes, found, disks, leader, unready)
-    return f"{told.state}: {told.line}"
+    nodes = [
+        NodeView(number, ("broker",), state, (), None, 0, 0, False, False) for number, state in enumerate(states, 1)
+    ]
+    shown = health_of(nodes, found, disks, leader, unready)
+    return f"{shown.state}: {shown.line}"
 
 
 def test_the_health_counts_in_words() -> None:
@@ -193,7 +195,7 @@ def test_the_health_counts_in_words() -> None:
     ],
 )
 def test_a_disk_is_nearly_full_below_five_percent(total: int | None, usable: int | None, line: str) -> None:
-    disks = (Disk("/d", total, usable, 1, 1, "working"), Disk("/e", 100, 50, 1, 1, "working"))
+    disks = (DiskView("/d", total, usable, 1, 1, "working"), DiskView("/e", 100, 50, 1, 1, "working"))
     assert health(totals_of(), "alive", disks=disks).startswith(line)
 
 
@@ -348,7 +350,7 @@ def test_a_story_counts_the_time_of_a_rebalance_and_names_the_last_that_came() -
         ("assignment of epoch 6, members: 2", None),
     ]
     assert rows[0] == StoryRow(7_000, "assignment of epoch 6, members: 2", None)
-    assert who_of(Event(0, stories.LEFT, *ann)) == "ann at 10.0.0.1"
+    assert member_label(Event(0, stories.LEFT, *ann)) == "ann at 10.0.0.1"
 
 
 # Connections.
@@ -399,7 +401,7 @@ def test_a_batch_shows_its_header() -> None:
 # Records.
 
 
-def found(number: int, *, offset: int, timestamp_ms: int, **more: Any) -> Found:
+def found(number: int, *, offset: int, timestamp_ms: int, **more: Any) -> FoundRecord:
     usual: dict[str, Any] = {
         "partition": number,
         "offset": offset,
@@ -415,13 +417,13 @@ def found(number: int, *, offset: int, timestamp_ms: int, **more: Any) -> Found:
         "control": None,
         "producer_id": -1,
     }
-    return Found(**{**usual, **more})
+    return FoundRecord(**{**usual, **more})
 
 
 def test_a_record_shows_its_contents_by_their_schemas() -> None:
     headers = (("name", True, b"value", 9), ("none", False, None, -1))
     record = found(2, offset=7, timestamp_ms=5, headers=headers, headers_left_out=3, is_transactional=True)
-    row = row_of(record, "auto", {b"v": BySchema(5, "avro", "shown", "a.B")})
+    row = row_of(record, "auto", {b"v": ContentBySchema(5, "avro", "shown", "a.B")})
     assert (row.partition, row.offset, row.timestamp_ms, row.timestamp_type) == (2, 7, 5, "CreateTime")
     assert (row.key.text, row.value.text, row.value.form, row.value.schema_id) == ("k", "shown", "avro", 5)
     assert [(each.name, each.name_is_cut, each.value.text, each.value.bytes) for each in row.headers] == [
@@ -431,7 +433,7 @@ def test_a_record_shows_its_contents_by_their_schemas() -> None:
     assert (row.headers_left_out, row.is_transactional, row.control, row.producer_id) == (3, True, None, -1)
     marker = row_of(found(0, offset=0, timestamp_ms=0, is_append_time=True, key=None, control="commit"), "auto")
     assert (marker.timestamp_type, marker.key.form, marker.control) == ("LogAppendTime", "null", "commit")
-    keyed = row_of(found(0, offset=0, timestamp_ms=0), "auto", {b"k": BySchema(5, "avro", "by key", "")})
+    keyed = row_of(found(0, offset=0, timestamp_ms=0), "auto", {b"k": ContentBySchema(5, "avro", "by key", "")})
     assert (keyed.key.text, keyed.value.text) == ("by key", "v")
 
 
@@ -449,7 +451,7 @@ def test_records_of_several_partitions_come_in_the_order_of_their_times() -> Non
 
 
 def test_places_that_cannot_be_read_are_named() -> None:
-    assert gaps_of([Unreadable(1, 7, "damaged")]) == (Gap(1, 7, "damaged"),)
+    assert gaps_of([Unreadable(1, 7, "damaged")]) == (RecordsGap(1, 7, "damaged"),)
 
 
 def test_before_a_topic_is_chosen_nothing_is_shown() -> None:

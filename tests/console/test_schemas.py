@@ -20,7 +20,14 @@ from registry_server import RegistryServer, registry_server
 from kpybroker.client.schemas.registry import Registry
 from kpybroker.machines.schemas.errors import SchemaError
 from kpybroker.monitoring.console import decoding
-from kpybroker.monitoring.console.schema_tasks import Address, Decoded, Decoder, Ended, Task, Trouble
+from kpybroker.monitoring.console.schema_tasks import (
+    DecodedValue,
+    DecodingEnded,
+    RegistryAddress,
+    SchemaDecoder,
+    SchemaTask,
+    SchemaTrouble,
+)
 from kpywire.messages.metadata import MetadataRequest
 from kpywire.record import Record
 
@@ -188,7 +195,7 @@ def test_the_login_goes_to_the_registry_and_nowhere_else(registry: RegistryServe
         produce(node, avro("a"))
         assert [each["form"] for each in values_of(node)] == ["avro"]
         assert registry.logins == ["Basic " + base64.b64encode(b"ann:hunter2").decode()]
-    assert "hunter2" not in repr(Address("http://registry", "ann:hunter2"))
+    assert "hunter2" not in repr(RegistryAddress("http://registry", "ann:hunter2"))
     assert "hunter2" not in repr(Registry("http://registry", login="ann:hunter2"))
 
 
@@ -202,7 +209,7 @@ def test_a_registry_cannot_send_the_login_elsewhere(registry: RegistryServer) ->
         assert Registry(registry.url).of_any_kind(1)[0] == "AVRO", "without a login there is nothing to lose"
 
 
-def test_nothing_is_decoded_without_a_registry() -> None:
+def test_values_are_not_decoded_without_a_registry() -> None:
     with console_node() as node:
         produce(node, avro("a"))
         (value,) = values_of(node)
@@ -219,23 +226,23 @@ def load(url: str) -> bytes:
     return json.dumps(found).encode()
 
 
-ADDRESS = Address("http://registry")
+ADDRESS = RegistryAddress("http://registry")
 
 
-def decoder() -> Decoder:
-    return Decoder(lambda address: Registry(address.url, load))
+def decoder() -> SchemaDecoder:
+    return SchemaDecoder(lambda address: Registry(address.url, load))
 
 
 def test_a_library_that_is_missing_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "kpybroker.client.schemas.avro", raising=False)
     monkeypatch.setitem(sys.modules, "fastavro", None)
-    task = Task(ADDRESS, [avro("a"), avro("b"), named(3, b'{"number": 1}')])
+    task = SchemaTask(ADDRESS, [avro("a"), avro("b"), named(3, b'{"number": 1}')])
     trouble, decoded, ended = decoder().work(task)
-    assert isinstance(trouble, Trouble)
+    assert isinstance(trouble, SchemaTrouble)
     assert trouble.line == "values of schema 1 need fastavro: pip install 'kpybroker[schemas]'"
-    assert isinstance(decoded, Decoded)
+    assert isinstance(decoded, DecodedValue)
     assert (decoded.place, decoded.content.form) == (2, "json schema")
-    assert isinstance(ended, Ended)
+    assert isinstance(ended, DecodingEnded)
 
 
 def test_any_number_of_schema_ids_asks_the_registry_a_bounded_number_of_times() -> None:
@@ -246,8 +253,8 @@ def test_any_number_of_schema_ids_asks_the_registry_a_bounded_number_of_times() 
         return load(url)
 
     found = list(
-        Decoder(lambda address: Registry(address.url, count)).work(
-            Task(ADDRESS, [named(1000 + number, b"") for number in range(500)])
+        SchemaDecoder(lambda address: Registry(address.url, count)).work(
+            SchemaTask(ADDRESS, [named(1000 + number, b"") for number in range(500)])
         )
     )
     assert len(asked) == 50
@@ -257,7 +264,7 @@ def test_any_number_of_schema_ids_asks_the_registry_a_bounded_number_of_times() 
 @given(st.integers(1, 5).filter(lambda number: number != 4), st.binary(max_size=80))
 @settings(max_examples=150, deadline=None)
 def test_any_bytes_are_a_text_or_a_reason(number: int, content: bytes) -> None:
-    decoded, ended = decoder().work(Task(ADDRESS, [named(number, content)]))
-    assert isinstance(decoded, Decoded)
+    decoded, ended = decoder().work(SchemaTask(ADDRESS, [named(number, content)]))
+    assert isinstance(decoded, DecodedValue)
     assert decoded.content.text is not None or decoded.content.note
-    assert isinstance(ended, Ended)
+    assert isinstance(ended, DecodingEnded)

@@ -14,13 +14,21 @@ from console_node import ConsoleNode, Reply, console_node, node_on_disk
 
 from kpybroker.machines.console import record_tasks
 from kpybroker.machines.console.matching import Needle, matcher
-from kpybroker.machines.console.record_tasks import Ended, Found, Place, Progress, Task, Unreadable, work
+from kpybroker.machines.console.record_tasks import (
+    FoundRecord,
+    PartitionFiles,
+    RecordTask,
+    SearchEnded,
+    SearchProgress,
+    Unreadable,
+    work,
+)
 from kpybroker.monitoring.console import searches
 from kpystorage.memory_disk import MemoryDisk
 from kpywire.compression import GZIP
 from kpywire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kpywire.record import Record, build_batch
-from waiting import eventually
+from support.waiting import eventually
 
 START_MS = int(time()) * 1000 - 1_000_000
 """So late that no retention takes them."""
@@ -245,11 +253,11 @@ def test_batches_are_searched_before_they_are_taken_apart(monkeypatch: pytest.Mo
     taken: list[int] = []
     read = record_tasks.read_batch
     monkeypatch.setattr(record_tasks, "read_batch", lambda *words: taken.append(words[1].base_offset) or read(*words))
-    place = Place(0, "/d", 0, 10, 0, 10)
-    answers = list(work(disk, Task((place,), 200, needle=Needle(b"needle", "any"))))
-    assert [each.offset for each in answers if isinstance(each, Found)] == [7]
+    place = PartitionFiles(0, "/d", 0, 10, 0, 10)
+    answers = list(work(disk, RecordTask((place,), 200, needle=Needle(b"needle", "any"))))
+    assert [each.offset for each in answers if isinstance(each, FoundRecord)] == [7]
     assert taken == [7]
-    assert isinstance(answers[-1], Ended)
+    assert isinstance(answers[-1], SearchEnded)
 
 
 def test_a_damaged_batch_is_named_and_the_rest_is_shown() -> None:
@@ -258,22 +266,22 @@ def test_a_damaged_batch_is_named_and_the_rest_is_shown() -> None:
     good, bad = (bytearray(build_batch([record(b"v")], base_offset=n)) for n in (0, 1))
     bad[-1] ^= 1
     disk.write("/d/00000000000000000000.log", bytes(good + bad), synchronize=False)
-    answers = list(work(disk, Task((Place(0, "/d", 0, 2, 0, 2),), 50)))
-    assert [each.offset for each in answers if isinstance(each, Found)] == [0]
+    answers = list(work(disk, RecordTask((PartitionFiles(0, "/d", 0, 2, 0, 2),), 50)))
+    assert [each.offset for each in answers if isinstance(each, FoundRecord)] == [0]
     (gap,) = [each for each in answers if isinstance(each, Unreadable)]
     assert "damaged" in gap.reason
 
 
-def test_progress_is_told_while_a_log_is_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_is_shown_while_a_log_is_searched(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(record_tasks, "PROGRESS_BYTES", 100)
     disk = MemoryDisk()
     disk.make_directory("/d")
     batches = [build_batch([record(b"v" * 50)], base_offset=n) for n in range(20)]
     disk.write("/d/00000000000000000000.log", b"".join(batches), synchronize=False)
-    answers = list(work(disk, Task((Place(0, "/d", 0, 20, 0, 20),), 50, needle=Needle(b"none", "any"))))
-    told = [each.read_bytes for each in answers if isinstance(each, Progress)]
-    assert len(told) > 5
-    assert told == sorted(told)
+    answers = list(work(disk, RecordTask((PartitionFiles(0, "/d", 0, 20, 0, 20),), 50, needle=Needle(b"none", "any"))))
+    progress_shown = [each.read_bytes for each in answers if isinstance(each, SearchProgress)]
+    assert len(progress_shown) > 5
+    assert progress_shown == sorted(progress_shown)
 
 
 @pytest.mark.parametrize("where", ["any", "key", "value", "header"])
@@ -319,8 +327,8 @@ def test_markers_of_transactions_are_shown_as_markers() -> None:
         [Record(key=b"\0\0\0\1", value=b"\0\0\0\0\0\0")], transactional=True, control=True, producer_id=3
     )
     disk.write("/d/00000000000000000000.log", marker, synchronize=False)
-    found = next(work(disk, Task((Place(0, "/d", 0, 1, 0, 1),), 50)))
-    assert isinstance(found, Found)
+    found = next(work(disk, RecordTask((PartitionFiles(0, "/d", 0, 1, 0, 1),), 50)))
+    assert isinstance(found, FoundRecord)
     assert found.control == "commit"
 
 

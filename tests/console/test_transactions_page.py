@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import KafkaException, Producer
 from console_node import ConsoleNode, console_node
 
-from waiting import eventually
+from support.waiting import eventually
 
 
 @pytest.fixture(scope="module")

@@ -51,7 +51,7 @@ def verdict(state: str = "Stable", **changes: Any) -> tuple[bool, str]:
         "lost_members": 0,
         "now_ms": 2_000,
     }
-    return stuck.verdict_on(stuck.Facts(state=state, **{**usual, **changes}))
+    return stuck.verdict_on(stuck.ReadingFacts(state=state, **{**usual, **changes}))
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def verdict(state: str = "Stable", **changes: Any) -> tuple[bool, str]:
         ),
     ],
 )
-def test_a_stuck_group_is_told_why_in_a_sentence(changes: dict[str, Any], words: str) -> None:
+def test_a_stuck_group_is_explained_in_one_sentence(changes: dict[str, Any], words: str) -> None:
     is_stuck, line = verdict(**changes)
     assert is_stuck
     assert words in line
@@ -97,7 +97,7 @@ def test_members_of_a_streams_group_have_tasks_and_no_partition_is_called_unassi
     assert (is_stuck, "4 records are left" in line) == (False, True)
 
 
-PACE = stuck.Pace
+PACE = stuck.ReadingPace
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_a_group_that_gets_on_is_described_by_what_is_known(changes: dict[str, A
     ("pace", "falls"),
     [(PACE(95, 100, 15), False), (PACE(95, 100, 50), True), (PACE(0, 0, 50), False), (PACE(80, 100, 15), True)],
 )
-def test_a_group_falls_behind_by_more_than_the_steps_of_its_commits(pace: stuck.Pace, falls: bool) -> None:
+def test_a_group_falls_behind_by_more_than_the_steps_of_its_commits(pace: stuck.ReadingPace, falls: bool) -> None:
     assert pace.falls_behind == falls
 
 
@@ -200,7 +200,7 @@ def test_a_rebalance_waits_for_those_that_owe_something(state: str, members: lis
     assert verdict(state, members=members) == (True, line)
 
 
-def test_a_group_without_members_is_stuck_where_records_are_left_that_nobody_fetches() -> None:
+def test_a_group_without_members_is_stuck_if_unread_records_are_left() -> None:
     unread = position(fetched=None)
     for state in ("Empty", "Dead"):
         assert verdict(state, members=[], positions=[unread, position(partition=1, fetched=None, lag=1_000)]) == (
@@ -284,7 +284,7 @@ def test_partitions_that_other_nodes_lead_are_counted() -> None:
     assert led[1].startswith("A member reads t-7, and has never committed there: it was sent")
 
 
-def test_without_members_everything_read_is_said_only_where_all_is_known() -> None:
+def test_a_memberless_group_is_called_finished_only_if_all_positions_are_known() -> None:
     empty = "It has no member."
     assert verdict(members=[], positions=[position(lag=None, fetched=None)]) == (False, empty)
     assert verdict(members=[], positions=[position(lag=0, fetched=None)]) == (False, f"{empty} It has read everything.")
@@ -326,7 +326,7 @@ def test_a_member_that_was_just_assigned_its_partition_has_time_to_fetch() -> No
     assert verdict(positions=[read], reads_elsewhere=True)[0], "it read here"
 
 
-def test_a_member_that_reads_and_does_not_commit_is_told_from_one_that_repeats_its_commit() -> None:
+def test_reading_without_commits_differs_from_repeating_a_commit() -> None:
     words = "ann reads t-0, and has not committed for 31 s."
     assert verdict(now_ms=32_000) == (True, words)
     assert verdict(now_ms=31_000)[0] is False
@@ -357,7 +357,7 @@ def test_a_member_that_reads_and_does_not_commit_is_told_from_one_that_repeats_i
         ),
     ],
 )
-def test_the_pace_says_whether_a_group_catches_up(pace: stuck.Pace, words: str) -> None:
+def test_the_pace_says_whether_a_group_catches_up(pace: stuck.ReadingPace, words: str) -> None:
     assert verdict(pace=pace) == (False, words)
 
 
@@ -501,10 +501,10 @@ def test_heartbeats_of_a_share_group_may_take_fifteen_seconds() -> None:
 
 
 def test_a_share_group_without_members_is_stuck_over_records_alone() -> None:
-    nobody: dict[str, Any] = {"members": [], "shares": [share(unread=0, locked=0)]}
-    assert verdict_on_shares(share_facts(**nobody)) == (False, "It has read everything.")
-    assert not verdict_on_shares(share_facts(**nobody, without_state=["t-1"]))[0]
-    assert not verdict_on_shares(share_facts(**nobody, unassigned=["t-1"]))[0]
+    missing: dict[str, Any] = {"members": [], "shares": [share(unread=0, locked=0)]}
+    assert verdict_on_shares(share_facts(**missing)) == (False, "It has read everything.")
+    assert not verdict_on_shares(share_facts(**missing, without_state=["t-1"]))[0]
+    assert not verdict_on_shares(share_facts(**missing, unassigned=["t-1"]))[0]
     two = share_facts(shares=[share(), share(partition=1, unread=1_000, locked=3)])
     assert verdict_on_shares(two)[1] == "It reads: 1,004 records are left, of which members have 5 now."
 

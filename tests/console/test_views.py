@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kpybroker.machines.console.cluster import Disk, Node, Tally, health_of, reason_of
+from kpybroker.machines.console.cluster import DiskView, NodeView, Tally, health_of, reason_of
 from kpybroker.machines.console.connections import loop_shares
 from kpybroker.machines.console.content import content_of, indented, is_json, visible
 from kpybroker.machines.console.groups import story_of
-from kpybroker.machines.console.plots import Line, Plot, svg_of
+from kpybroker.machines.console.plots import Plot, PlotLine, svg_of
 from kpybroker.machines.console.retention import next_deletion
 from kpybroker.machines.console.topics import plain_text
 from kpybroker.machines.groups import stories
 from kpybroker.machines.groups.stories import Event, Stories
-from kpybroker.machines.metadata.broker import Broker
+from kpybroker.machines.metadata.broker import BrokerRegistration
 from kpybroker.machines.metadata.topic import Partition
 from kpystorage.log_config import LogConfig
 from kpywire.metadata_records.register_broker_record import RegisterBrokerRecord
@@ -30,7 +30,7 @@ JSON_VALUES = st.recursive(
 )
 
 
-def broker(number: int, *, fenced: bool = False) -> Broker:
+def broker(number: int, *, fenced: bool = False) -> BrokerRegistration:
     record = RegisterBrokerRecord(
         broker_id=number,
         is_migrating_zk_broker=False,
@@ -44,7 +44,7 @@ def broker(number: int, *, fenced: bool = False) -> Broker:
         log_dirs=[],
         cordoned_log_dirs=None,
     )
-    return Broker(record, 0)
+    return BrokerRegistration(record, 0)
 
 
 BROKERS = {1: broker(1), 2: broker(2, fenced=True), 3: broker(3)}
@@ -59,14 +59,14 @@ def health(*partitions: Partition, **changes: Any) -> tuple[str, str]:
     for number, each in enumerate(partitions):
         tally.add("t", number, each)
     nodes = changes.pop("nodes", [node(1, "alive"), node(2, "alive")])
-    disks = changes.pop("disks", [Disk("/d", 100, 50, 1, 1, "working")])
+    disks = changes.pop("disks", [DiskView("/d", 100, 50, 1, 1, "working")])
     found = health_of(nodes, tally.totals(), disks, changes.pop("leader", 1), changes.pop("unready", None))
     assert not changes
     return found.state, found.line
 
 
-def node(number: int, state: str) -> Node:
-    return Node(number, ("broker",), state, (), None, 0, 0, False, False)
+def node(number: int, state: str) -> NodeView:
+    return NodeView(number, ("broker",), state, (), None, 0, 0, False, False)
 
 
 def test_health_is_the_worst_thing_with_its_reason() -> None:
@@ -81,9 +81,13 @@ def test_health_is_the_worst_thing_with_its_reason() -> None:
     assert health(good, leader=None)[0] == "bad"
     assert health(good, unready="it starts") == ("bad", "this node does not serve clients: it starts")
     assert (
-        health(good, disks=[Disk("/d", None, None, None, None, "failed")])[1] == "log directory /d of this node failed"
+        health(good, disks=[DiskView("/d", None, None, None, None, "failed")])[1]
+        == "log directory /d of this node failed"
     )
-    assert health(good, disks=[Disk("/d", 100, 2, 1, 1, "working")]) == ("warning", "log directory /d is nearly full")
+    assert health(good, disks=[DiskView("/d", 100, 2, 1, 1, "working")]) == (
+        "warning",
+        "log directory /d is nearly full",
+    )
 
 
 def test_each_partition_that_is_not_well_says_why() -> None:
@@ -104,7 +108,7 @@ class Piece:
         self.largest_timestamp = largest_timestamp
 
 
-def test_what_retention_deletes_next_is_what_it_deletes() -> None:
+def test_the_announced_next_deletion_is_the_one_that_happens() -> None:
     pieces = [Piece(0, 100, 1_000), Piece(10, 100, 2_000), Piece(20, 100, 9_000)]
     by_time = LogConfig(retention_ms=5_000)
     found = next_deletion(pieces, 30, 0, 30, by_time, 6_500)
@@ -121,7 +125,7 @@ def test_what_retention_deletes_next_is_what_it_deletes() -> None:
 # Groups
 
 
-def test_a_story_names_who_joined_who_was_slow_and_who_is_missing() -> None:
+def test_a_story_names_joined_slow_and_missing_members() -> None:
     events = [
         Event(1_000, stories.JOINED, "a-1", "ann", "/10.0.0.1", "startup"),
         Event(1_000, stories.REBALANCE),
@@ -174,7 +178,7 @@ def test_numbers_and_repeated_names_of_json_stay_as_they_are_written() -> None:
     assert indented('{"a":1.0E400,"a":[],"b":{} }') == '{\n  "a": 1.0E400,\n  "a": [],\n  "b": {}\n}'
 
 
-def test_what_is_not_text_is_a_hex_dump() -> None:
+def test_bytes_that_are_not_text_are_shown_as_a_hex_dump() -> None:
     assert content_of(b"\xff\xfe\x00", 3).text == "00000000  ff fe 00" + " " * 41 + "..."
     assert content_of(bytes(range(32)), 32).form == "hex"
     assert content_of(b"[" * 100_000, 100_000).form == "text", "JSON that is nested too deep is text"
@@ -195,7 +199,7 @@ def test_a_text_that_was_cut_within_a_character_is_still_text() -> None:
 
 
 def test_a_plot_says_its_values_in_words_and_draws_gaps() -> None:
-    drawn = svg_of(Plot('A "title" <b>', "B/s", 2.0, (Line("in", (1.0, None, 2048.0, 3072.0)),)))
+    drawn = svg_of(Plot('A "title" <b>', "B/s", 2.0, (PlotLine("in", (1.0, None, 2048.0, 3072.0)),)))
     assert 'aria-label="A &quot;title&quot; &lt;b&gt;: in 3.0 KiB/s"' in drawn
     assert drawn.count("<polyline") == 2
 

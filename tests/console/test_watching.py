@@ -13,7 +13,6 @@ from urllib.parse import quote
 import pytest
 from console_node import ConsoleNode, console_node
 
-from certificates import Authority
 from kpybroker.monitoring.console.answers.connections import without_records
 from kpywire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
@@ -30,8 +29,9 @@ from kpywire.messages.produce import PartitionProduceData, ProduceRequest, Topic
 from kpywire.messages.sasl_authenticate import SaslAuthenticateRequest
 from kpywire.messages.sasl_handshake import SaslHandshakeRequest
 from kpywire.record import Record, build_batch
-from raw_client import RawClient
-from waiting import eventually
+from support.certificates import Authority
+from support.raw_client import RawClient
+from support.waiting import eventually
 
 SECRET = b"hunter2-and-more"
 PLAIN = f'org.apache.kafka.common.security.plain.PlainLoginModule required user_bob="{SECRET.decode()}";'

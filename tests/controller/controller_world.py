@@ -7,7 +7,7 @@ from typing import Any
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.controller_rules import BrokerConfigRules
 from kpybroker.machines.controller.controller import Controller
-from kpybroker.machines.controller.state import ControllerRequest, ControllerState, Settings
+from kpybroker.machines.controller.state import ControllerRequest, ControllerState, StaticSettings
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.journal import Effects
 from kpybroker.machines.metadata import features
@@ -79,7 +79,7 @@ class ControllerWorld:
         self.kraft_version = FixedVersion(1)
         self.state = ControllerState(
             image,
-            Settings(1, **settings),
+            StaticSettings(1, **settings),
             rules,
             Random(4),
             lambda: len(self.log),

@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 from controller_world import ControllerWorld
 
-from kpybroker.machines.authorization.resources import Operation, PatternType, Permission, ResourceType
+from kpybroker.machines.authorization.resources import AclOperation, PatternType, Permission, ResourceType
 from kpybroker.machines.controller.existing_acls import AclContent
 from kpywire import codec, uuid
 from kpywire.messages.create_acls import AclCreation, CreateAclsRequest
@@ -24,7 +24,7 @@ LEVELS: Final = (33, 31, 32, 30, 33, 7)
 """The levels of `metadata.version`, for each seed."""
 NAMES: Final = ("a", "aa", "ab", "*", "é")
 TYPES: Final = tuple(ResourceType)[2:]
-OPERATIONS: Final = tuple(Operation)[2:]
+OPERATIONS: Final = tuple(AclOperation)[2:]
 
 
 def started() -> AskedOracle:
@@ -146,7 +146,9 @@ def test_ten_thousand_may_go_at_once_and_no_more(kafka: AskedOracle) -> None:
             )
         ]
     )  # fmt: skip
-    many = [AclContent(2, f"t{number}", 3, "User:a", "*", Operation.READ, Permission.ALLOW) for number in range(10_001)]
+    many = [
+        AclContent(2, f"t{number}", 3, "User:a", "*", AclOperation.READ, Permission.ALLOW) for number in range(10_001)
+    ]
     for start in (0, 5_000, 10_000):
         creations = [a_creation(Random(0), each) for each in many[start : start + 5_000]]
         before = len(world.log)

@@ -67,7 +67,7 @@ def test_lists_are_edited_starting_from_their_default(world: ControllerWorld) ->
     assert world.image.configs_of(TOPIC_RESOURCE, "orders") == {"cleanup.policy": "compact"}
 
 
-def test_what_does_not_change_is_written_for_brokers_only(world: ControllerWorld) -> None:
+def test_unchanged_configs_are_written_for_brokers_only(world: ControllerWorld) -> None:
     change(world, ("retention.ms", SET, "5"))
     before = len(world.log)
     assert change(world, ("retention.ms", SET, "5")) == (0, None)

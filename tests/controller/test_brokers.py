@@ -4,7 +4,7 @@ import pytest
 from controller_world import CLUSTER_ID, ControllerWorld, directory_of
 
 from kpybroker.machines.controller.controller import Controller, FenceStaleBrokers
-from kpybroker.machines.controller.heartbeats import Session
+from kpybroker.machines.controller.heartbeats import BrokerSession
 from kpybroker.machines.controller.state import ControllerState
 from kpybroker.machines.controller.topics import check_assignment
 from kpybroker.machines.errors import KafkaError
@@ -44,7 +44,7 @@ def test_the_same_incarnation_amends_and_keeps_its_epoch() -> None:
 
 def test_a_new_incarnation_waits_for_the_session_of_the_old_one() -> None:
     world = ControllerWorld().start_brokers(1)
-    world.state.heartbeats.connected(Session(1, world.image.brokers[1].epoch))
+    world.state.heartbeats.connected(BrokerSession(1, world.image.brokers[1].epoch))
     again = world.registration(1, incarnation_id=b"n" * 16)
     assert world.send(again).error_code == error_codes.DUPLICATE_BROKER_REGISTRATION
     world.now_ms += SESSION_MS + 1
@@ -165,17 +165,17 @@ def test_a_broker_that_is_known_to_have_ended_is_fenced_and_may_register_anew_be
     world = ControllerWorld().start_brokers(1, 2)
     world.created("orders", {0: [1, 2]})
     heartbeats = world.state.heartbeats
-    heartbeats.end(Session(1, world.image.brokers[1].epoch - 1))  # of an earlier life: nothing ends
+    heartbeats.end(BrokerSession(1, world.image.brokers[1].epoch - 1))  # of an earlier life: nothing ends
     world.decide(FenceStaleBrokers())
     assert world.partition("orders").leader == 1
-    heartbeats.end(Session(1, world.image.brokers[1].epoch))
+    heartbeats.end(BrokerSession(1, world.image.brokers[1].epoch))
     world.decide(FenceStaleBrokers())
     assert (world.partition("orders").leader, world.partition("orders").isr) == (2, (2,))
     again = world.registration(1, incarnation_id=b"n" * 16)
     assert world.send(again).error_code == error_codes.NONE
 
 
-def test_a_broker_that_comes_back_leads_again_where_nobody_did() -> None:
+def test_a_returning_broker_leads_its_leaderless_partitions_again() -> None:
     world = ControllerWorld().start_brokers(1, 2)
     world.created("orders", {0: [1]})
     world.pass_time(SESSION_MS + 10, 2)

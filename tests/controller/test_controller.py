@@ -26,8 +26,8 @@ from kpybroker.machines.controller.controller import (
 from kpybroker.machines.controller.deciders import DECIDERS, decider_of, decides_in_steps
 from kpybroker.machines.controller.error_responses import plain_error_response
 from kpybroker.machines.controller.migration import Copied, copied
-from kpybroker.machines.controller.state import ControllerRequest, ControllerState, Settings
-from kpybroker.machines.journal import ProducerEpoch, TooLarge
+from kpybroker.machines.controller.state import ControllerRequest, ControllerState, StaticSettings
+from kpybroker.machines.journal import EventTooLarge, ProducerEpoch
 from kpybroker.machines.metadata.delta import MetadataDelta
 from kpybroker.machines.metadata.image import InvalidMetadata, MetadataImage
 from kpywire import error_codes
@@ -81,7 +81,9 @@ def _plain(request_class: Any, field: str) -> Any:
 
 def empty_state() -> ControllerState:
     rules = BrokerConfigRules(BrokerConfig.load())
-    return ControllerState(MetadataImage(CLUSTER_ID), Settings(1), rules, Random(1), lambda: 0, FixedVersion(1), 0)
+    return ControllerState(
+        MetadataImage(CLUSTER_ID), StaticSettings(1), rules, Random(1), lambda: 0, FixedVersion(1), 0
+    )
 
 
 def version_record(level: int) -> FeatureLevelRecord:
@@ -106,7 +108,7 @@ def test_with_elr_the_bootstrap_sets_min_insync_replicas() -> None:
     assert (records[3].name, records[3].value) == ("min.insync.replicas", "1")
 
 
-def test_what_an_earlier_controller_left_half_written_is_aborted() -> None:
+def test_a_half_written_change_of_an_earlier_controller_is_aborted() -> None:
     state = empty_state()
     delta = MetadataDelta()
     state.image.apply(version_record(30), 0, delta)
@@ -115,7 +117,7 @@ def test_what_an_earlier_controller_left_half_written_is_aborted() -> None:
     assert isinstance(record, AbortTransactionRecord)
 
 
-def test_nothing_is_written_when_there_is_nothing_to_begin() -> None:
+def test_an_activation_without_changes_writes_nothing() -> None:
     world = ControllerWorld()
     assert not world.decide(Activate([version_record(30)])).records
 
@@ -149,11 +151,11 @@ def test_a_batch_that_is_too_large_is_answered() -> None:
     world = ControllerWorld()
     ticket = object()
     message = CreateTopicsRequest(topics=[topic_request("orders")], timeout_ms=1, validate_only=False)
-    effects = world.decide(TooLarge(ControllerRequest(ticket, message, 7)))
+    effects = world.decide(EventTooLarge(ControllerRequest(ticket, message, 7)))
     ((answered, response),) = effects.replies
     assert answered is ticket
     assert response.topics[0].error_code == error_codes.RECORD_LIST_TOO_LARGE
-    assert not world.decide(TooLarge(Idle())).replies
+    assert not world.decide(EventTooLarge(Idle())).replies
 
 
 def test_the_metadata_log_has_no_transactional_producers() -> None:
@@ -164,7 +166,7 @@ def test_the_metadata_log_has_no_transactional_producers() -> None:
         controller.apply_marker(ProducerEpoch(5, 1), 0, commit=True)
 
 
-def test_an_event_nobody_knows_is_a_defect() -> None:
+def test_an_unknown_event_is_a_defect() -> None:
     with pytest.raises(TypeError):
         Controller(empty_state()).decide(object(), 0)
 

@@ -74,39 +74,41 @@ class Twins:
 
     # Both.
 
-    def told(self, answer: str, said: str) -> None:
+    def notified(self, answer: str, reported: str) -> None:
         theirs, ours = answer.split("; "), self.state()
         differing = [f"kafka {one}\nhere  {other}" for one, other in zip(theirs, ours, strict=True) if one != other]
-        assert not differing, "\n".join([*self.events, said, *differing])
-        self.events.append(said)
+        assert not differing, "\n".join([*self.events, reported, *differing])
+        self.events.append(reported)
 
-    def replay(self, start: int, said: str) -> None:
+    def replay(self, start: int, reported: str) -> None:
         """Give Kafka the records that were written here."""
         level = self.world.image.level
         records = [encode_record(each, record_version(each, level)) for each in self.world.log[start:]]
         if records:
             line = self.kafka.ask_for_line("records", ",".join(base64.b64encode(each).decode() for each in records))
-            self.told(line.split("\t")[1], said)
+            self.notified(line.split("\t")[1], reported)
 
     def ask(self, request: Any) -> Any:
         """The answer here, which is that of Kafka."""
         version = type(request).VERSIONS[-1]
         body = base64.b64encode(codec.encode(request, version)).decode()
         offset = len(self.world.log)
-        said = f"{offset}: {request}"
+        reported = f"{offset}: {request}"
         answer = self.world.send(request)
         theirs, state = self.kafka.ask_for_line("ask", type(request).KEY, version, offset, body).split("\t")
         if theirs.startswith("error "):
-            assert theirs == f"error {answer.error_code}", "\n".join([*self.events, said])
+            assert theirs == f"error {answer.error_code}", "\n".join([*self.events, reported])
         else:
             decoded = codec.decode(api.response_class(type(request).KEY), version, base64.b64decode(theirs), 0)
-            assert plain(answer) == plain(decoded), "\n".join([*self.events, said, f"kafka {decoded}\nhere  {answer}"])
-        self.told(state, f"{said} -> {answer}")
+            assert plain(answer) == plain(decoded), "\n".join(
+                [*self.events, reported, f"kafka {decoded}\nhere  {answer}"]
+            )
+        self.notified(state, f"{reported} -> {answer}")
         return answer
 
     def on_timer(self, word: str, event: Any) -> None:
         self.world.decide(event)
-        self.told(self.kafka.ask_for_line(word).split("\t")[1], word)
+        self.notified(self.kafka.ask_for_line(word).split("\t")[1], word)
 
     def pass_time(self, passed_ms: int) -> None:
         self.world.now_ms += passed_ms

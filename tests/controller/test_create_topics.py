@@ -75,13 +75,13 @@ def test_the_answer_has_the_id_and_all_configs_with_their_sources(world: Control
 def test_each_topic_of_a_request_is_answered_with_its_own_configs(world: ControllerWorld) -> None:
     asked: list[dict[str, str | None]] = [{"retention.ms": "1"}, {"retention.ms": "1"}, {"retention.ms": "2"}, {}]
     results = world.create(*(topic_request(f"t{number}", configs=configs) for number, configs in enumerate(asked)))
-    told = [
+    notified = [
         (config.value, config.config_source)
         for result in results
         for config in result.configs or []
         if config.name == "retention.ms"
     ]
-    assert told == [("1", 1), ("1", 1), ("2", 1), ("604800000", 5)]
+    assert notified == [("1", 1), ("1", 1), ("2", 1), ("604800000", 5)]
 
 
 def test_the_answer_follows_what_is_set_for_brokers(world: ControllerWorld) -> None:
@@ -249,7 +249,7 @@ def test_a_partition_named_twice_in_an_assignment_is_refused(world: ControllerWo
     assert result.error_message == "Found multiple manual partition assignments for partition 0"
 
 
-def test_nothing_is_created_while_all_brokers_are_fenced() -> None:
+def test_no_topic_is_created_while_all_brokers_are_fenced() -> None:
     world = ControllerWorld()
     world.register(1)
     (result,) = world.create(topic_request("orders", 1, 1))

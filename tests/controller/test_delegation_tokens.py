@@ -43,7 +43,9 @@ class TokenWorld(ControllerWorld):
         return effects.replies[0][1]
 
     def create(self, lifetime_ms: int = -1, *renewers: Principal, **owner: str) -> Any:  # type: ignore[override]
-        named = [CreatableRenewers(principal_type=who.principal_type, principal_name=who.name) for who in renewers]
+        named = [
+            CreatableRenewers(principal_type=caller.principal_type, principal_name=caller.name) for caller in renewers
+        ]
         return self.ask(CreateDelegationTokenRequest(renewers=named, max_lifetime_ms=lifetime_ms, **owner))
 
     def renew(self, hmac: bytes, period_ms: int = -1, principal: Principal = ALICE) -> tuple[int, int]:
@@ -219,11 +221,11 @@ class Twins:
             self.kafka.ask_for_line("record", record)
 
     def play_request(self, before: int) -> None:
-        request, who = self.request(), self.rng.choice((ALICE, BOB, CAROL))
+        request, caller = self.request(), self.rng.choice((ALICE, BOB, CAROL))
         version = type(request).VERSIONS[-1]
-        answer = self.world.ask(request, who, version)
+        answer = self.world.ask(request, caller, version)
         body = base64.b64encode(codec.encode(request, version)).decode()
-        line = self.kafka.ask_for_line("ask", type(request).KEY, version, self.level, who, body)
+        line = self.kafka.ask_for_line("ask", type(request).KEY, version, self.level, caller, body)
         response, _, records = line.partition("\t")
         theirs = codec.decode(api.response_class(type(request).KEY), version, base64.b64decode(response), 0)
         if isinstance(request, CreateDelegationTokenRequest) and answer.error_code == 0:
@@ -235,8 +237,8 @@ class Twins:
             assert records == base64.b64encode(encode_record(here, 0)).decode()
             theirs.token_id = answer.token_id
         else:
-            assert self.written(before) == [each for each in records.split(",") if each], f"{request} of {who}"
-        assert answer == theirs, f"{request} of {who}"
+            assert self.written(before) == [each for each in records.split(",") if each], f"{request} of {caller}"
+        assert answer == theirs, f"{request} of {caller}"
 
     def written(self, before: int) -> list[str]:
         return [base64.b64encode(encode_record(each, 0)).decode() for each in self.world.log[before:]]

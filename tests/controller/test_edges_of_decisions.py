@@ -42,7 +42,7 @@ def every_acl() -> DeleteAclsRequest:
     return DeleteAclsRequest(filters=[everything])
 
 
-def test_as_many_acls_as_are_allowed_are_created_and_deleted_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_maximum_of_acls_can_be_created_and_deleted_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(acls, "MOST_AT_ONCE", 3)
     world = ControllerWorld()
     too_many = world.send(CreateAclsRequest(creations=[acl(name) for name in "abcd"]))

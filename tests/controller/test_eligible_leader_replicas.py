@@ -88,7 +88,7 @@ def test_validating_it_writes_nothing() -> None:
     assert (answer.error_code, written) == (error_codes.NONE, [])
 
 
-def test_it_needs_metadata_version_4_0_iv1_which_the_same_request_may_bring() -> None:
+def test_elr_needs_metadata_version_4_0_iv1_possibly_of_the_same_request() -> None:
     world = ControllerWorld(level=22).start_brokers(1)
     answer, written = update(world, eligible_leader_replicas_version=1)
     assert (answer.error_code, written) == (error_codes.INVALID_UPDATE_VERSION, [])
@@ -109,7 +109,7 @@ def test_a_broker_that_lacks_it_keeps_it_off() -> None:
     assert answer.error_message.endswith("Broker 1 does not support this feature.")
 
 
-def test_turning_it_off_leaves_the_minimum_and_forgets_who_was_eligible_with_the_next_change() -> None:
+def test_turning_elr_off_clears_eligible_replicas_at_the_next_change() -> None:
     world = with_elr(1, 2, 3)
     world.created("orders", {0: [1, 2, 3]}, min_insync_replicas="3")
     die(world, 1, 2, 3)
@@ -179,7 +179,7 @@ def test_when_all_came_back_unclean_the_last_known_leader_leads_and_recovers() -
     assert (back.leader, back.isr, back.elr, back.leader_recovery_state) == (1, (1,), (), RECOVERING)
 
 
-def test_where_any_leader_is_better_than_none_an_eligible_one_is_better_still() -> None:
+def test_an_unclean_election_prefers_an_eligible_replica() -> None:
     world = with_elr(1, 2, 3)
     world.created("orders", {0: [3, 1, 2]}, min_insync_replicas="2", unclean_leader_election_enable="true")
     for dead, alive in ((3, (1, 2)), (2, (1,))):
@@ -206,7 +206,7 @@ def set_minimum(world: ControllerWorld, topic: str, value: str) -> None:
 
 
 @pytest.mark.parametrize("topic", ["orders", ""])
-def test_a_minimum_that_changes_while_nobody_leads_leaves_the_last_leader_eligible(topic: str) -> None:
+def test_a_changed_min_isr_without_a_leader_keeps_the_last_leader_eligible(topic: str) -> None:
     world = with_elr(1, 2, 3)
     world.created("orders", {0: [1, 2, 3]}, min_insync_replicas="2")
     for dead, alive in ((3, (1, 2)), (2, (1,)), (1, ())):
@@ -219,7 +219,7 @@ def test_a_minimum_that_changes_while_nobody_leads_leaves_the_last_leader_eligib
     assert (back.leader, back.isr, back.elr, back.leader_recovery_state) == (1, (1,), (), RECOVERED)
 
 
-def test_after_a_minimum_changed_one_who_may_have_lost_something_does_not_lead_where_others_had_everything() -> None:
+def test_after_a_min_isr_change_an_incomplete_replica_does_not_lead_before_complete_ones() -> None:
     world = with_elr(1, 2, 3)
     world.created("orders", {0: [1, 2, 3]}, min_insync_replicas="2")
     for dead, alive in ((3, (1, 2)), (2, (1,)), (1, ())):
@@ -240,7 +240,7 @@ def test_a_minimum_that_changes_while_the_last_one_is_gone_still_lets_the_last_k
     assert (back.leader, back.isr, back.leader_recovery_state) == (1, (1,), RECOVERING)
 
 
-def test_a_minimum_that_changes_makes_nobody_eligible_of_another_topic_or_beside_a_leader() -> None:
+def test_a_changed_min_isr_adds_no_eligible_replicas_of_other_topics_or_beside_a_leader() -> None:
     world = with_elr(1, 2, 3)
     world.created("orders", {0: [1, 2, 3]}, min_insync_replicas="3")
     world.created("other", {0: [1, 2, 3]}, min_insync_replicas="3")

@@ -4,12 +4,12 @@ from random import Random
 
 from controller_world import ControllerWorld, FixedVersion
 
-from kpybroker.machines.controller.heartbeats import Heartbeats, Session
-from kpybroker.machines.controller.state import ControllerState, Settings
+from kpybroker.machines.controller.heartbeats import BrokerSession, Heartbeats
+from kpybroker.machines.controller.state import ControllerState, StaticSettings
 
 
 def test_a_session_lasts_as_long_as_its_time_and_not_longer() -> None:
-    heartbeats, session = Heartbeats(9_000), Session(1, 5)
+    heartbeats, session = Heartbeats(9_000), BrokerSession(1, 5)
     assert not heartbeats.has_valid_session(session, 0)
     heartbeats.contact(session, 1_000)
     assert heartbeats.has_valid_session(session, 10_000)
@@ -24,7 +24,7 @@ def test_a_session_lasts_as_long_as_its_time_and_not_longer() -> None:
 
 def test_a_connection_of_an_earlier_incarnation_does_not_end_that_of_this_one() -> None:
     heartbeats = Heartbeats(9_000)
-    earlier, now = Session(1, 5), Session(1, 9)
+    earlier, now = BrokerSession(1, 5), BrokerSession(1, 9)
     heartbeats.connected(earlier)
     assert heartbeats.is_connected(earlier)
     heartbeats.connected(now)
@@ -58,11 +58,13 @@ def test_a_new_controller_knows_of_no_broker_how_far_it_has_read() -> None:
     """So a broker that shuts down waits for the first heartbeats of the others."""
     world = ControllerWorld().start_brokers(1, 2)
     state = ControllerState(
-        world.image, Settings(1), world.state.rules, Random(4), lambda: 0, FixedVersion(1), world.now_ms
+        world.image, StaticSettings(1), world.state.rules, Random(4), lambda: 0, FixedVersion(1), world.now_ms
     )
     assert state.heartbeats.lowest_offset([1, 2]) == -1
     state.heartbeats.touch(1, 50, fenced=False)
     assert state.heartbeats.lowest_offset([1, 2]) == -1
     broker = world.image.brokers[2]
-    assert state.heartbeats.has_valid_session(Session(2, broker.epoch), world.now_ms)
-    assert not state.heartbeats.has_valid_session(Session(1, world.image.brokers[1].epoch), world.now_ms), "it itself"
+    assert state.heartbeats.has_valid_session(BrokerSession(2, broker.epoch), world.now_ms)
+    assert not state.heartbeats.has_valid_session(BrokerSession(1, world.image.brokers[1].epoch), world.now_ms), (
+        "it itself"
+    )

@@ -93,7 +93,7 @@ def test_more_records_than_a_batch_holds_are_a_transaction(
     assert set(world.image.scram_credentials) == {(1, "a"), (1, "b")}
 
 
-def test_what_comes_behind_a_user_that_is_named_too_often_is_done() -> None:
+def test_changes_after_a_user_that_is_named_twice_are_applied() -> None:
     world = ControllerWorld()
     found = alter(world, deletion("a"), upsertion("a"), upsertion("a", 2), upsertion("b"), upsertion("c", 2))
     assert {name: code for name, (code, _) in found.items()} == {

@@ -38,7 +38,7 @@ def partition(replicas: Sequence[int], isr: Sequence[int], leader: int, **fields
     return Partition(replicas, isr, leader, directories=directories, **fields)  # type: ignore[arg-type]
 
 
-def test_nothing_wanted_is_no_record() -> None:
+def test_a_change_without_effect_is_no_record() -> None:
     assert change_of(partition([1, 2], [1, 2], 1)).build() is None
 
 
@@ -66,7 +66,7 @@ def test_the_next_in_sync_replica_leads_when_the_leader_goes() -> None:
     assert (record.leader, record.isr) == (3, [3])
 
 
-def test_without_a_replica_in_sync_that_is_up_nobody_leads_and_the_isr_stays() -> None:
+def test_without_a_live_in_sync_replica_there_is_no_leader_and_the_isr_stays() -> None:
     change = change_of(partition([1, 2], [1], 1), up=[2])
     change.isr = []
     record = change.build()
@@ -124,7 +124,7 @@ def test_a_new_replica_gets_the_default_directory_and_an_assigned_one_keeps_its_
     assert record.directories == [b"x" * 16, bytes([5]) * 16]
 
 
-def test_below_min_isr_who_was_in_sync_stays_eligible() -> None:
+def test_below_min_isr_former_in_sync_replicas_stay_eligible() -> None:
     change = change_of(partition([1, 2, 3], [1, 2, 3], 1), elr=True, min_isr=2)
     change.isr = [1]
     record = change.build()
@@ -141,7 +141,7 @@ def test_an_unclean_stop_costs_eligibility() -> None:
     assert record.eligible_leader_replicas == [2]
 
 
-def test_an_eligible_replica_leads_when_nobody_is_in_sync() -> None:
+def test_an_eligible_replica_leads_when_no_replica_is_in_sync() -> None:
     change = change_of(partition([1, 2, 3], [1], 1, elr=[2]), up=[2, 3], elr=True, min_isr=2)
     change.isr = []
     record = change.build()
@@ -150,7 +150,7 @@ def test_an_eligible_replica_leads_when_nobody_is_in_sync() -> None:
     assert record.leader_recovery_state == -1
 
 
-def test_the_last_leader_is_remembered_and_leads_uncleanly_when_nobody_else_can() -> None:
+def test_the_last_known_leader_leads_uncleanly_when_no_other_replica_can() -> None:
     change = change_of(partition([1, 2], [1], 1), up=[2], elr=True, min_isr=1)
     change.isr = []
     change.unclean_shutdown_replicas = [1]
@@ -163,7 +163,7 @@ def test_the_last_leader_is_remembered_and_leads_uncleanly_when_nobody_else_can(
     assert (back.leader, back.isr, back.leader_recovery_state, back.last_known_elr) == (1, [1], RECOVERING, [])
 
 
-def test_who_left_with_a_reassignment_is_eligible_no_more_and_does_not_keep_the_last_leader_from_leading() -> None:
+def test_a_removed_replica_is_not_eligible_and_does_not_block_the_last_leader() -> None:
     was = partition([2, 3, 1], [1, 2], 2, adding_replicas=[2], removing_replicas=[1])
     done = change_of(was, elr=True, min_isr=2).build()
     assert done is not None

@@ -103,8 +103,8 @@ def compare(kafka: Asked, count: int) -> None:
         if ours != theirs
     ]
     assert not differing, "\n".join(differing[:5]) + f"\n{len(differing)} of {count}"
-    for said in ("last=[1]", "last=[]", "elr=[1, 2]", "nothing", "recovery=1", "leader=-1"):
-        assert any(said in ours for _, ours in cases), said
+    for reported in ("last=[1]", "last=[]", "elr=[1, 2]", "nothing", "recovery=1", "leader=-1"):
+        assert any(reported in ours for _, ours in cases), reported
 
 
 @pytest.mark.java

@@ -127,7 +127,7 @@ def test_a_recovered_leader_says_so(world: ControllerWorld) -> None:
     assert world.partition("orders").leader_recovery_state == RECOVERED
 
 
-def test_the_end_of_a_reassignment_that_moves_the_leader_is_told_as_an_error(world: ControllerWorld) -> None:
+def test_a_reassignment_that_moves_the_leader_ends_with_a_leader_error(world: ControllerWorld) -> None:
     topic_id = world.image.topics["orders"].id
     moving = PartitionChangeRecord(topic_id=topic_id, partition_id=0, isr=[1, 3], removing_replicas=[1])
     world.write([moving])

@@ -18,11 +18,11 @@ BROKERS = st.lists(
     unique_by=lambda broker: broker.id,
 )
 
-NOBODY = "All brokers are currently fenced, or have all their log directories cordoned."
+NO_USABLE_BROKERS = "All brokers are currently fenced, or have all their log directories cordoned."
 
 
 @given(BROKERS, st.integers(1, 30), st.integers(1, 12), st.integers())
-def test_replicas_are_distinct_and_led_by_who_is_up(
+def test_replicas_are_distinct_and_led_by_a_live_broker(
     brokers: list[UsableBroker], partitions: int, replication_factor: int, seed: int
 ) -> None:
     unfenced = {broker.id for broker in brokers if not broker.fenced}

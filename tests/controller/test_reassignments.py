@@ -50,7 +50,7 @@ def test_all_that_moves_is_listed(world: ControllerWorld) -> None:
     assert listed(world, every=True) == [("moving", [MOVING])]
 
 
-def test_of_what_is_named_only_what_moves_is_listed(world: ControllerWorld) -> None:
+def test_only_moving_partitions_are_listed(world: ControllerWorld) -> None:
     assert listed(world) == []
     assert listed(world, ("still", [0]), ("nobody", [0]), ("moving", [0, 1, 1, 9])) == [("moving", [MOVING])]
     assert listed(world, ("moving", [0])) == []
@@ -113,7 +113,7 @@ def test_a_move_to_brokers_that_are_down_waits_is_widened_and_called_off() -> No
     assert set(world.partition("orders").replicas) == {1, 2, 3}
 
 
-def test_a_move_that_leaves_out_who_was_to_join_does_not_wait_for_it() -> None:
+def test_a_changed_move_does_not_wait_for_a_replica_that_it_no_longer_adds() -> None:
     world = four_brokers()
     assert reassign(world, [1, 3]) == error_codes.NONE
     assert reassign(world, [2, 1]) == error_codes.NONE
@@ -122,7 +122,7 @@ def test_a_move_that_leaves_out_who_was_to_join_does_not_wait_for_it() -> None:
 
 
 @pytest.mark.parametrize("unclean", [True, False])
-def test_of_a_move_that_is_called_off_a_living_replica_leads_if_any_may(unclean: bool) -> None:
+def test_a_cancelled_move_elects_a_live_replica(unclean: bool) -> None:
     """Only who was to join is in sync. Where records may be lost, they are lost to who is there."""
     world = ControllerWorld().start_brokers(1, 2, 3, 4)
     topic_id = world.created("orders", {0: [1, 2]}, unclean_leader_election_enable=str(unclean).lower())

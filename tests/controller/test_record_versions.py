@@ -76,7 +76,7 @@ def through_bytes(records: Iterable[Any], level: int) -> list[Any]:
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_nothing_is_written_that_the_version_of_its_record_cannot_say(level: int) -> None:
+def test_records_have_only_fields_of_their_version(level: int) -> None:
     world = lived_at(level)
     assert through_bytes(world.log, level) == world.log
     snapshot = list(image_records(world.image))
@@ -110,7 +110,7 @@ def test_bootstrap_records_are_a_transaction_where_there_are_such(level: int) ->
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_what_was_written_before_an_upgrade_is_known_after_it(level: int) -> None:
+def test_records_written_before_an_upgrade_are_read_after_it(level: int) -> None:
     world = lived_at(level)
     update = FeatureUpdateKey(feature="metadata.version", max_version_level=metadata_version.LATEST)
     assert world.send(UpdateFeaturesRequest(timeout_ms=1, feature_updates=[update])).error_code == error_codes.NONE

@@ -25,20 +25,20 @@ def world_with(max_topics: int = 0, max_partitions: int = 0) -> ControllerWorld:
     return ControllerWorld(topic_bounds=bounds).start_brokers(1)
 
 
-def send(world: ControllerWorld, who: Principal, message: Any) -> Any:
-    effects = world.decide(ControllerRequest(object(), message, type(message).VERSIONS[-1], who))
+def send(world: ControllerWorld, principal: Principal, message: Any) -> Any:
+    effects = world.decide(ControllerRequest(object(), message, type(message).VERSIONS[-1], principal))
     ((_, response),) = effects.replies
     return response
 
 
-def made(world: ControllerWorld, who: Principal, *names: str, partitions: int = 1, **options: Any) -> list[int]:
+def made(world: ControllerWorld, principal: Principal, *names: str, partitions: int = 1, **options: Any) -> list[int]:
     """The error codes of new topics."""
     request = create(*(topic(name, partitions=partitions, replication_factor=1) for name in names), **options)
-    return [result.error_code for result in send(world, who, request).topics]
+    return [result.error_code for result in send(world, principal, request).topics]
 
 
-def grown(world: ControllerWorld, who: Principal, name: str, count: int) -> tuple[int, str | None]:
-    (result,) = send(world, who, widen((name, count, None))).results
+def grown(world: ControllerWorld, principal: Principal, name: str, count: int) -> tuple[int, str | None]:
+    (result,) = send(world, principal, widen((name, count, None))).results
     return result.error_code, result.error_message
 
 
@@ -103,7 +103,7 @@ def test_a_topic_without_a_known_creator_counts_alone() -> None:
     assert made(world, ALICE, "a", partitions=4) == [0]
 
 
-def test_what_is_only_validated_counts_in_its_request_and_not_afterwards() -> None:
+def test_a_validated_creation_counts_within_its_request_only() -> None:
     world = world_with(max_topics=2)
     assert made(world, ALICE, "a", "b", "c", validate_only=True) == [0, 0, REFUSED]
     assert made(world, ALICE, "a", "b") == [0, 0]
@@ -127,24 +127,24 @@ class Bounded(RuleBasedStateMachine):
         self.creators: dict[str, Principal] = {}
         self.partitions: dict[str, int] = {}
 
-    def of(self, who: Principal) -> tuple[int, int]:
-        names = [name for name, creator in self.creators.items() if creator == who]
+    def of(self, principal: Principal) -> tuple[int, int]:
+        names = [name for name, creator in self.creators.items() if creator == principal]
         return len(names), sum(self.partitions[name] for name in names)
 
-    @rule(who=st.sampled_from([ALICE, BOB]), name=st.sampled_from("abcdefgh"), partitions=st.integers(1, 5))
-    def create(self, who: Principal, name: str, partitions: int) -> None:
+    @rule(principal=st.sampled_from([ALICE, BOB]), name=st.sampled_from("abcdefgh"), partitions=st.integers(1, 5))
+    def create(self, principal: Principal, name: str, partitions: int) -> None:
         if name not in self.creators:
-            topics, present = self.of(who)
+            topics, present = self.of(principal)
             fits = topics < MOST_TOPICS and present + partitions <= MOST_PARTITIONS
-            assert made(self.world, who, name, partitions=partitions) == [0 if fits else REFUSED]
+            assert made(self.world, principal, name, partitions=partitions) == [0 if fits else REFUSED]
             if fits:
-                self.creators[name], self.partitions[name] = who, partitions
+                self.creators[name], self.partitions[name] = principal, partitions
 
-    @rule(who=st.sampled_from([ALICE, BOB]), name=st.sampled_from("abcdefgh"), more=st.integers(1, 4))
-    def grow(self, who: Principal, name: str, more: int) -> None:
+    @rule(principal=st.sampled_from([ALICE, BOB]), name=st.sampled_from("abcdefgh"), more=st.integers(1, 4))
+    def grow(self, principal: Principal, name: str, more: int) -> None:
         if name in self.creators:
             fits = self.of(self.creators[name])[1] + more <= MOST_PARTITIONS
-            code, _ = grown(self.world, who, name, self.partitions[name] + more)
+            code, _ = grown(self.world, principal, name, self.partitions[name] + more)
             assert code == (0 if fits else REFUSED)
             self.partitions[name] += more if fits else 0
 

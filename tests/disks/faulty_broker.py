@@ -21,8 +21,8 @@ from kpywire.messages.describe_log_dirs import DescribeLogDirsRequest
 from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kpywire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kpywire.record import Record, build_batch, read_records
-from raw_client import RawClient
-from targets import KpyBroker
+from support.raw_client import RawClient
+from support.targets import KpyBroker
 
 NOW_MS = 1_700_000_000_000
 
@@ -39,7 +39,7 @@ class FaultyBroker(KpyBroker):
     def command(self) -> Sequence[str]:
         return [*self.prefix, *super().command()]
 
-    def said(self) -> str:
+    def log_text(self) -> str:
         """The text that it has written to its log."""
         return self.output.read_text()
 

@@ -122,11 +122,11 @@ class Life:
         self.controller = controller
         self.scheduler = ManualScheduler() if scheduler is None else scheduler
         self.halted: list[str] = []
-        self.said: list[str] = []
+        self.logged: list[str] = []
         config = BrokerConfig.load(None, {})
         opened = []
         for path in paths:
-            directory = LogDirectory(path, disk, controller.rng, self.said.append, LogConfig())
+            directory = LogDirectory(path, disk, controller.rng, self.logged.append, LogConfig())
             directory.open(self.scheduler.now_ms())
             for _ in directory.recover():
                 pass

@@ -14,8 +14,8 @@ from kpywire.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from raw_client import RawClient
-from waiting import becomes
+from support.raw_client import RawClient
+from support.waiting import becomes
 
 pytestmark = pytest.mark.slow
 PATIENCE_S = 120
@@ -67,12 +67,12 @@ def test_a_cleaner_that_cannot_read_or_write_takes_its_directory_offline_alone(
             written[name] = fill(client, name, path, AT_ONCE)
         offline = {"good": error_codes.NONE, "bad": error_codes.KAFKA_STORAGE_ERROR}
         becomes(lambda: directory_errors(client), offline, PATIENCE_S)
-        becomes(lambda: "Compacted good-0" in broker.said(), True, PATIENCE_S)
+        becomes(lambda: "Compacted good-0" in broker.log_text(), True, PATIENCE_S)
         assert values(client, "good")[-9:] == written["good"][-9:]
-        said = broker.said()
+        log_text = broker.log_text()
         broker.kill()
-    assert "Traceback" not in said
-    assert said.count(f"log directory {places['bad']} is offline: Input/output error") == 1
+    assert "Traceback" not in log_text
+    assert log_text.count(f"log directory {places['bad']} is offline: Input/output error") == 1
     with FaultyBroker(tmp_path / "second", dirs) as broker, broker.connect() as client:
         assert values(client, "bad")[-9:] == written["bad"][-9:]
         becomes(lambda: "bad 0 " in checkpoint(places["bad"]), True, PATIENCE_S)
@@ -92,10 +92,10 @@ def test_without_room_a_log_stays_as_it_was_and_its_directory_online(tmp_path: P
         with FaultyBroker(tmp_path / "first", properties, prefix) as broker, broker.connect() as client:
             written = fill(client, "full", small, NEVER)
             begin_compacting(client, "full")
-            becomes(lambda: "cannot be compacted" in broker.said(), True, PATIENCE_S)
+            becomes(lambda: "cannot be compacted" in broker.log_text(), True, PATIENCE_S)
             assert (
                 "full-0 cannot be compacted and is left as it is for 10 minutes: No space left on device"
-                in broker.said()
+                in broker.log_text()
             )
             assert values(client, "full")[-9:] == written[-9:]
             assert produce_keyed(client, "full", b"more", b"12") == error_codes.NONE
@@ -104,5 +104,5 @@ def test_without_room_a_log_stays_as_it_was_and_its_directory_online(tmp_path: P
             assert ".cleaned" not in listed.stdout
         subprocess.run([*prefix, "mount", "-o", f"remount,size={3 * ROOM_BYTES}", str(small)], check=True)
         with FaultyBroker(tmp_path / "second", properties, prefix) as broker, broker.connect() as client:
-            becomes(lambda: "Compacted full-0" in broker.said(), True, PATIENCE_S)
+            becomes(lambda: "Compacted full-0" in broker.log_text(), True, PATIENCE_S)
             assert values(client, "full") == [*written[2:], b"12"]

@@ -13,15 +13,15 @@ import pytest
 from recording_disk import Entry, RecordingDisk, cut
 from running_node import RunningNode
 
-from group_requests import commit, coordinator_ready, offsets
 from kpystorage.sim_disk import SimDisk
 from kpywire import error_codes
 from kpywire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kpywire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kpywire.record import Record, build_batch, read_records
-from raw_client import RawClient
-from raw_requests import (
+from support.group_requests import commit, coordinator_ready, offsets
+from support.raw_client import RawClient
+from support.raw_requests import (
     SET,
     TOPIC,
     configs_set,
@@ -32,7 +32,8 @@ from raw_requests import (
     produce,
     wait_until_gone,
 )
-from raw_transactions import Transactional, committed_values, find_coordinator
+from support.raw_transactions import Transactional, committed_values, find_coordinator
+from support.waiting import eventually
 
 pytestmark = pytest.mark.slow
 ROUNDS = 4
@@ -146,10 +147,13 @@ def has_offset(client: RawClient, offset: int) -> None:
 
 
 def is_committed(client: RawClient, value: bytes) -> None:
-    deadline = time.monotonic() + 30
-    while value not in (found := committed_values(client, "exact")):
-        assert time.monotonic() < deadline, f"{value!r} was committed, and {found} is there"
-        time.sleep(0.02)
+    found: list[bytes] = []
+
+    def is_there() -> bool:
+        found[:] = committed_values(client, "exact")
+        return value in found
+
+    eventually(is_there, lambda: f"{value!r}, which was committed, and {found} is there")
 
 
 def is_aborted(client: RawClient, value: bytes) -> None:

@@ -29,7 +29,7 @@ def test_a_power_failure_costs_less_than_flush_messages(flush_messages: int) -> 
         assert end > RECORDS - flush_messages
 
 
-def test_what_is_older_than_flush_ms_survives_a_power_failure() -> None:
+def test_records_older_than_flush_ms_survive_a_power_failure() -> None:
     from kpybroker.config.broker import BrokerConfig
     from kpybroker.hosts.replicas.upkeep import Upkeep
 

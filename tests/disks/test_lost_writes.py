@@ -69,7 +69,7 @@ echo mounted
 
 
 @pytest.mark.parametrize("way", ["stopped", "given up", "died"])
-def test_what_the_system_lost_is_neither_stopped_over_nor_recovered_to(tmp_path: Path, way: str) -> None:
+def test_records_lost_by_the_system_are_detected_at_recovery(tmp_path: Path, way: str) -> None:
     missing = [name for name in ("unshare", "mkfs.ext4", "sync") if shutil.which(name) is None]
     if missing:
         pytest.skip(f"needs {', '.join(missing)}, which make a disk that loses writes: not found")

@@ -119,7 +119,7 @@ def test_a_copy_whose_log_is_gone_waits_for_it_if_it_had_not_caught_up(caplog: p
     check_kept(world.model, both.log, world.model.acknowledged_end)
 
 
-def test_damage_in_a_log_ends_its_move_and_is_said(caplog: pytest.LogCaptureFixture) -> None:
+def test_damage_in_a_log_ends_its_move_and_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     world = MovingWorld(6, 0)
     world.run()
     world.append(world.life)

@@ -27,8 +27,8 @@ from small_disk import mounted
 
 from kpywire import error_codes
 from kpywire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from raw_client import RawClient
-from waiting import becomes
+from support.raw_client import RawClient
+from support.waiting import becomes
 
 pytestmark = pytest.mark.slow
 LOG = f"{0:020d}.log"
@@ -71,10 +71,12 @@ def test_directories_that_fail_go_offline_alone_and_nothing_is_tried_again(tmp_p
         assert values(client, "good") == [b"0", b"1", b"2", b"3"]
         assert directory_errors(client) == dict.fromkeys(places, OFFLINE) | {"good": error_codes.NONE}
         becomes(lambda: leaders(client, places), {name: (-1, [1]) for name in places} | {"good": (1, [])})
-        said = broker.said()
+        log_text = broker.log_text()
     for name in ("unwritable", "unsynced", "unreadable"):
-        assert said.count(f"log directory {places[name]} is offline: Input/output error; the disk does not work") == 1
-    assert "Traceback" not in said
+        assert (
+            log_text.count(f"log directory {places[name]} is offline: Input/output error; the disk does not work") == 1
+        )
+    assert "Traceback" not in log_text
     assert len(calls_on(trace, "fsync", logs["unsynced"])) == 1
     assert len(calls_on(trace, "pwrite64", logs["unwritable"])) == 2
     assert len(calls_on(trace, "pread64", logs["unreadable"])) == 1
@@ -110,7 +112,7 @@ def small_disk(tmp_path: Path) -> Iterator[tuple[Path, list[str]]]:
         yield tmp_path / "small", prefix
 
 
-def test_a_disk_that_is_full_is_said_before_and_at_the_event_and_loses_nothing(
+def test_a_full_disk_is_reported_before_and_when_it_happens_and_loses_nothing(
     tmp_path: Path, small_disk: tuple[Path, list[str]]
 ) -> None:
     small, prefix = small_disk
@@ -133,7 +135,9 @@ def test_a_disk_that_is_full_is_said_before_and_at_the_event_and_loses_nothing(
         assert produce(client, "full", b"?") == OFFLINE
         assert produce(client, "safe", b"0") == error_codes.NONE
         assert directory_errors(client) == {"large": error_codes.NONE, "small": OFFLINE}
-        assert broker.said().count(f"log directory {small} is offline: No space left on device; the disk is full") == 1
+        assert (
+            broker.log_text().count(f"log directory {small} is offline: No space left on device; the disk is full") == 1
+        )
         broker.kill()
     with FaultyBroker(tmp_path / "second", dirs, prefix) as broker, broker.connect() as client:
         # As full as before; whether it can be opened or not, no answer says that something is there which is not.
@@ -149,7 +153,7 @@ def test_a_disk_that_is_full_is_said_before_and_at_the_event_and_loses_nothing(
         assert produce(client, "safe", b"2") == error_codes.NONE
         assert produce(client, "full", b"read only") in (OFFLINE, error_codes.NOT_LEADER_OR_FOLLOWER)
         assert directory_errors(client) == {"large": error_codes.NONE, "small": OFFLINE}
-        assert f"{small} is offline: Read-only file system (" in broker.said()
+        assert f"{small} is offline: Read-only file system (" in broker.log_text()
 
 
 def leaders(client: RawClient, topics: Iterable[str]) -> dict[str | None, tuple[int, list[int]]]:
@@ -184,7 +188,7 @@ def test_a_node_starts_without_a_directory_that_is_none(tmp_path: Path) -> None:
         assert produce(client, "kept", b"1") == error_codes.NONE
         assert produce(client, "missed", b"1") in (OFFLINE, error_codes.NOT_LEADER_OR_FOLLOWER)
         assert directory_errors(client) == {"good": error_codes.NONE, "bad": OFFLINE}
-        assert f"the log directory {bad} cannot be used" in broker.said()
+        assert f"the log directory {bad} cannot be used" in broker.log_text()
     bad.unlink()
     aside.rename(bad)
     with FaultyBroker(tmp_path / "third", dirs) as broker, broker.connect() as client:
@@ -192,7 +196,7 @@ def test_a_node_starts_without_a_directory_that_is_none(tmp_path: Path) -> None:
         assert values(client, "kept") == [b"0", b"1"]
 
 
-def test_what_a_write_that_was_cut_short_left_counts_for_nothing(tmp_path: Path) -> None:
+def test_the_rest_of_a_short_write_is_ignored(tmp_path: Path) -> None:
     places = {name: tmp_path / name for name in ("safe", "short")}
     dirs = {"log.dirs": ",".join(map(str, places.values()))}
     prefix = [sys.executable, "-c", WITH_SHORT_FILES]
@@ -206,7 +210,9 @@ def test_what_a_write_that_was_cut_short_left_counts_for_nothing(tmp_path: Path)
         assert produce(client, "short", b"?") == OFFLINE
         assert produce(client, "safe", b"0") == error_codes.NONE
         assert directory_errors(client) == {"safe": error_codes.NONE, "short": OFFLINE}
-        assert broker.said().count(f"log directory {places['short']} is offline: File too large; raise the size") == 1
+        assert (
+            broker.log_text().count(f"log directory {places['short']} is offline: File too large; raise the size") == 1
+        )
         kept_bytes = (places["short"] / "short-0" / LOG).stat().st_size  # the kernel had taken a part of the last one
         assert LIMIT_BYTES - 71_000 < kept_bytes < LIMIT_BYTES
         broker.kill()

@@ -27,7 +27,7 @@ from kpystorage.disk_errors import in_words
 from kpystorage.errors import DiskFailure
 from kpystorage.memory_disk import MemoryDisk
 from kpystorage.sim_disk import SimDisk
-from waiting import becomes
+from support.waiting import becomes
 
 SMALL_BYTES = 3 << 20
 ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.ENOTDIR, errno.ENOENT, errno.EIO)
@@ -120,10 +120,12 @@ def test_a_full_disk_is_one_line_and_the_start_works_once_there_is_room(
     with FaultyBroker(tmp_path, {"log.dirs": str(directory / "empty")}, prefix) as broker, broker.connect() as client:
         create(client, "works", directory / "empty")
         assert produce(client, "works", b"1") == 0
-        assert "has little room: 3.0 of 3.0 MiB are free" in broker.said()
+        assert "has little room: 3.0 of 3.0 MiB are free" in broker.log_text()
 
 
-def test_the_last_words_of_a_node_whose_disk_fills_up_say_so(tmp_path: Path, small: tuple[Path, list[str]]) -> None:
+def test_the_last_line_of_a_node_with_a_full_disk_names_the_full_disk(
+    tmp_path: Path, small: tuple[Path, list[str]]
+) -> None:
     directory, prefix = small
     with FaultyBroker(tmp_path, {"log.dirs": str(directory / "data")}, prefix) as broker:
         with broker.connect() as client:
@@ -131,10 +133,10 @@ def test_the_last_words_of_a_node_whose_disk_fills_up_say_so(tmp_path: Path, sma
             for _ in range(2 * SMALL_BYTES // 50_000):
                 if produce(client, "full", os.urandom(50_000)):
                     break
-        becomes(lambda: broker.said().splitlines()[-1].startswith("kpybroker: "), expected=True)
-        last = broker.said().splitlines()[-1]
+        becomes(lambda: broker.log_text().splitlines()[-1].startswith("kpybroker: "), expected=True)
+        last = broker.log_text().splitlines()[-1]
         assert f"log directory {directory / 'data'} is offline: {FULL}" in last
-        assert "[Errno" not in broker.said()
+        assert "[Errno" not in broker.log_text()
 
 
 @pytest.mark.parametrize("which", ["--listen", "--http"])
@@ -176,7 +178,7 @@ def why_refused(disk: Disk) -> str | None:
 
 
 @pytest.mark.parametrize("number", ERRORS, ids=errno.errorcode.get)
-def test_whichever_call_of_a_start_fails_the_line_names_the_directory_and_no_number(number: int) -> None:
+def test_a_failed_start_names_the_directory_and_no_errno(number: int) -> None:
     refused = 0
     for call in range(1, 1_000):
         disk = SimDisk(Random(call))
@@ -217,5 +219,5 @@ def test_a_disk_with_little_room_is_a_warning_that_says_how_much(
             return total_bytes if path == "/data" else 1 << 60
 
     opened(Measured()).abandon()
-    said = f"directory /data has little room: {free_bytes / 2**20:.1f} of {total_bytes / 2**20:.1f} MiB are free."
-    assert ("has little room" in caplog.text, said in caplog.text) == (warns, warns)
+    log_text = f"directory /data has little room: {free_bytes / 2**20:.1f} of {total_bytes / 2**20:.1f} MiB are free."
+    assert ("has little room" in caplog.text, log_text in caplog.text) == (warns, warns)

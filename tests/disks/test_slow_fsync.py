@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from clusters import Cluster, kpybroker_node
 from kpywire import error_codes
 from kpywire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -29,7 +28,8 @@ from kpywire.messages.alter_replica_log_dirs import (
 from kpywire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from kpywire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kpywire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
-from raw_client import RawClient
+from support.clusters import Cluster, kpybroker_node
+from support.raw_client import RawClient
 
 FSYNC_MS = 200
 PARTITIONS = 6
@@ -189,9 +189,7 @@ def read_back(servers: str, wanted: dict[int, list[bytes]]) -> None:
         consumer.close()
 
 
-def test_nothing_goes_offline_and_nothing_is_lost_however_slow_the_disks_are(
-    tmp_path: Path, pytestconfig: pytest.Config
-) -> None:
+def test_slow_disks_neither_fail_directories_nor_lose_records(tmp_path: Path, pytestconfig: pytest.Config) -> None:
     duration_s = pytestconfig.getoption("--slow-disk-s")
     launcher = ("env", f"LD_PRELOAD={library(tmp_path)}", f"KPYBROKER_FSYNC_MS={FSYNC_MS}")
 

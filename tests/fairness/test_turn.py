@@ -5,86 +5,86 @@ from kpybroker.runtime.fairness.turn import UNWRITTEN, Turn
 
 
 class Log:
-    """Notes in ``told`` what happens in what order."""
+    """Notes in ``notified`` what happens in what order."""
 
-    def __init__(self, told: list[str]) -> None:
-        self.told = told
+    def __init__(self, notified: list[str]) -> None:
+        self.notified = notified
         self.works = True
 
     def gather(self) -> None:
-        self.told.append("gather")
+        self.notified.append("gather")
 
     def settle(self) -> bool:
-        self.told.append("write")
+        self.notified.append("write")
         return self.works
 
     def stop_gathering(self) -> None:
-        self.told.append("stop")
+        self.notified.append("stop")
 
 
 class Client:
-    def __init__(self, told: list[str], answered_ns: int = 0) -> None:
-        self.told = told
+    def __init__(self, notified: list[str], answered_ns: int = 0) -> None:
+        self.notified = notified
         self.answered_ns = answered_ns
         self.closed = False
 
     def answer(self, reply: bytes) -> None:
-        self.told.append(reply.decode())
+        self.notified.append(reply.decode())
 
     def give_up(self, reason: str) -> None:
-        self.told.append(reason)
+        self.notified.append(reason)
 
 
 def begun() -> tuple[list[str], Log, Turn]:
-    told: list[str] = []
-    log = Log(told)
+    notified: list[str] = []
+    log = Log(notified)
     turn = Turn(log)
     turn.begin(1000)
-    return told, log, turn
+    return notified, log, turn
 
 
 def test_replies_leave_at_the_end_in_their_order() -> None:
-    told, _, turn = begun()
+    notified, _, turn = begun()
     assert turn.is_on
-    turn.put(Client(told), b"first")
-    turn.put(Client(told), b"second")
-    assert told == ["gather"]
+    turn.put(Client(notified), b"first")
+    turn.put(Client(notified), b"second")
+    assert notified == ["gather"]
     turn.end()
-    assert told == ["gather", "stop", "write", "first", "second"]
+    assert notified == ["gather", "stop", "write", "first", "second"]
     assert not turn.is_on
 
 
 def test_a_long_turn_answers_in_between() -> None:
-    told, _, turn = begun()
-    turn.put(Client(told, 1000 + LONGEST_NS), b"in time")
-    assert told == ["gather"]
-    turn.put(Client(told, 1001 + LONGEST_NS), b"late")
-    assert told == ["gather", "write", "in time", "late"]
-    turn.put(Client(told, 1002 + LONGEST_NS), b"rest")
+    notified, _, turn = begun()
+    turn.put(Client(notified, 1000 + LONGEST_NS), b"in time")
+    assert notified == ["gather"]
+    turn.put(Client(notified, 1001 + LONGEST_NS), b"late")
+    assert notified == ["gather", "write", "in time", "late"]
+    turn.put(Client(notified, 1002 + LONGEST_NS), b"rest")
     turn.end()
-    assert told[4:] == ["stop", "write", "rest"]
+    assert notified[4:] == ["stop", "write", "rest"]
 
 
-def test_who_has_left_is_not_answered() -> None:
-    told, _, turn = begun()
-    gone = Client(told)
+def test_a_disconnected_client_is_not_answered() -> None:
+    notified, _, turn = begun()
+    gone = Client(notified)
     turn.put(gone, b"nobody's")
     gone.closed = True
     turn.end()
-    assert told == ["gather", "stop", "write"]
+    assert notified == ["gather", "stop", "write"]
 
 
-def test_nobody_is_answered_when_a_write_fails_until_the_next_turn() -> None:
-    told, log, turn = begun()
+def test_a_failed_write_delays_all_answers_to_the_next_turn() -> None:
+    notified, log, turn = begun()
     log.works = False
     assert not turn.settle()
     log.works = True
     assert not turn.settle()
-    turn.put(Client(told), b"success")
+    turn.put(Client(notified), b"success")
     turn.end()
-    assert told[-1] == UNWRITTEN
+    assert notified[-1] == UNWRITTEN
     turn.begin(0)
     assert turn.settle()
-    turn.put(Client(told), b"success")
+    turn.put(Client(notified), b"success")
     turn.end()
-    assert told[-1] == "success"
+    assert notified[-1] == "success"

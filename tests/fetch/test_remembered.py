@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from kpybroker.machines.fetch.remembered import NotRemembered, RememberedBudget, RememberedFetch, SessionlessFetch
-from kpybroker.machines.fetch.session import Entry
+from kpybroker.machines.fetch.session import CachedPartition
 from kpywire import codec
 from kpywire.fetch import PackedTopic, codec_for
 from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -18,7 +18,7 @@ FILLER = 100
 class FakeReplica:
     def __init__(self) -> None:
         self.watchers: dict[Any, None] = {}
-        self.told: dict[Any, None] = {}
+        self.notified: dict[Any, None] = {}
 
 
 def remembered(most: int = 1000) -> RememberedFetch:
@@ -43,11 +43,11 @@ def topics(*asked: tuple[str, list[tuple[int, int]]]) -> list[PackedTopic]:
     return found.topics[: len(asked)]  # type: ignore[return-value]
 
 
-def places(entries: list[list[Entry]]) -> list[tuple[Any, int, int]]:
+def places(entries: list[list[CachedPartition]]) -> list[tuple[Any, int, int]]:
     return [(entry.topic, entry.index, entry.fetch_offset) for of_topic in entries for entry in of_topic]
 
 
-def settle(entries: list[list[Entry]]) -> None:
+def settle(entries: list[list[CachedPartition]]) -> None:
     for of_topic in entries:
         for entry in of_topic:
             entry.session.changed.pop(entry, None)
@@ -67,7 +67,7 @@ def test_the_same_request_in_any_order_has_the_same_entries_and_no_change() -> N
     assert not one.session.changed
 
 
-def test_what_is_read_from_elsewhere_or_is_new_has_changed() -> None:
+def test_new_partitions_and_changed_positions_count_as_changed() -> None:
     one = remembered()
     settle(one.take(topics(("a", [(0, 5), (1, 6)]))))
     found = one.take(topics(("a", [(0, 5), (1, 8), (2, 0)]), ("b", [(0, 1)])))
@@ -75,7 +75,7 @@ def test_what_is_read_from_elsewhere_or_is_new_has_changed() -> None:
     assert [(e.topic, e.index) for e in one.session.changed] == [("a", 1), ("a", 2), ("b", 0)]
 
 
-def test_what_is_not_asked_for_any_more_is_not_watched() -> None:
+def test_partitions_that_leave_the_request_are_not_watched() -> None:
     one = remembered()
     first = one.take(topics(("a", [(0, 5), (1, 6)]), ("b", [(0, 7)])))
     settle(first)

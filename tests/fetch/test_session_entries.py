@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from kpybroker.machines.errors import KafkaError
-from kpybroker.machines.fetch.session import NO_SESSION, Entry, Session
-from kpybroker.machines.fetch.sessions import ABANDONED_MS, EVICTION_MS, MOST_REMEMBERED, SWEEP_MS, Sessions
+from kpybroker.machines.fetch.session import NO_SESSION, CachedPartition, FetchSession
+from kpybroker.machines.fetch.sessions import ABANDONED_MS, EVICTION_MS, MOST_REMEMBERED, SWEEP_MS, FetchSessions
 from kpybroker.runtime.calls.steps import at_once
 from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 
@@ -15,7 +15,7 @@ from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, For
 class FakeReplica:
     def __init__(self) -> None:
         self.watchers: dict[Any, None] = {}
-        self.told: dict[Any, None] = {}
+        self.notified: dict[Any, None] = {}
         self.following: dict[Any, None] = {}
 
 
@@ -35,13 +35,13 @@ def numbered(count: int) -> list[FetchTopic]:
     return topics(*(FetchPartition(partition=each) for each in range(count)))
 
 
-def session_of(count: int = 1, *, is_follower: bool = False) -> tuple[Session, list[Entry]]:
-    session = Session(7, 0, uses_ids=False, is_follower=is_follower)
+def session_of(count: int = 1, *, is_follower: bool = False) -> tuple[FetchSession, list[CachedPartition]]:
+    session = FetchSession(7, 0, uses_ids=False, is_follower=is_follower)
     session.add(numbered(count))
     return session, list(session.entries.values())
 
 
-def watched(entry: Entry) -> FakeReplica:
+def watched(entry: CachedPartition) -> FakeReplica:
     replica = FakeReplica()
     entry.replica = replica  # type: ignore[assignment]
     entry.watch()
@@ -67,7 +67,7 @@ def test_a_partition_is_read_as_its_last_request_wants() -> None:
 
 
 def test_a_new_partition_has_seen_nothing() -> None:
-    entry = Entry(Session(NO_SESSION, 0, uses_ids=False), "t", 3)
+    entry = CachedPartition(FetchSession(NO_SESSION, 0, uses_ids=False), "t", 3)
     assert (entry.fetch_offset, entry.max_bytes, entry.held_back) == (0, 0, False)
     unknown = (entry.leader_epoch, entry.last_fetched_epoch, entry.log_start_offset)
     assert (*unknown, entry.sent_high_watermark, entry.sent_log_start_offset) == (-1,) * 5
@@ -89,17 +89,17 @@ def test_a_consumer_that_looks_again_is_notified_again() -> None:
     replica = watched(entry)
     assert list(replica.watchers) == [entry]
     replica.watchers.clear()
-    replica.told[entry] = None
+    replica.notified[entry] = None
     entry.watch()
-    assert (list(replica.watchers), replica.told, replica.following) == ([entry], {}, {})
+    assert (list(replica.watchers), replica.notified, replica.following) == ([entry], {}, {})
 
 
 def test_a_partition_that_is_forgotten_is_neither_watched_nor_due() -> None:
     session, (entry, other) = session_of(2)
     replica = watched(entry)
-    replica.told[entry] = None
+    replica.notified[entry] = None
     session.forget([ForgottenTopic(topic="t", partitions=[0, 9])])
-    assert (replica.watchers, replica.told, entry.replica) == ({}, {}, None)
+    assert (replica.watchers, replica.notified, entry.replica) == ({}, {}, None)
     assert list(session.changed) == [other]
     assert list(session.entries.values()) == [other]
 
@@ -148,8 +148,8 @@ def test_a_new_log_start_offset_does_not_wake_a_waiting_fetch() -> None:
 
 
 def begun(
-    cache: Sessions, partitions: int, now_ms: float, *, is_follower: bool = False, session_id: int = 0
-) -> Session:
+    cache: FetchSessions, partitions: int, now_ms: float, *, is_follower: bool = False, session_id: int = 0
+) -> FetchSession:
     request = FetchRequest(session_id=session_id, session_epoch=0, topics=numbered(partitions))
     return cache.begin(request, uses_ids=False, is_follower=is_follower, now_ms=now_ms)
 
@@ -169,7 +169,7 @@ def begun(
 def test_a_used_session_is_evicted_for_a_larger_or_a_followers_session(
     before: tuple[int, bool], after: tuple[int, bool], is_kept: bool
 ) -> None:
-    cache = Sessions(1, random.Random(1))
+    cache = FetchSessions(1, random.Random(1))
     first = begun(cache, before[0], 0, is_follower=before[1])
     for now_ms, kept in ((EVICTION_MS, False), (EVICTION_MS + 1, is_kept)):
         request = FetchRequest(session_id=first.id, session_epoch=first.epoch)
@@ -181,8 +181,8 @@ def test_a_used_session_is_evicted_for_a_larger_or_a_followers_session(
     assert cache.partitions == len(next(iter(cache.sessions.values())).entries)
 
 
-def test_of_idle_sessions_the_one_that_was_idle_longest_goes() -> None:
-    cache = Sessions(3, random.Random(1))
+def test_the_session_that_was_idle_longest_is_evicted() -> None:
+    cache = FetchSessions(3, random.Random(1))
     one, two, three = (begun(cache, 1, 0) for _ in range(3))
     for session, now_ms in ((one, 3), (two, 1), (three, 2)):
         cache.resume(FetchRequest(session_id=session.id, session_epoch=1), uses_ids=False, now_ms=now_ms)
@@ -192,14 +192,14 @@ def test_of_idle_sessions_the_one_that_was_idle_longest_goes() -> None:
 
 
 def test_without_slots_there_are_no_sessions() -> None:
-    cache = Sessions(0, random.Random(1))
+    cache = FetchSessions(0, random.Random(1))
     assert begun(cache, 1, 0).id == NO_SESSION
     assert cache.partitions == 0
 
 
 def test_a_session_that_begins_again_takes_the_place_of_the_old_one() -> None:
     for in_steps in (False, True):
-        cache = Sessions(1, random.Random(1))
+        cache = FetchSessions(1, random.Random(1))
         first = begun(cache, 3, 0)
         request = FetchRequest(session_id=first.id, session_epoch=0, topics=numbered(2))
         if in_steps:
@@ -214,14 +214,14 @@ def test_a_session_that_begins_again_takes_the_place_of_the_old_one() -> None:
 
 
 def test_sessions_have_ids_of_their_own() -> None:
-    cache = Sessions(100, random.Random(1))
+    cache = FetchSessions(100, random.Random(1))
     ids = {begun(cache, 1, 0).id for _ in range(100)}
     assert len(ids) == 100
     assert NO_SESSION not in ids
 
 
 def test_a_full_cache_does_not_evict_a_recent_session_for_a_new_one() -> None:
-    cache = Sessions(2, random.Random(1))
+    cache = FetchSessions(2, random.Random(1))
     old = begun(cache, 9, 0)
     now_ms = EVICTION_MS + 1
     young = begun(cache, 1, now_ms)
@@ -231,7 +231,7 @@ def test_a_full_cache_does_not_evict_a_recent_session_for_a_new_one() -> None:
 
 
 def test_an_idle_session_stays_for_two_minutes_exactly() -> None:
-    cache = Sessions(1, random.Random(1))
+    cache = FetchSessions(1, random.Random(1))
     first = begun(cache, 1, 0)
     cache.resume(FetchRequest(session_id=first.id, session_epoch=1), uses_ids=False, now_ms=5)
     assert begun(cache, 1, EVICTION_MS + 5).id == NO_SESSION
@@ -239,7 +239,7 @@ def test_an_idle_session_stays_for_two_minutes_exactly() -> None:
 
 
 def test_abandoned_sessions_are_searched_once_a_minute() -> None:
-    cache = Sessions(10, random.Random(1))
+    cache = FetchSessions(10, random.Random(1))
     begun(cache, 1, SWEEP_MS)
     begun(cache, 1, SWEEP_MS + 1)
     begun(cache, 1, SWEEP_MS + ABANDONED_MS + 1)
@@ -248,4 +248,4 @@ def test_abandoned_sessions_are_searched_once_a_minute() -> None:
     assert cache.evictions == 1
     begun(cache, 1, 2 * SWEEP_MS + ABANDONED_MS + 1)
     assert cache.evictions == 2
-    assert Sessions(1, random.Random(1)).remembered_budget.left == MOST_REMEMBERED
+    assert FetchSessions(1, random.Random(1)).remembered_budget.left == MOST_REMEMBERED

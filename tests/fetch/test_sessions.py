@@ -7,8 +7,8 @@ import pytest
 
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.fetch import sessions as sessions_module
-from kpybroker.machines.fetch.session import LAST_EPOCH, NO_SESSION, Session
-from kpybroker.machines.fetch.sessions import ABANDONED_MS, EVICTION_MS, SWEEP_MS, Sessions
+from kpybroker.machines.fetch.session import LAST_EPOCH, NO_SESSION, FetchSession
+from kpybroker.machines.fetch.sessions import ABANDONED_MS, EVICTION_MS, SWEEP_MS, FetchSessions
 from kpywire import error_codes
 from kpywire.codec import encode
 from kpywire.fetch import PackedTopic, codec_for
@@ -18,7 +18,7 @@ from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, For
 class FakeReplica:
     def __init__(self) -> None:
         self.watchers: dict[Any, None] = {}
-        self.told: dict[Any, None] = {}
+        self.notified: dict[Any, None] = {}
         self.gone = False
 
 
@@ -35,8 +35,8 @@ def fetch(session_id: int, epoch: int, partitions: dict[int, int], forgotten: tu
     )
 
 
-def sessions(slots: int = 10) -> Sessions:
-    return Sessions(slots, random.Random(1))
+def sessions(slots: int = 10) -> FetchSessions:
+    return FetchSessions(slots, random.Random(1))
 
 
 def test_a_request_without_a_session_keeps_none() -> None:
@@ -62,7 +62,7 @@ def test_a_kept_session_goes_on_by_its_epochs() -> None:
 
 
 def test_the_epoch_after_the_last_one_is_one() -> None:
-    session = Session(3, uses_ids=False, now_ms=0)
+    session = FetchSession(3, uses_ids=False, now_ms=0)
     session.epoch = LAST_EPOCH
     session.next_epoch()
     assert session.epoch == 1
@@ -151,7 +151,7 @@ def test_a_cache_full_of_young_sessions_is_not_looked_through_for_each_request()
     """A client that fills it keeps nobody waiting with that, and the first to come still goes first."""
     looked_at: list[int] = []
 
-    class Seen(dict[int, Session]):
+    class Seen(dict[int, FetchSession]):
         def values(self) -> Any:
             for session in super().values():
                 looked_at.append(session.id)
@@ -169,7 +169,7 @@ def test_a_cache_full_of_young_sessions_is_not_looked_through_for_each_request()
     assert first.id not in cache.sessions
 
 
-def test_sessions_that_nobody_continues_are_let_go_even_where_there_is_room() -> None:
+def test_idle_fetch_sessions_are_dropped_even_with_free_slots() -> None:
     cache = sessions(slots=10)
     abandoned = cache.begin(fetch(0, 0, {0: 0}), uses_ids=False, is_follower=False, now_ms=1)
     used = cache.begin(fetch(0, 0, {1: 0}), uses_ids=False, is_follower=False, now_ms=1)
@@ -216,7 +216,7 @@ def test_only_what_changed_is_due_and_what_had_data_goes_behind() -> None:
 
 
 def test_a_change_wakes_the_parked_request_once() -> None:
-    session = Session(1, uses_ids=False, now_ms=0)
+    session = FetchSession(1, uses_ids=False, now_ms=0)
     session.add(fetch(0, 0, {0: 0, 1: 0}).topics)
     woken: list[int] = []
     session.wake = lambda: woken.append(1)
@@ -226,7 +226,7 @@ def test_a_change_wakes_the_parked_request_once() -> None:
 
 
 def test_a_closed_session_watches_nothing() -> None:
-    session = Session(1, uses_ids=False, now_ms=0)
+    session = FetchSession(1, uses_ids=False, now_ms=0)
     session.add(fetch(0, 0, {0: 0}).topics)
     replica = FakeReplica()
     entry = next(iter(session.entries.values()))
@@ -237,7 +237,7 @@ def test_a_closed_session_watches_nothing() -> None:
     assert not replica.watchers
 
 
-def test_what_had_no_room_stays_due_ahead_of_what_was_answered() -> None:
+def test_partitions_without_room_come_first_in_the_next_answer() -> None:
     session = sessions().begin(fetch(0, 0, {0: 0, 1: 0, 2: 0}), uses_ids=False, is_follower=False, now_ms=0)
     answered, held_back, read_out = session.entries.values()
     held_back.held_back = True
@@ -255,7 +255,7 @@ def test_a_session_may_begin_with_nothing_to_read() -> None:
     assert [entry.index for entry in again.entries.values()] == [3]
 
 
-def test_what_a_request_adds_and_forgets_is_forgotten() -> None:
+def test_a_partition_both_added_and_forgotten_is_forgotten() -> None:
     cache = sessions()
     session = cache.begin(fetch(0, 0, {0: 5}), uses_ids=False, is_follower=False, now_ms=0)
     cache.resume(fetch(session.id, 1, {1: 0}, forgotten=(1,)), uses_ids=False, now_ms=1)

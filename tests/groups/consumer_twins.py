@@ -10,7 +10,7 @@ from kafka_shard import KafkaShard, Outcome, canonical, normal, wrapped
 
 from kpybroker.machines.groups.consumer.java_order import in_hash_order, string_hash
 from kpybroker.machines.groups.consumer.regexes import ResolveRegexes
-from kpybroker.machines.groups.events import TimersDue
+from kpybroker.machines.groups.events import GroupTimersDue
 from kpybroker.machines.journal import Effects
 from kpybroker.machines.metadata.topic import Partition, Topic
 from kpywire import api, error_codes
@@ -61,7 +61,8 @@ class ConsumerTwins:
 
     def __init__(self, kafka: KafkaShard, **settings: Any) -> None:
         self.kafka = kafka
-        self.ours = GroupWorld(initial_rebalance_delay_ms=0, max_size=1_000, **settings)
+        without_plugin = {"streams_description_max_bytes": 0}
+        self.ours = GroupWorld(initial_rebalance_delay_ms=0, max_size=1_000, **without_plugin, **settings)
         self.ids = IdsOfKafka()
         self.ours.rng = self.ids  # type: ignore[assignment]
         self.ours.restart()
@@ -139,7 +140,7 @@ class ConsumerTwins:
         self.theirs = Outcome(self.kafka.ask("advance", now_ms))
         self.ours.now_ms = now_ms
         while (deadline_ms := self.ours.coordinator.next_deadline_ms()) is not None and deadline_ms <= now_ms:
-            self.ours.submit(TimersDue(now_ms))
+            self.ours.submit(GroupTimersDue(now_ms))
         self.compare(known)
 
     def event(self, event: Any, *words: object) -> None:

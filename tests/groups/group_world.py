@@ -12,11 +12,11 @@ from kpybroker.machines.groups.events import (
     DescribeGroup,
     ExpireOffsets,
     GroupRequest,
+    GroupTimersDue,
     ListGroups,
-    TimersDue,
 )
 from kpybroker.machines.groups.offsets.commit_record import CommitRecord
-from kpybroker.machines.groups.record import FORMAT, Record
+from kpybroker.machines.groups.record import GroupRecord, decode
 from kpybroker.machines.groups.settings import GroupSettings
 from kpybroker.machines.journal import AppendRefused, BatchTooLarge, DecisionFailed, Journal, ProducerEpoch
 from kpybroker.machines.metadata.topic import Topic
@@ -49,7 +49,7 @@ REBALANCE_MS = 60_000
 class Entry(NamedTuple):
     """The entry at one offset of the log: a record, or the marker that ends a producer's transaction."""
 
-    record: Record | None
+    record: GroupRecord | None
     producer: ProducerEpoch | None = None
     commit: bool = False
 
@@ -134,13 +134,13 @@ class GroupWorld:
         self.journal.drop(error_codes.NOT_COORDINATOR)
         self._open(self.log)
 
-    def load(self, *records: Record) -> None:
+    def load(self, *records: GroupRecord) -> None:
         """Begin with a log that somebody else wrote."""
         self.log = [Entry(record) for record in records]
         self.restart()
 
     def _append(
-        self, records: Sequence[Record | CommitRecord], producer: ProducerEpoch | None, _: int
+        self, records: Sequence[GroupRecord | CommitRecord], producer: ProducerEpoch | None, _: int
     ) -> tuple[int, int]:
         if self.refuses_appends:
             raise AppendRefused(error_codes.KAFKA_STORAGE_ERROR)
@@ -152,7 +152,7 @@ class GroupWorld:
         return first, len(self.log)
 
     @property
-    def records(self) -> list[Record]:
+    def records(self) -> list[GroupRecord]:
         return [entry.record for entry in self.log if entry.record is not None]
 
     @property
@@ -202,7 +202,7 @@ class GroupWorld:
         until_ms = self.now_ms + milliseconds
         while (deadline_ms := self.coordinator.next_deadline_ms()) is not None and deadline_ms <= until_ms:
             self.now_ms = max(self.now_ms, deadline_ms)
-            self.submit(TimersDue(self.now_ms))
+            self.submit(GroupTimersDue(self.now_ms))
         self.now_ms = until_ms
 
     def send(
@@ -317,7 +317,7 @@ class GroupWorld:
     def leave_ticket(self, *members: tuple[str, str | None], group_id: str = "g") -> Ticket:
         message = LeaveGroupRequest(
             group_id=group_id,
-            members=[MemberIdentity(member_id=who, group_instance_id=which) for who, which in members],
+            members=[MemberIdentity(member_id=identity, group_instance_id=which) for identity, which in members],
         )
         return self.send(message, 5)
 
@@ -453,7 +453,7 @@ class GroupWorld:
 
     def finish_sweeps(self) -> None:
         while self.coordinator.shard.sweeps.waiting:
-            self.submit(TimersDue(self.now_ms))
+            self.submit(GroupTimersDue(self.now_ms))
 
     def end_transaction(self, producer_id: int, commit: bool) -> None:
         producer = ProducerEpoch(producer_id, 0)
@@ -476,20 +476,20 @@ class GroupWorld:
         return ids
 
 
-def as_messages(record: Record | CommitRecord) -> Record:
+def as_messages(record: GroupRecord | CommitRecord) -> GroupRecord:
     """A record as key and value, which have the same bytes."""
-    if isinstance(record, Record):
+    if isinstance(record, GroupRecord):
         return record
     messages = record.messages()
     assert record.encoded() == messages.encoded()
     return messages
 
 
-def reread(record: Record) -> Record:
+def reread(record: GroupRecord) -> GroupRecord:
     """A record from its bytes."""
-    key_bytes, value_bytes = record.encoded()
-    key = FORMAT.decode_key(key_bytes)
-    return Record(key, None if value_bytes is None else FORMAT.decode_value(key.KEY, value_bytes), record.value_version)
+    decoded = decode(*record.encoded())
+    assert decoded is not None
+    return decoded
 
 
 def _raise(failed: DecisionFailed) -> None:

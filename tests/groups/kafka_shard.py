@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kpybroker.machines.groups.record import FORMAT
-from kpybroker.machines.groups.share.events import Delete, Initialize
+from kpybroker.machines.groups.share.events import DeleteStates, Initialize
 from kpywire import api
 from kpywire.codec import encode
 from kpywire.messages.consumer_group_describe import ConsumerGroupDescribeResponse
@@ -74,7 +74,7 @@ class Outcome:
 
 def wrapped(response: Any, key: int, version: int) -> bytes:
     """The whole response around the part that the coordinator answers."""
-    if isinstance(response, Initialize | Delete):
+    if isinstance(response, Initialize | DeleteStates):
         response = response.response
     if key == api.OFFSET_FETCH:
         response = OffsetFetchResponse(groups=[response])

@@ -14,8 +14,8 @@ from group_world import GroupWorld, Ticket, subscription
 from kafka_shard import KafkaShard, Outcome, canonical, normal, started, wrapped
 
 from kpybroker.machines.groups.classic import classic_group
-from kpybroker.machines.groups.classic.classic_group import State
-from kpybroker.machines.groups.events import DeleteGroup, DescribeGroup, ExpireOffsets, ListGroups, TimersDue
+from kpybroker.machines.groups.classic.classic_group import ClassicGroupState
+from kpybroker.machines.groups.events import DeleteGroup, DescribeGroup, ExpireOffsets, GroupTimersDue, ListGroups
 from kpywire import api, error_codes
 from kpywire.codec import decode, encode
 from kpywire.messages.delete_groups import DeleteGroupsRequest
@@ -108,7 +108,7 @@ class Twins:
         self.theirs = Outcome(self.kafka.ask("advance", now_ms))
         self.ours.now_ms = now_ms
         while (deadline_ms := self.ours.coordinator.next_deadline_ms()) is not None and deadline_ms <= now_ms:
-            self.ours.submit(TimersDue(now_ms))
+            self.ours.submit(GroupTimersDue(now_ms))
         self.compare(known)
 
     def event(self, event: Any, *words: object) -> None:
@@ -213,7 +213,7 @@ class History:
     def join_new(self) -> None:
         instance_id = self.rng.choice((None, None, *INSTANCES))
         classic = self.classic
-        if instance_id is not None and classic is not None and classic.state is State.STABLE:
+        if instance_id is not None and classic is not None and classic.state is ClassicGroupState.STABLE:
             awaits_sync = classic.static_members.get(instance_id) in classic.pending_sync
             if awaits_sync:
                 return  # Kafka goes on to wait for a sync of the id that is no more, ours for that of the new one

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from kpybroker.machines.groups.commit_bytes import LONGEST_METADATA_BYTES, VALUE_VERSION, encode_key, encode_value
 from kpybroker.machines.groups.offsets.commit_record import CommitRecord
-from kpybroker.machines.groups.record import FORMAT, Record, decode
+from kpybroker.machines.groups.record import FORMAT, GroupRecord, decode
 from kpywire.group_records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kpywire.uuid import ZERO_UUID
 
@@ -41,7 +41,7 @@ def test_a_commit_has_the_bytes_of_the_general_encoder(key: OffsetCommitKey, val
         value.topic_id,
     )
     assert record.encoded() == general
-    assert record.messages() == Record(key, value, VALUE_VERSION) == decode(*general)
+    assert record.messages() == GroupRecord(key, value, VALUE_VERSION) == decode(*general)
 
 
 def test_names_that_no_key_can_hold_are_left_to_the_general_encoder() -> None:
@@ -53,4 +53,4 @@ def test_names_too_long_to_be_remembered_are_written_and_read_like_others() -> N
     key = OffsetCommitKey(group="g" * 0x7FFF, topic="t" * 0x7FFF, partition=3)
     encoded = encode_key(key.group, key.topic, key.partition)
     assert encoded == FORMAT.encode_key(key)
-    assert decode(encoded, None) == Record(key, None, 0)
+    assert decode(encoded, None) == GroupRecord(key, None, 0)

@@ -23,8 +23,8 @@ def subscription(owned: set[int]) -> bytes:
 
 
 def owned_in(metadata: bytes) -> set[int]:
-    told = decode(ConsumerProtocolSubscription, 1, metadata, 2)
-    return {partition for each in told.owned_partitions for partition in each.partitions}
+    notified = decode(ConsumerProtocolSubscription, 1, metadata, 2)
+    return {partition for each in notified.owned_partitions for partition in each.partitions}
 
 
 class Consumer:

@@ -3,7 +3,7 @@
 import pytest
 from group_world import GroupWorld, subscription
 
-from kpybroker.machines.groups.record import Record
+from kpybroker.machines.groups.record import GroupRecord
 from kpywire import error_codes
 from kpywire.group_records.group_metadata import GroupMetadataKey, GroupMetadataValue
 
@@ -50,7 +50,7 @@ def test_offsets_of_an_empty_group_expire_after_its_last_member() -> None:
     assert world.listed() == {}
 
 
-def test_offsets_of_topics_that_nobody_reads_any_more_expire_under_the_members() -> None:
+def test_offsets_of_unsubscribed_topics_expire_while_members_are_active() -> None:
     world = GroupWorld()
     (member_id,) = world.stable_group(1, session_ms=1_800_000, protocols={"range": subscription("t")})
     world.commit({T0: 1, U0: 2}, member_id, 1)
@@ -75,7 +75,7 @@ def test_an_empty_group_of_an_old_broker_that_does_not_say_since_when_goes_by_it
     world = GroupWorld()
     key = GroupMetadataKey(group="g")
     value = GroupMetadataValue(protocol_type="consumer", generation=3, protocol=None, leader=None, members=[])
-    world.load(Record(key, value, 1))
+    world.load(GroupRecord(key, value, 1))
     world.commit({T0: 1})
     world.advance(RETENTION_MS - 1)
     world.expire()
@@ -108,7 +108,7 @@ def test_a_client_may_say_when_its_offsets_expire() -> None:
     assert world.fetch() == {}
 
 
-def test_what_a_transaction_is_about_to_change_does_not_expire() -> None:
+def test_offsets_pending_in_a_transaction_do_not_expire() -> None:
     world = GroupWorld()
     world.commit({T0: 1})
     world.advance(RETENTION_MS)
@@ -226,7 +226,7 @@ def test_topics_that_come_and_go_quickly_are_forgotten_together() -> None:
     assert world.fetch(group_id="h") == {U0: 3}
 
 
-def test_a_deleted_topic_that_nobody_has_read_costs_nothing() -> None:
+def test_deleting_a_topic_without_offsets_writes_nothing() -> None:
     world = GroupWorld()
     world.commit({T0: 1})
     world.submit(world.deleted({"u": range(10_000)}))

@@ -11,7 +11,7 @@ RANGE_THEN_STICKY = {"range": b"r", "sticky": b"s"}
 STICKY_THEN_RANGE = {"sticky": b"s", "range": b"r"}
 
 
-def test_a_new_member_is_told_its_id_first() -> None:
+def test_a_new_member_gets_its_id_first() -> None:
     world = GroupWorld()
     response = world.join().response
     assert response.error_code == error_codes.MEMBER_ID_REQUIRED
@@ -111,7 +111,7 @@ def test_without_a_delay_the_first_generation_begins_at_once() -> None:
     assert ticket.response.generation_id == 1
 
 
-def test_only_the_leader_learns_who_is_there() -> None:
+def test_only_the_leader_gets_the_list_of_members() -> None:
     world = GroupWorld()
     members = dict(world.new_member() for _ in range(3))
     world.advance(6_000)
@@ -163,7 +163,7 @@ def test_a_member_that_joins_makes_the_others_join_again() -> None:
     assert third in world.classic("g").members
 
 
-def test_a_follower_that_joins_again_unchanged_disturbs_nobody() -> None:
+def test_a_follower_that_rejoins_unchanged_starts_no_rebalance() -> None:
     world = GroupWorld()
     leader, follower = world.stable_group(2)
     response = world.join(follower).response
@@ -195,7 +195,7 @@ def test_a_join_on_a_new_connection_takes_the_place_of_the_old_one() -> None:
     assert new.response.generation_id == 1
 
 
-def test_a_rebalance_ends_without_those_who_do_not_come() -> None:
+def test_a_rebalance_ends_without_members_that_do_not_rejoin() -> None:
     world = GroupWorld()
     members = world.stable_group(3, session_ms=30_000, rebalance_ms=20_000)
     rejoined = world.join(members[0], session_ms=30_000, rebalance_ms=20_000)
@@ -232,7 +232,7 @@ def test_an_id_that_was_not_used_in_time_is_forgotten() -> None:
     assert len(world.coordinator.shard.timers) == 0
 
 
-def test_ids_that_nobody_uses_are_bounded() -> None:
+def test_reserved_member_ids_are_bounded() -> None:
     world = GroupWorld()
     first = world.join().response.member_id
     for _ in range(PENDING_MEMBERS_KEPT):
@@ -249,20 +249,20 @@ def test_an_id_that_no_string_can_hold_is_not_given_out(longest: str) -> None:
     assert world.join(instance_id=longest + longest[0]).error == error_codes.UNKNOWN_SERVER_ERROR
 
 
-def test_a_full_group_takes_nobody_else() -> None:
+def test_a_full_group_takes_no_further_member() -> None:
     world = GroupWorld(max_size=2)
     world.stable_group(2)
     assert world.join().error == error_codes.GROUP_MAX_SIZE_REACHED
 
 
-def test_a_full_first_generation_takes_nobody_else() -> None:
+def test_a_full_first_generation_takes_no_further_member() -> None:
     world = GroupWorld(max_size=2)
     for _ in range(2):
         world.new_member()
     assert world.join().error == error_codes.GROUP_MAX_SIZE_REACHED
 
 
-def test_a_group_that_has_become_too_large_keeps_those_who_come_first() -> None:
+def test_a_group_above_its_maximum_size_keeps_the_first_members_to_rejoin() -> None:
     world = GroupWorld()
     members = world.stable_group(3)
     world.settings = world.settings._replace(max_size=2)

@@ -7,7 +7,7 @@ from counted import calls
 from group_world import GroupWorld, subscription
 
 from kpybroker.machines.groups import coordinator
-from kpybroker.machines.groups.events import TimersDue
+from kpybroker.machines.groups.events import GroupTimersDue
 
 SMALL, LARGE = 100, 400
 GROWTH = LARGE / SMALL
@@ -46,7 +46,7 @@ def test_the_assignment_takes_work_in_proportion_to_the_members() -> None:
 
 
 @pytest.mark.parametrize("request_of", ["heartbeat", "commit", "join", "id", "fetch"])
-def test_what_one_member_asks_costs_the_same_in_any_group(request_of: str) -> None:
+def test_a_heartbeat_costs_the_same_in_any_group(request_of: str) -> None:
     work = {}
     for size in (SMALL, LARGE):
         world, ids = joining(size)
@@ -81,6 +81,6 @@ def test_joins_of_many_groups_that_end_together_are_not_one_decision(monkeypatch
     answered = []
     while not tickets[-1].is_answered:
         assert world.coordinator.next_deadline_ms() == world.now_ms
-        world.submit(TimersDue(world.now_ms))
+        world.submit(GroupTimersDue(world.now_ms))
         answered.append(sum(each.is_answered for each in tickets))
     assert answered == [10, 20, 25]

@@ -135,7 +135,7 @@ def test_old_clients_hear_of_their_one_member_as_of_the_whole(version: int) -> N
         assert (response.error_code, response.members) == (error, [])
 
 
-def test_nobody_can_leave_what_is_not_there() -> None:
+def test_leaving_an_unknown_group_is_refused() -> None:
     world = GroupWorld()
     assert world.leave(("x", None), group_id="other") == [error_codes.UNKNOWN_MEMBER_ID]
     message = LeaveGroupRequest(group_id="")

@@ -17,7 +17,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from kpybroker.machines.groups.classic.classic_group import ClassicGroup, State
+from kpybroker.machines.groups.classic.classic_group import ClassicGroup, ClassicGroupState
 from kpybroker.machines.groups.coordinator import GroupCoordinator
 from kpywire import error_codes
 
@@ -96,11 +96,11 @@ class Members(RuleBasedStateMachine):
     def come_with_an_old_client(self, group_id: str, protocols: dict[str, bytes], version: int) -> object:
         return group_id, None, self.world.join(group_id=group_id, protocols=protocols, version=version)
 
-    @rule(target=joins, who=ids, session_ms=SESSIONS_MS, rebalance_ms=REBALANCES_MS, protocols=PROTOCOLS)
+    @rule(target=joins, identity=ids, session_ms=SESSIONS_MS, rebalance_ms=REBALANCES_MS, protocols=PROTOCOLS)
     def join(
-        self, who: tuple[str, str, str | None], session_ms: int, rebalance_ms: int, protocols: dict[str, bytes]
+        self, identity: tuple[str, str, str | None], session_ms: int, rebalance_ms: int, protocols: dict[str, bytes]
     ) -> object:
-        group_id, member_id, instance_id = who
+        group_id, member_id, instance_id = identity
         ticket = self.world.join(
             member_id,
             group_id=group_id,
@@ -134,15 +134,15 @@ class Members(RuleBasedStateMachine):
             for each in ids
         ]
         self.world.advance(waits_ms)
-        answered = [(who, ticket.response) for who, ticket in tickets if ticket.is_answered]
-        joined = [(who, response) for who, response in answered if not isinstance(response, int)]
-        for who, response in sorted(joined, key=lambda each: bool(each[1].members) != leader_first):
+        answered = [(identity, ticket.response) for identity, ticket in tickets if ticket.is_answered]
+        joined = [(identity, response) for identity, response in answered if not isinstance(response, int)]
+        for identity, response in sorted(joined, key=lambda each: bool(each[1].members) != leader_first):
             if response.error_code == error_codes.NONE:
-                self._sync(group_id, who, instances.get(who), response.generation_id, response.members)
+                self._sync(group_id, identity, instances.get(identity), response.generation_id, response.members)
 
-    @rule(who=ids)
-    def sync(self, who: tuple[str, str, str | None]) -> None:
-        group_id, member_id, instance_id = who
+    @rule(identity=ids)
+    def sync(self, identity: tuple[str, str, str | None]) -> None:
+        group_id, member_id, instance_id = identity
         self._sync(group_id, member_id, instance_id, self.generations[group_id], [])
 
     def _sync(
@@ -155,19 +155,19 @@ class Members(RuleBasedStateMachine):
         ticket = self.world.sync(member_id, generation_id, assignments, group_id=group_id, instance_id=instance_id)
         self.syncs.append((group_id, generation_id, member_id, ticket, assignments))
 
-    @rule(who=ids)
-    def heartbeat(self, who: tuple[str, str, str | None]) -> None:
-        group_id, member_id, instance_id = who
+    @rule(identity=ids)
+    def heartbeat(self, identity: tuple[str, str, str | None]) -> None:
+        group_id, member_id, instance_id = identity
         self.world.heartbeat_ticket(member_id, self.generations[group_id], group_id=group_id, instance_id=instance_id)
 
-    @rule(who=ids)
-    def leave(self, who: tuple[str, str, str | None]) -> None:
-        group_id, member_id, instance_id = who
+    @rule(identity=ids)
+    def leave(self, identity: tuple[str, str, str | None]) -> None:
+        group_id, member_id, instance_id = identity
         self.world.leave_ticket((member_id, instance_id), group_id=group_id)
 
-    @rule(who=ids, partition=st.integers(0, 2), transactional=st.booleans())
-    def commit(self, who: tuple[str, str, str | None], partition: int, transactional: bool) -> None:
-        group_id, member_id, instance_id = who
+    @rule(identity=ids, partition=st.integers(0, 2), transactional=st.booleans())
+    def commit(self, identity: tuple[str, str, str | None], partition: int, transactional: bool) -> None:
+        group_id, member_id, instance_id = identity
         offsets = {("t", partition): next(self.numbers)}
         generation_id = self.generations[group_id]
         if transactional:
@@ -237,7 +237,7 @@ class Members(RuleBasedStateMachine):
                 self.assigned.clear()
 
     @invariant()
-    def everybody_has_what_the_leader_says_and_nobody_a_partition_twice(self) -> None:
+    def every_partition_has_one_owner_as_the_leader_decided(self) -> None:
         answered = [each for each in self.syncs if each[3].is_answered]
         self.syncs = [each for each in self.syncs if not each[3].is_answered]
         given = [each for each in answered if not isinstance(each[3].response, int) and not each[3].error]
@@ -249,9 +249,9 @@ class Members(RuleBasedStateMachine):
             assignment = ticket.response.assignment
             sent = self.sent.get((group_id, generation_id), {})
             assert member_id not in sent or assignment == sent[member_id]
-            told = self.assigned.setdefault((group_id, generation_id), {})
-            told[member_id] = assignment
-            partitions = [partition for each in told.values() for partition in each]
+            notified = self.assigned.setdefault((group_id, generation_id), {})
+            notified[member_id] = assignment
+            partitions = [partition for each in notified.values() for partition in each]
             assert len(partitions) == len(set(partitions))
 
     @invariant()
@@ -274,7 +274,7 @@ class Members(RuleBasedStateMachine):
             for member in classic.members.values():
                 assert member.is_alive or member.session.deadline_ms is not None
             assert all(timer.deadline_ms is not None for timer in classic.pending_members.values())
-            if classic.state is State.PREPARING_REBALANCE:
+            if classic.state is ClassicGroupState.PREPARING_REBALANCE:
                 assert classic.join_timer is not None
                 assert classic.join_timer.deadline_ms is not None
             if classic.pending_sync:
@@ -300,7 +300,7 @@ class Members(RuleBasedStateMachine):
         self.world.advance(LONGEST_WAIT_MS)
         refused = [ticket for ticket in self.world.tickets if not ticket.is_answered]
         assert not refused
-        assert all(classic.state in (State.EMPTY, State.DEAD) for classic in self.classics())
+        assert all(classic.state in (ClassicGroupState.EMPTY, ClassicGroupState.DEAD) for classic in self.classics())
 
 
 def durable(coordinator: GroupCoordinator) -> dict[str, object]:
@@ -313,5 +313,5 @@ def durable(coordinator: GroupCoordinator) -> dict[str, object]:
 
 
 @pytest.mark.slow
-def test_what_always_holds() -> None:
+def test_the_invariants_of_a_group_hold() -> None:
     run_state_machine_as_test(Members, settings=settings(max_examples=100, stateful_step_count=50, deadline=None))

@@ -3,7 +3,7 @@
 import pytest
 from group_world import GroupWorld
 
-from kpybroker.machines.groups.record import Record
+from kpybroker.machines.groups.record import GroupRecord
 from kpywire import error_codes
 from kpywire.group_records.consumer_group_member_metadata import (
     ConsumerGroupMemberMetadataKey,
@@ -21,8 +21,8 @@ from kpywire.group_records.streams_group_metadata import StreamsGroupMetadataKey
 SESSION_TIMEOUT_MS = 45_000
 """Kafka's default of groups of the newer kinds."""
 
-CONSUMER = Record(ConsumerGroupMetadataKey(group_id="g"), ConsumerGroupMetadataValue(epoch=1), 0)
-MEMBER = Record(
+CONSUMER = GroupRecord(ConsumerGroupMetadataKey(group_id="g"), ConsumerGroupMetadataValue(epoch=1), 0)
+MEMBER = GroupRecord(
     ConsumerGroupMemberMetadataKey(group_id="g", member_id="m"),
     ConsumerGroupMemberMetadataValue(
         instance_id=None,
@@ -37,19 +37,19 @@ MEMBER = Record(
     ),
     0,
 )
-SHARE = Record(ShareGroupMetadataKey(group_id="g"), ShareGroupMetadataValue(epoch=1), 0)
-SHARE_STATE = Record(
+SHARE = GroupRecord(ShareGroupMetadataKey(group_id="g"), ShareGroupMetadataValue(epoch=1), 0)
+SHARE_STATE = GroupRecord(
     ShareGroupStatePartitionMetadataKey(group_id="g"),
     ShareGroupStatePartitionMetadataValue(initializing_topics=[], initialized_topics=[], deleting_topics=[]),
     0,
 )
-STREAMS = Record(StreamsGroupMetadataKey(group_id="g"), StreamsGroupMetadataValue(epoch=1), 0)
-OFFSET = Record(
+STREAMS = GroupRecord(StreamsGroupMetadataKey(group_id="g"), StreamsGroupMetadataValue(epoch=1), 0)
+OFFSET = GroupRecord(
     OffsetCommitKey(group="g", topic="t", partition=0), OffsetCommitValue(offset=5, metadata="", commit_timestamp=1), 4
 )
 
 
-def loaded(*records: Record) -> GroupWorld:
+def loaded(*records: GroupRecord) -> GroupWorld:
     world = GroupWorld(consumer_migration_policy="disabled")
     world.load(*records)
     return world
@@ -64,7 +64,7 @@ def test_a_consumer_group_is_shown_as_such() -> None:
 
 
 @pytest.mark.parametrize("order", [(OFFSET, MEMBER, CONSUMER), (MEMBER, CONSUMER, OFFSET)])
-def test_it_is_known_whatever_compaction_has_left_first(order: tuple[Record, ...]) -> None:
+def test_the_kind_of_a_group_is_known_from_any_first_record(order: tuple[GroupRecord, ...]) -> None:
     world = loaded(*order)
     assert world.listed() == {"g": ("consumer", "Reconciling", "consumer")}
     assert world.fetch() == {("t", 0): 5}
@@ -112,7 +112,7 @@ def test_a_group_gives_way_only_with_its_tombstones_in_the_log() -> None:
 
 
 @pytest.mark.parametrize("record", [CONSUMER, STREAMS])
-def test_an_empty_group_takes_commits_by_hand_and_is_deleted(record: Record) -> None:
+def test_an_empty_group_takes_commits_by_hand_and_is_deleted(record: GroupRecord) -> None:
     world = loaded(record)
     assert world.commit({("t", 0): 1}) == {error_codes.NONE}
     assert world.fetch() == {("t", 0): 1}
@@ -133,7 +133,7 @@ def test_a_share_group_keeps_its_name_and_no_offsets() -> None:
 
 
 def test_a_group_that_was_turned_into_a_classic_one_is_one() -> None:
-    world = loaded(CONSUMER, MEMBER, Record(MEMBER.key), Record(CONSUMER.key))
+    world = loaded(CONSUMER, MEMBER, GroupRecord(MEMBER.key), GroupRecord(CONSUMER.key))
     assert world.listed() == {}
     assert world.join().error == error_codes.MEMBER_ID_REQUIRED
 

@@ -5,7 +5,7 @@ from group_world import START_MS, GroupWorld
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kpybroker.machines.groups.record import Record
+from kpybroker.machines.groups.record import GroupRecord
 from kpywire import error_codes
 from kpywire.group_records.legacy_offset_commit import LegacyOffsetCommitKey, LegacyOffsetCommitValue
 from kpywire.group_records.offset_commit import OffsetCommitKey, OffsetCommitValue
@@ -20,14 +20,14 @@ T0 = ("t", 0)
 TOPIC_ID = b"0123456789abcdef"
 
 
-def test_what_is_committed_is_read_back() -> None:
+def test_committed_offsets_are_read_back() -> None:
     world = GroupWorld()
     assert world.commit({T0: 5, ("t", 1): 6, ("u", 0): 7}) == {error_codes.NONE}
     assert world.fetch({"t": [0, 1], "u": [0]}) == {T0: 5, ("t", 1): 6, ("u", 0): 7}
     assert world.fetch() == {T0: 5, ("t", 1): 6, ("u", 0): 7}
 
 
-def test_what_is_not_committed_is_no_error() -> None:
+def test_a_partition_without_a_commit_is_no_error() -> None:
     world = GroupWorld()
     world.commit({T0: 5})
     assert world.fetch({"t": [1], "u": [0]}) == {("t", 1): -1, ("u", 0): -1}
@@ -49,7 +49,7 @@ def test_a_commit_is_recorded_as_kafka_writes_it() -> None:
     world.send(OffsetCommitRequest(group_id="g", member_id="", topics=[topic]), 10)
     (record,) = world.records
     value = OffsetCommitValue(offset=9, leader_epoch=2, metadata="said", commit_timestamp=START_MS, topic_id=TOPIC_ID)
-    assert record == Record(OffsetCommitKey(group="g", topic="t", partition=3), value, 4)
+    assert record == GroupRecord(OffsetCommitKey(group="g", topic="t", partition=3), value, 4)
 
 
 def test_an_offset_of_another_topic_of_that_name_is_not_read() -> None:
@@ -197,7 +197,7 @@ def test_reads_wait_for_the_commit_they_speak_of() -> None:
     assert ticket.response.topics[0].partitions[0].committed_offset == 1
 
 
-def test_what_a_transaction_commits_counts_when_it_ends() -> None:
+def test_offsets_of_a_transaction_apply_when_it_ends() -> None:
     world = GroupWorld()
     world.commit({T0: 1})
     assert world.commit_in_transaction(7, {T0: 2}) == {error_codes.NONE}
@@ -208,7 +208,7 @@ def test_what_a_transaction_commits_counts_when_it_ends() -> None:
     assert world.fetch(require_stable=True) == {T0: 2}
 
 
-def test_what_an_aborted_transaction_committed_is_forgotten() -> None:
+def test_offsets_of_an_aborted_transaction_are_dropped() -> None:
     world = GroupWorld()
     world.commit_in_transaction(7, {T0: 2})
     assert world.fetch({"t": [0]}, require_stable=True) == {T0: -error_codes.UNSTABLE_OFFSET_COMMIT}
@@ -265,8 +265,8 @@ def test_a_marker_of_a_transaction_that_committed_no_offsets_does_nothing() -> N
 def test_a_transaction_of_a_member_is_checked(member: bool, generation_id: int, error: int) -> None:
     world = GroupWorld()
     (member_id,) = world.stable_group(1)
-    who = member_id if member else "x"
-    assert world.commit_in_transaction(7, {T0: 2}, who, generation_id) == {error}
+    identity = member_id if member else "x"
+    assert world.commit_in_transaction(7, {T0: 2}, identity, generation_id) == {error}
 
 
 def test_a_transaction_that_names_no_member_is_not_checked() -> None:
@@ -282,7 +282,7 @@ def test_a_transaction_that_names_no_member_is_not_checked() -> None:
 def test_offsets_of_the_oldest_brokers_are_read() -> None:
     world = GroupWorld()
     world.load(
-        Record(
+        GroupRecord(
             LegacyOffsetCommitKey(group="g", topic="t", partition=0),
             LegacyOffsetCommitValue(offset=4, metadata="old", commit_timestamp=1),
             0,

@@ -17,7 +17,7 @@ def test_members_go_on_after_a_restart() -> None:
     assert world.describe().group_state == "Stable"
 
 
-def test_sessions_begin_anew_with_the_load_also_of_groups_that_nobody_asks_for() -> None:
+def test_sessions_restart_with_the_load_even_in_unused_groups() -> None:
     world = GroupWorld()
     world.stable_group(2)
     world.advance(9_000)
@@ -64,7 +64,7 @@ def test_many_groups_are_woken_in_slices(monkeypatch: pytest.MonkeyPatch) -> Non
     assert lengths == [100, 0]
 
 
-def test_nothing_is_left_of_a_group_that_was_deleted() -> None:
+def test_a_deleted_group_leaves_nothing_after_a_restart() -> None:
     world = GroupWorld()
     world.commit({("t", 0): 1})
     world.delete()

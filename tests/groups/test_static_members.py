@@ -26,7 +26,7 @@ def test_a_static_member_joins_in_one_step() -> None:
     assert ticket.response.members[0].group_instance_id == "i"
 
 
-def test_a_restarted_follower_keeps_its_assignment_and_disturbs_nobody() -> None:
+def test_a_restarted_static_follower_keeps_its_assignment_without_a_rebalance() -> None:
     world = GroupWorld()
     ids = static_group(world, "i", "j")
     leader, follower = list(ids)
@@ -48,7 +48,7 @@ def test_the_new_id_of_a_restarted_member_is_in_the_log() -> None:
     assert world.heartbeat(new_id, 1, instance_id=follower) == error_codes.NONE
 
 
-def test_a_restarted_leader_is_told_to_leave_the_assignment_alone() -> None:
+def test_a_restarted_static_leader_gets_skip_assignment() -> None:
     world = GroupWorld()
     ids = static_group(world, "i", "j")
     leader, _ = list(ids)

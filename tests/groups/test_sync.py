@@ -89,7 +89,7 @@ def test_a_sync_that_does_not_fit_is_refused(options: dict[str, object], error: 
     assert world.sync(**arguments).error == error  # type: ignore[arg-type]
 
 
-def test_a_sync_during_a_rebalance_is_told_to_join() -> None:
+def test_a_sync_during_a_rebalance_gets_rebalance_in_progress() -> None:
     world = GroupWorld()
     leader, follower = generation(world, 2)
     waiting = world.sync(follower, 1)
@@ -120,7 +120,7 @@ def test_a_leader_that_does_not_assign_in_time_is_out_and_the_others_join_again(
     assert leader not in world.classic("g").members
 
 
-def test_nobody_is_thrown_out_when_all_have_synced() -> None:
+def test_no_member_is_removed_when_all_have_synced() -> None:
     world = GroupWorld()
     members = world.stable_group(2, session_ms=100_000, rebalance_ms=20_000)
     world.advance(20_000)
@@ -158,7 +158,7 @@ def test_an_assignment_that_is_too_large_fails_everybody_and_the_group_starts_ov
     assert world.describe().group_state == "PreparingRebalance"
 
 
-def test_where_an_assignment_could_not_be_written_all_get_the_error_and_may_try_again() -> None:
+def test_a_failed_write_of_an_assignment_is_answered_to_all_members() -> None:
     world = GroupWorld()
     leader, follower = generation(world, 2)
     waiting = world.sync(follower, 1)

@@ -3,14 +3,14 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kpybroker.machines.groups.timers import Timer, Timers
+from kpybroker.machines.groups.timers import GroupTimer, GroupTimers
 
 
 def nothing() -> None:
     """The call that these timers make."""
 
 
-def due(timers: Timers, now_ms: int) -> list[Timer]:
+def due(timers: GroupTimers, now_ms: int) -> list[GroupTimer]:
     found = []
     while (timer := timers.pop_due(now_ms)) is not None:
         found.append(timer)
@@ -18,7 +18,7 @@ def due(timers: Timers, now_ms: int) -> list[Timer]:
 
 
 def test_a_timer_that_was_moved_fires_once_and_late() -> None:
-    timers, timer = Timers(), Timer(nothing)
+    timers, timer = GroupTimers(), GroupTimer(nothing)
     timers.set(timer, 10)
     timers.set(timer, 30)
     assert due(timers, 29) == []
@@ -27,7 +27,7 @@ def test_a_timer_that_was_moved_fires_once_and_late() -> None:
 
 
 def test_a_timer_that_was_moved_to_earlier_fires_early() -> None:
-    timers, timer = Timers(), Timer(nothing)
+    timers, timer = GroupTimers(), GroupTimer(nothing)
     timers.set(timer, 30)
     timers.set(timer, 10)
     assert timers.next_deadline_ms() == 10
@@ -36,9 +36,9 @@ def test_a_timer_that_was_moved_to_earlier_fires_early() -> None:
 
 
 def test_timers_of_clients_that_left_long_ago_take_no_memory() -> None:
-    timers = Timers()
+    timers = GroupTimers()
     for number in range(10_000):
-        timer = Timer(nothing)
+        timer = GroupTimer(nothing)
         timers.set(timer, 1_800_000 + number)
         timers.cancel(timer)
     assert len(timers._heap) < 100
@@ -57,8 +57,8 @@ Steps = st.lists(
 
 @given(Steps)
 def test_timers_fire_when_a_plain_table_says(steps: list[tuple[str, int, int]]) -> None:
-    timers, all_timers = Timers(), [Timer(nothing) for _ in range(5)]
-    deadlines: dict[Timer, int] = {}
+    timers, all_timers = GroupTimers(), [GroupTimer(nothing) for _ in range(5)]
+    deadlines: dict[GroupTimer, int] = {}
     now_ms = 0
     for kind, number, amount in steps:
         timer = all_timers[number]

@@ -9,7 +9,7 @@ from group_world import GroupWorld
 
 from kpybroker.machines.groups.classic.responses import join_error
 from kpybroker.machines.groups.commit_bytes import SHORT_METADATA_BYTES, decode_commit
-from kpybroker.machines.groups.decision import AGES_MS, Decision
+from kpybroker.machines.groups.decision import AGES_MS, GroupDecision
 from kpybroker.machines.groups.events import DescribeGroup
 from kpybroker.machines.groups.record import FORMAT
 from kpywire import error_codes
@@ -75,9 +75,9 @@ def test_a_group_that_is_not_there_is_dead_and_an_error_from_version_6_on(versio
 # Identifiers, times and commits to their last bit
 
 
-def decision(**fields: Any) -> Decision:
+def decision(**fields: Any) -> GroupDecision:
     """A decision of which only these fields are read."""
-    made = Decision.__new__(Decision)
+    made = GroupDecision.__new__(GroupDecision)
     for name, value in fields.items():
         setattr(made, name, value)
     return made

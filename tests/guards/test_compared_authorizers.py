@@ -11,10 +11,10 @@ from kpybroker.machines.sasl.jaas import PLAIN_MODULE
 from kpybroker.node.assembly.compared_authorizers import NONE_HERE, NONE_OF_CONTROLLER
 from kpybroker.node.assembly.security import ACLS_WITHOUT_EFFECT
 from kpywire.messages.create_acls import AclCreation, CreateAclsRequest
-from raw_client import RawClient
+from support.raw_client import RawClient
+from support.waiting import eventually
 from tests.cluster.running_cluster import RunningCluster
 from tests.guards.named_clients import AUTHORIZER
-from waiting import eventually
 
 NONE: Mapping[str, str] = {}
 

@@ -5,11 +5,10 @@ from typing import Any
 
 import pytest
 
-from access import PLAIN_MODULE
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.hosts.quorum.envelopes import encoded_principal
 from kpybroker.machines.metadata.image import MetadataImage
-from kpybroker.node.assembly.security import Security
+from kpybroker.node.assembly.security import NodeSecurity
 from kpybroker.runtime.calls.principal import Principal
 from kpywire import api, codec, error_codes
 from kpywire.header import encode_request_header
@@ -24,10 +23,11 @@ from kpywire.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from raw_client import RawClient
+from support.access import PLAIN_MODULE
+from support.raw_client import RawClient
+from support.waiting import becomes
 from tests.cluster.running_cluster import RunningCluster, cluster_of
 from tests.guards.named_clients import AUTHORIZER, PREFIX, name_clients
-from waiting import becomes
 
 TOPIC_KIND, LITERAL, ALLOW = 2, 3, 3
 READ, CREATE, DELETE = 3, 5, 6
@@ -156,7 +156,7 @@ def test_requests_are_forwarded_in_envelopes_as_soon_as_a_listener_has_logins(ha
         "listener.name.secured.plain.sasl.jaas.config": f'{PLAIN_MODULE} required user_alice="wonder";',
     }
     config = BrokerConfig.load(None, secured if has_logins else {})
-    assert Security(None).forwarding(config, MetadataImage("cluster")).in_envelopes is has_logins
+    assert NodeSecurity(None).forwarding(config, MetadataImage("cluster")).in_envelopes is has_logins
 
 
 def fetched(client: RawClient, replica_id: int, session: tuple[int, int]) -> Any:

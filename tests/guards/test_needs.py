@@ -2,7 +2,7 @@
 
 import pytest
 
-from kpybroker.machines.authorization.resources import Operation
+from kpybroker.machines.authorization.resources import AclOperation
 from kpybroker.requests import handlers
 from kpybroker.requests.guards.needs import AT_A_CONTROLLER, AT_BROKER, AT_CONTROLLER, BY_HANDLER, Reason, guard_for
 from kpywire import api
@@ -19,11 +19,11 @@ def test_each_served_api_declares_what_it_needs(table: dict[int, object], served
         if isinstance(need, Reason):
             assert need in str(need)
         else:
-            assert isinstance(need, Operation | str)
+            assert isinstance(need, AclOperation | str)
             assert callable(guard_for(need)), api.API_KEYS[key].name
 
 
-def test_what_the_controller_authorises_is_forwarded_and_has_a_need_there() -> None:
+def test_requests_that_the_controller_authorizes_are_forwarded() -> None:
     for key in handlers.served_versions():
         if AT_BROKER[key] is AT_CONTROLLER:
             assert not isinstance(AT_A_CONTROLLER[key], Reason), api.API_KEYS[key].name

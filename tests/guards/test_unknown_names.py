@@ -25,12 +25,12 @@ from kpywire.messages.offset_commit import (
 )
 from kpywire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kpywire.record import Record, build_batch
-from raw_client import RawClient
-from test_protocol_versions import plausible
+from protocol.test_protocol_versions import plausible
+from support.raw_client import RawClient
+from support.waiting import eventually
 from tests.broker.running_node import RunningNode
 from tests.guards.named_clients import AUTHORIZER, PREFIX, name_clients
 from tests.wire.message_values import random_message
-from waiting import eventually
 
 GROUP, TRANSACTIONAL_ID, LITERAL, ALL, ALLOW = 3, 5, 3, 2, 3
 OF_BOB = "name-of-bobs-own"

@@ -7,7 +7,7 @@ from typing import Any
 from kpywire import api, error_codes
 from kpywire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from kpywire.messages.produce import PartitionProduceData, PartitionProduceResponse, ProduceRequest, TopicProduceData
-from raw_client import RawClient
+from support.raw_client import RawClient
 
 CREATE_TOPICS_VERSION = 7
 PRODUCE_VERSION = 9

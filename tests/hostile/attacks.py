@@ -7,13 +7,14 @@ import os
 import socket
 import struct
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 from attacker import Attacker, create_topic, produce, produce_request
 from catalogue import advertised, ordinary
 from damage import Damaged, damaged
-from storms import STORMS, blow, until
+from storms import STORMS, blow, numbers_until
 from swollen import Array, Filling, swollen
 from test_batches import CODECS, NOW_MS, bomb, sealed
 from test_slow_clients import fetch_from
@@ -32,6 +33,11 @@ Attack = Callable[[int, float], None]
 
 def going_on(until_s: float) -> bool:
     return time.monotonic() < until_s
+
+
+def discard(sock: socket.socket) -> None:
+    """Read until the other end closes; BlockingIOError when there is nothing now."""
+    deque(iter(lambda: sock.recv(1 << 20), b""), maxlen=0)
 
 
 def damaged_requests(port: int, until_s: float) -> None:
@@ -175,8 +181,7 @@ def swollen_requests(count: int, connections: int) -> Attack:
                 client.sock.setblocking(False)
                 try:
                     client.sock.send(frames[number % len(frames)])
-                    while client.sock.recv(1 << 20):
-                        pass
+                    discard(client.sock)
                 except BlockingIOError:
                     continue
                 except OSError:
@@ -203,7 +208,7 @@ def of_storm(name: str) -> Attack:
     storm, connections = STORMS[name]
 
     def attack(port: int, until_s: float) -> None:
-        blow(port, storm, connections, until(until_s))
+        blow(port, storm, connections, numbers_until(until_s))
 
     return attack
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from login_crowds import client_hello, half_open, handshake, plain_guess, play, scram_beginning
 from secured_broker import ENCRYPTED, LOGIN
-from storms import until
+from storms import numbers_until
 
 AT_ONCE = 200
 HELD = 1_000
@@ -14,12 +14,12 @@ Attack = Callable[[int, float], None]
 
 def failed_logins(port: int, until_s: float) -> None:
     """Wrong passwords without a pause; each answer is late, and each guess needs a connection."""
-    play(port, plain_guess, until(until_s), AT_ONCE)
+    play(port, plain_guess, numbers_until(until_s), AT_ONCE)
 
 
 def logins_that_begin(port: int, until_s: float) -> None:
     """The first message of SCRAM, and then another connection."""
-    play(port, scram_beginning, until(until_s), AT_ONCE, ends=True)
+    play(port, scram_beginning, numbers_until(until_s), AT_ONCE, ends=True)
 
 
 def half_open_logins(port: int, until_s: float) -> None:
@@ -30,7 +30,7 @@ def half_open_logins(port: int, until_s: float) -> None:
 def handshakes(port: int, until_s: float) -> None:
     """Hellos without a pause: each makes the broker sign."""
     hello = client_hello()
-    play(port, lambda _number: hello, until(until_s), AT_ONCE, ends=True)
+    play(port, lambda _number: hello, numbers_until(until_s), AT_ONCE, ends=True)
 
 
 def half_open_handshakes(port: int, until_s: float) -> None:

@@ -12,7 +12,7 @@ from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kpywire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kpywire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kpywire.record import Record, build_batch, read_records
-from raw_client import RawClient
+from support.raw_client import RawClient
 
 PRODUCE_VERSION = 9
 FETCH_VERSION = 12

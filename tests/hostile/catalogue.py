@@ -9,11 +9,11 @@ from kpywire import api
 from kpywire.codec import encode
 from kpywire.header import encode_request_header
 from kpywire.messages.api_versions import ApiVersionsRequest
-from test_protocol_versions import plausible
+from protocol.test_protocol_versions import plausible
 from tests.wire.message_values import random_message
 
 CORRELATION_ID = 0x11223344
-NOBODY = 1 << 30
+NO_SUCH_NODE = 1 << 30
 UNKNOWN_ID = bytes(range(16))
 """The topic id of the plausible requests."""
 
@@ -53,7 +53,7 @@ def arbitrary(key: int, version: int, rng: Random) -> Specimen:
     """A request that can be decoded, and whose fields hold edges of their types and odd texts."""
     request = random_message(api.request_class(key), version, rng)
     if key == api.UNREGISTER_BROKER:
-        request.broker_id |= NOBODY  # the broker itself would leave, as it is asked to, and its clients with it
+        request.broker_id |= NO_SUCH_NODE  # the broker itself would leave, as it is asked to, and its clients with it
     return Specimen(key, version, _header(key, version) + encode(request, version))
 
 

@@ -13,7 +13,7 @@ from bystander import Bystander
 from under_attack import UnderAttack
 from watched import PATIENCE_S, WatchedBroker
 
-from targets import KpyBroker
+from support.targets import KpyBroker
 
 BYSTANDERS_TOPIC = "bystander"
 

@@ -4,7 +4,7 @@ import socket
 import threading
 from contextlib import suppress
 
-from watched import wait_until
+from support.waiting import eventually
 
 
 class Crowd:
@@ -18,7 +18,7 @@ class Crowd:
 
     def __enter__(self) -> "Crowd":
         self._thread.start()
-        wait_until(lambda: len(self._held) >= self._count, "the crowd is there")
+        eventually(lambda: len(self._held) >= self._count, "the crowd is there")
         return self
 
     def __exit__(self, *_error: object) -> None:

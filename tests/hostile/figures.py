@@ -26,7 +26,7 @@ from storms import prepare
 from test_floods import batch_of
 from watched import PATIENCE_S
 
-from targets import KpyBroker
+from support.targets import KpyBroker
 
 TOPIC = "bystander"
 MIB = 1024 * 1024

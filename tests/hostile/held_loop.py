@@ -14,7 +14,7 @@ import time
 from types import TracebackType
 
 from kpywire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from raw_client import RawClient
+from support.raw_client import RawClient
 
 PAUSE_S = 0.002
 TOPIC = "honest"

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from watched import WatchedBroker
 
-from certificates import Authority
 from kpybroker.machines.sasl.jaas import PLAIN_MODULE, SCRAM_MODULE
 from oracle import free_port
+from support.certificates import Authority
 
 USER, PASSWORD = "alice", "a password that nobody guesses"
 LOGIN, ENCRYPTED, BOTH = "LOGIN", "ENCRYPTED", "BOTH"

@@ -281,7 +281,7 @@ def _done(poll: "select.poll", busy: dict[int, _Sender], descriptor: int, *, lea
         sender.leave()
 
 
-def until(end_s: float) -> Iterator[int]:
+def numbers_until(end_s: float) -> Iterator[int]:
     """Numbers, until then."""
     number = 0
     while time.monotonic() < end_s:

@@ -32,7 +32,7 @@ from login_crowds import (
 )
 from secured_broker import BOTH, ENCRYPTED, LOGIN, PASSWORD, USER, SecuredBroker
 from under_attack import UnderAttack
-from watched import PATIENCE_S, wait_until
+from watched import PATIENCE_S
 
 from kpybroker.machines.sasl.plain import PlainClient
 from kpybroker.runtime.io.limits import raise_open_files
@@ -41,6 +41,7 @@ from kpywire.codec import decode
 from kpywire.error_codes import SASL_AUTHENTICATION_FAILED
 from kpywire.header import decode_response_header
 from kpywire.messages.sasl_authenticate import SaslAuthenticateResponse
+from support.waiting import eventually
 
 KIB, MIB = 1024, 1024 * 1024
 MOST_LOGIN_BYTES = 524_288
@@ -64,7 +65,7 @@ def honest(secured: SecuredBroker) -> Iterator[Bystander]:
         create_topic(client, "honest")
     bystander = Bystander(secured.port, "honest", PATIENCE_S)
     # Its connection is one of those that are there before an attack.
-    wait_until(lambda: bystander.turns > 0 or bystander.failure is not None, "the honest client is served")
+    eventually(lambda: bystander.turns > 0 or bystander.failure is not None, "the honest client is served")
     yield bystander
     bystander.stop()
 
@@ -180,7 +181,7 @@ def is_served(data: bytes) -> bool:
 
 
 @pytest.mark.parametrize("begin", [plain_guess, scram_beginning])
-def test_damaged_frames_of_a_login_let_nobody_in(attacked: SecuredBroker, begin: object, rounds: int) -> None:
+def test_damaged_login_frames_are_refused(attacked: SecuredBroker, begin: object, rounds: int) -> None:
     """Cut, flipped, inserted and repeated bytes, with a request behind them that only a user may make."""
 
     @settings(max_examples=count_of(rounds, 12, 400), deadline=None)
@@ -264,9 +265,9 @@ def test_renegotiation_is_refused(attacked: SecuredBroker) -> None:
         text=True,
         timeout=PATIENCE_S,
     )
-    told = asked.stdout + asked.stderr
-    assert "RENEGOTIATING" in told, told
-    assert "no renegotiation" in told, told
+    notified = asked.stdout + asked.stderr
+    assert "RENEGOTIATING" in notified, notified
+    assert "no renegotiation" in notified, notified
     assert attacked.cpu_s() - before < 1
 
 
@@ -279,7 +280,7 @@ def test_a_byte_now_and_then_costs_no_processor_time(attacked: SecuredBroker, li
             for sock in socks:
                 sock.sendall(whole[position : position + 1])
             time.sleep(0.02)
-        wait_until(lambda: attacked.is_alive, "the broker lives")
+        eventually(lambda: attacked.is_alive, "the broker lives")
         assert attacked.cpu_s() - before < 1.5, "a crumb costs a millisecond or so at most"
 
 

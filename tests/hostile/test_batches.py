@@ -211,7 +211,7 @@ def test_ten_thousand_bad_timestamps_are_named_and_no_more(attacker: Attacker) -
     assert len(answer.record_errors) == 10_000
 
 
-def test_ids_of_producers_that_nobody_handed_out_cost_little(target: WatchedBroker, attacker: Attacker) -> None:
+def test_made_up_producer_ids_cost_little(target: WatchedBroker, attacker: Attacker) -> None:
     before = target.memory_bytes()
     for number in range(2_000):
         header = {"producer_id": 10**15 + number, "producer_epoch": 0, "base_sequence": 0}

@@ -11,11 +11,12 @@ from crowd import Crowd
 from login_crowds import client_hello, handshake, metadata, scram_beginning, token, whole_frames
 from secured_broker import BOTH, ENCRYPTED, LOGIN, PASSWORD, USER, SecuredBroker
 from test_attacked_logins import is_served
-from watched import PATIENCE_S, WatchedBroker, wait_until
+from watched import PATIENCE_S, WatchedBroker
 
 from kpybroker.machines.sasl.plain import PlainClient
 from kpywire.messages.describe_quorum import DescribeQuorumRequest
 from kpywire.messages.metadata import MetadataRequest
+from support.waiting import eventually
 
 PLACES = 20
 API_VERSIONS = bytes.fromhex("0000000d0012000000000001000378797a")
@@ -90,7 +91,7 @@ def check_that_a_client_gets_in(full: SecuredBroker, listener: str, sent: bytes)
     # Where the limit is that of an address, a crowd that tries again all the time takes each place that becomes free.
     count = PLACES if "max.connections.per.ip" in full.properties else 3 * PLACES
     with Crowd(full.ports[listener], sent, count):
-        wait_until(lambda: logs_in_if_let_in(full, listener), "a client gets in")
+        eventually(lambda: logs_in_if_let_in(full, listener), "a client gets in")
 
 
 def logs_in_if_let_in(broker: SecuredBroker, listener: str) -> bool:

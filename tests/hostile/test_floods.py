@@ -8,13 +8,14 @@ from collections.abc import Callable
 import pytest
 from attacker import Attacker, create_topic, produce, produce_request
 from bystander import Bystander
-from watched import PATIENCE_S, WatchedBroker, wait_until
+from watched import PATIENCE_S, WatchedBroker
 
 from kpywire import api, error_codes
 from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kpywire.messages.metadata import MetadataRequest
 from kpywire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kpywire.record import Record, build_batch
+from support.waiting import eventually
 
 StartBroker = Callable[..., WatchedBroker]
 MIB = 1024 * 1024
@@ -60,7 +61,7 @@ def test_connections_beyond_the_limit_are_refused_and_those_within_it_served(sta
         assert len(broker.log_since(position)) <= 3, "one line says it, not one for each"
         for sock in flood:
             sock.close()
-        wait_until(lambda: broker.sockets() <= sockets + 1, "there is room again")
+        eventually(lambda: broker.sockets() <= sockets + 1, "there is room again")
         with Attacker(broker.port) as again:
             assert again.call(MetadataRequest(topics=[]), 9).brokers
 
@@ -203,11 +204,12 @@ def test_idle_clients_are_closed_whatever_they_wait_for(start_broker: StartBroke
         pass
     for client in (silent, half, parked):
         client.sock.setblocking(False)
-    deadline = time.monotonic() + PATIENCE_S
-    while broker.sockets() > sockets:
+
+    def are_gone() -> bool:
         assert busy.call(MetadataRequest(topics=[]), 9).brokers, "who is not idle is served"
-        assert time.monotonic() < deadline, "idle clients are still there"
-        time.sleep(0.05)
+        return broker.sockets() <= sockets
+
+    eventually(are_gone, "the end of idle clients")
     assert busy.call(MetadataRequest(topics=[]), 9).brokers
     for client in (silent, half, parked, never_reading, busy):
         client.sock.close()

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 from attacker import Attacker, create_topic, produce
-from watched import WatchedBroker, wait_until
+from watched import WatchedBroker
 
 from kpywire import api, error_codes
 from kpywire.header import encode_request_header
@@ -18,6 +18,7 @@ from kpywire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from kpywire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from support.waiting import eventually
 
 StartBroker = Callable[..., WatchedBroker]
 MIB = 1024 * 1024
@@ -46,7 +47,7 @@ NO_FRAMES = {
 
 
 @pytest.mark.parametrize("sent", NO_FRAMES.values(), ids=NO_FRAMES.keys())
-def test_what_is_no_request_ends_its_connection(target: WatchedBroker, sent: bytes) -> None:
+def test_bytes_that_are_no_request_end_the_connection(target: WatchedBroker, sent: bytes) -> None:
     with Attacker(target.port) as client:
         client.sock.sendall(sent)
         assert client.is_closed()
@@ -59,7 +60,7 @@ def test_the_log_has_one_line_for_an_offence_and_no_more_for_thousands_like_it(s
         with Attacker(broker.port) as client:
             client.sock.sendall(struct.pack(">i", -1 - number) + bytes(20))
             assert client.is_closed()
-        wait_until(lambda: bool(broker.log_since(position)), "the offence is in the log")
+        eventually(lambda: bool(broker.log_since(position)), "the offence is in the log")
         assert len(broker.log_since(position)) <= 3
     assert "claims -1 bytes" in broker.log_since(position)[0]
 
@@ -74,7 +75,7 @@ def test_random_bytes_end_their_connections(target: WatchedBroker) -> None:
     assert len(target.log_since(position)) <= 30
 
 
-def test_what_was_asked_before_an_offence_is_answered(attacker: Attacker) -> None:
+def test_requests_before_an_invalid_one_are_answered(attacker: Attacker) -> None:
     good = attacker.frame(MetadataRequest(topics=[]), 9)
     attacker.sock.sendall(good + good + struct.pack(">i", -1) + bytes(100))
     for _ in range(2):
@@ -119,7 +120,7 @@ def test_a_large_request_in_crumbs_is_put_together_again(attacker: Attacker) -> 
 
 
 @pytest.mark.parametrize("forged", ["\n", "\r\n", "\x1b[2K\r", "\0", "\u2028", "%s%n"], ids=ascii)
-def test_nobody_writes_lines_of_his_own_into_the_log(start_broker: StartBroker, forged: str) -> None:
+def test_clients_cannot_inject_lines_into_the_log(start_broker: StartBroker, forged: str) -> None:
     target = start_broker()
     position = target.log_position()
     text = f"evil{forged}2026-11-20 00:00:00,000 WORSE forged line"
@@ -135,7 +136,7 @@ def test_nobody_writes_lines_of_his_own_into_the_log(start_broker: StartBroker, 
         assert altered.responses[0].error_code == error_codes.NONE
         client.send_frame(encode_request_header(api.VOTE, 0, 1, text))
         assert client.is_closed()
-    wait_until(lambda: "api key" in str(target.log_since(position)), "the offence is in the log")
+    eventually(lambda: "api key" in str(target.log_since(position)), "the offence is in the log")
     lines = target.log_since(position)
     assert any("forged" in line for line in lines), "no name of this test is in the log"
     assert all(LINE.match(line) for line in lines)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from attacker import Attacker, create_topic
-from watched import WatchedBroker, wait_until
+from watched import WatchedBroker
 
 from kpywire import api, error_codes
 from kpywire.codec import decode
@@ -26,8 +26,12 @@ from kpywire.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from kpywire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from kpywire.messages.streams_group_describe import StreamsGroupDescribeRequest
+from kpywire.messages.streams_group_heartbeat import Topology
 from kpywire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from raw_client import api_key_of
+from support.raw_client import api_key_of
+from support.streams_requests import SOURCE, describing, node, source_of, streaming
+from support.waiting import eventually
 
 StartBroker = Callable[..., WatchedBroker]
 MIB = 1024 * 1024
@@ -49,11 +53,11 @@ def _coordinator(broker: WatchedBroker) -> None:
 
 def find_coordinator(client: Attacker) -> None:
     one = FindCoordinatorRequest(coordinator_keys=["group"])
-    wait_until(
+    eventually(
         lambda: client.call(one, 4).coordinators[0].error_code == error_codes.NONE, "the topic of the groups is there"
     )
     listing = ListGroupsRequest()
-    wait_until(lambda: client.call(listing, 4).error_code == error_codes.NONE, "the coordinators are there")
+    eventually(lambda: client.call(listing, 4).error_code == error_codes.NONE, "the coordinators are there")
 
 
 def join(group_id: str, member_id: str = "", metadata: bytes = b"") -> JoinGroupRequest:
@@ -111,10 +115,10 @@ def test_groups_of_one_member_that_never_comes_back(start_broker: StartBroker, r
         codes = {answer.error_code for answer in ask_all(client, requests, JOIN)}
         assert codes == {error_codes.MEMBER_ID_REQUIRED}
         assert broker.peak_memory_bytes() - before < 50 * MIB + count * 3000
-        wait_until(lambda: groups(client) == 0, "groups that nobody joined are gone")
+        eventually(lambda: groups(client) == 0, "groups that nobody joined are gone")
 
 
-def test_member_ids_that_nobody_uses(target: WatchedBroker, attacker: Attacker, rounds: int) -> None:
+def test_reserved_member_ids_use_bounded_memory(target: WatchedBroker, attacker: Attacker, rounds: int) -> None:
     count = MANY * rounds
     before = target.memory_bytes()
     requests = (join("crowded") for _ in range(count))
@@ -196,3 +200,24 @@ def test_a_group_holds_as_many_members_as_it_may(start_broker: StartBroker) -> N
         client.sock.close()
     assert codes.count(error_codes.NONE) == 20
     assert codes.count(error_codes.GROUP_MAX_SIZE_REACHED) == 40
+
+
+def test_descriptions_of_topologies_of_megabytes_are_refused_by_kafkas_error(broker: WatchedBroker) -> None:
+    with Attacker(broker.port) as client:
+        shape = Topology(epoch=0, subtopologies=[source_of("0", "groups")])
+        joined = client.call(streaming("application", "m", 0, topology=shape), 1)
+        assert (joined.error_code, joined.topology_description_required) == (error_codes.NONE, True)
+        names = [f"{number:060d}" for number in range(1_000)]
+        largest = [node(name, SOURCE, *names[:80], source_topics=[name]) for name in names]
+        answer = client.call(describing("application", "m", nodes=largest), 0)
+        assert answer.error_code == error_codes.STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED
+        assert "is larger than the 262144 bytes of " in answer.error_message
+        long = [node("n" * 32_000, SOURCE) for _ in range(100)]
+        answer = client.call(describing("application", "m", nodes=long), 0)
+        assert answer.error_code == error_codes.STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED
+        assert client.call(describing("application", "m"), 0).error_code == error_codes.NONE
+        asked = StreamsGroupDescribeRequest(
+            group_ids=["application"] * 1_000, include_authorized_operations=False, include_topology_description=True
+        )
+        shown = client.call(asked, 1).groups
+        assert {len(each.topology_description.subtopologies[0].nodes) for each in shown} == {3}

@@ -16,7 +16,6 @@ from held_loop import TOPIC, HonestClient
 from largest import Large, largest
 from login_crowds import handshake, token
 from secured_broker import LOGIN, SecuredBroker
-from watched import wait_until
 
 from kpybroker.machines.sasl.jaas import PLAIN_MODULE
 from kpybroker.machines.sasl.plain import PlainClient
@@ -27,6 +26,7 @@ from kpywire.messages.create_acls import AclCreation, CreateAclsRequest
 from kpywire.messages.find_coordinator import FindCoordinatorRequest
 from kpywire.messages.sasl_authenticate import SaslAuthenticateResponse
 from oracle import free_port
+from support.waiting import eventually
 
 NAME = "t"
 """The topic, the group and the transactional id that the requests name."""
@@ -112,7 +112,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuardedNode]:
             for result in client.call(CreateAclsRequest(creations=creations), 3).results:
                 assert result.error_code == error_codes.NONE
             for kind in COORDINATORS:
-                wait_until(partial(_is_there, client, kind), f"the coordinators of type {kind} are there")
+                eventually(partial(_is_there, client, kind), f"the coordinators of type {kind} are there")
         yield broker
         assert broker.is_alive, broker.tail()
         assert not broker.defects_since(0)
@@ -177,7 +177,7 @@ def test_an_honest_request_waits_for_no_large_one(
 ) -> None:
     if not pace.is_full and key % ONE_OF[state]:
         pytest.skip("sent by `make hostile`")
-    _holds_nobody(guarded, honest, pace, key, state)
+    _delays_no_other(guarded, honest, pace, key, state)
 
 
 @pytest.mark.parametrize("state", [BEFORE_LOGIN, WITHOUT_RIGHTS, WITH_RIGHTS])
@@ -187,10 +187,10 @@ def test_an_honest_request_waits_for_no_large_one_to_a_controller(
 ) -> None:
     if not pace.is_full and key % ONE_OF[state]:
         pytest.skip("sent by `make hostile`")
-    _holds_nobody(guarded, honest, pace, key, state, (CONTROLLER, CONTROLLER_LOGIN))
+    _delays_no_other(guarded, honest, pace, key, state, (CONTROLLER, CONTROLLER_LOGIN))
 
 
-def _holds_nobody(
+def _delays_no_other(
     guarded: GuardedNode,
     honest: HonestClient,
     pace: Pace,

@@ -78,7 +78,7 @@ def test_a_placeholder_in_a_config_stays_text(secured: SecuredBroker, text: str)
 
 
 @pytest.mark.parametrize("kind", ["a pipe", "a device"])
-def test_a_key_store_that_never_ends_is_refused_and_keeps_nobody_waiting(
+def test_an_endless_key_store_is_refused_without_delaying_others(
     secured: SecuredBroker, tmp_path: Path, kind: str
 ) -> None:
     """Any user with ALTER_CONFIGS names the file, and the broker reads it before it answers."""

@@ -1,12 +1,11 @@
 """Batches whose check takes long are appended as all others are: in their order, once, and where they belong."""
 
-import time
 from typing import Any
 
 import pytest
 from attacker import Attacker, create_topic, produce_request
 from test_batches import NOW_MS, sealed
-from watched import WatchedBroker, wait_until
+from watched import WatchedBroker
 
 from kpywire import api, error_codes
 from kpywire.compression import GZIP, ZSTD, compress
@@ -17,6 +16,7 @@ from kpywire.messages.init_producer_id import InitProducerIdRequest
 from kpywire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kpywire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kpywire.record import encode_record
+from support.waiting import eventually
 
 MIB = 1024 * 1024
 SMALL = encode_record(0, 0, None, b"small")
@@ -80,7 +80,7 @@ def test_laborious_batches_without_acknowledgement_are_appended(attacker: Attack
     for _ in range(3):
         attacker.send(produce_request("unacknowledged", laborious(), acks=0), 9)
         attacker.send(produce_request("unacknowledged", small(), acks=0), 9)
-    wait_until(lambda: end_of(attacker, "unacknowledged") == 6, "all are appended")
+    eventually(lambda: end_of(attacker, "unacknowledged") == 6, "all are appended")
 
 
 @pytest.mark.parametrize("commits", [True, False])
@@ -89,11 +89,11 @@ def test_a_laborious_batch_belongs_to_its_transaction(attacker: Attacker, target
     create_topic(attacker, name)
 
     def coordinated(ask: Any) -> Any:
-        answer = ask()
-        until = time.monotonic() + 30
-        while answer.error_code in (14, 15, 16, 51) and time.monotonic() < until:
-            time.sleep(0.1)
+        def settled() -> Any:
             answer = ask()
+            return None if answer.error_code in (14, 15, 16, 51) else answer
+
+        answer = eventually(settled, "a coordinator")
         assert answer.error_code == error_codes.NONE
         return answer
 
@@ -122,7 +122,7 @@ def test_a_laborious_batch_belongs_to_its_transaction(attacker: Attacker, target
         committed=commits,
     )
     coordinated(lambda: attacker.call(ended, 3))
-    wait_until(lambda: end_of(attacker, name, isolation_level=1) == 3, "the transaction ends")
+    eventually(lambda: end_of(attacker, name, isolation_level=1) == 3, "the transaction ends")
     late = produce_request(name, laborious(**producer, attributes=0x10, base_sequence=2), acks=-1)
     late.transactional_id = name
     ((code, _),) = outcomes(attacker.call(late, 9))

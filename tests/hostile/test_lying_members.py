@@ -5,13 +5,14 @@ Each gets Kafka's error and costs nobody else anything. (Metrics that clients pu
 
 import pytest
 from attacker import PRODUCE_VERSION, Attacker, create_topic, produce, produce_request
-from watched import WatchedBroker, wait_until
+from watched import WatchedBroker
 
-from group_requests import beating
 from kpywire import error_codes
 from kpywire.messages.find_coordinator import FindCoordinatorRequest
 from kpywire.record import Record, build_batch
-from share_group_requests import acknowledging, acquiring, sharing
+from support.group_requests import beating
+from support.share_group_requests import acknowledging, acquiring, sharing
+from support.waiting import eventually
 
 MIB = 1024 * 1024
 UNKNOWN_ID = bytes(range(16))
@@ -39,9 +40,9 @@ def _coordinators(broker: WatchedBroker) -> None:
         create_topic(client, "lied", 4)
         one = FindCoordinatorRequest(coordinator_keys=["liars"])
         found = lambda: client.call(one, 4).coordinators[0].error_code == error_codes.NONE  # noqa: E731
-        wait_until(found, "the topic of the groups is there")
+        eventually(found, "the topic of the groups is there")
         ready = lambda: client.call(beating("liars", "first", 0, topics=["lied"]), 1).error_code == 0  # noqa: E731
-        wait_until(ready, "the coordinator is there")
+        eventually(ready, "the coordinator is there")
         client.call(beating("liars", "first", -1), 1)
 
 
@@ -61,9 +62,7 @@ def test_a_member_that_lies_about_its_epoch_gets_kafkas_error(attacker: Attacker
     assert attacker.call(beating("liars", "m", -1), 1).error_code == error_codes.NONE
 
 
-def test_who_says_that_it_has_what_others_have_takes_nothing_from_them(
-    target: WatchedBroker, attacker: Attacker
-) -> None:
+def test_a_member_that_claims_partitions_of_others_takes_none(target: WatchedBroker, attacker: Attacker) -> None:
     topic_id = create_topic(attacker, "coveted", 2)
     honest = attacker.call(beating("owners", "honest", 0, topics=["coveted"]), 1)
     has = honest.assignment.topic_partitions
@@ -95,7 +94,7 @@ def test_a_hostile_pattern_costs_little_whether_it_is_refused_or_not(
 
 def test_records_that_a_member_never_had_are_not_acknowledged(target: WatchedBroker, attacker: Attacker) -> None:
     topic_id = create_topic(attacker, "hoarded")
-    wait_until(lambda: has_joined(attacker, "hoarders", "hoarded"), "the share partition has a state")
+    eventually(lambda: has_joined(attacker, "hoarders", "hoarded"), "the share partition has a state")
     first = attacker.call(acquiring("hoarders", "m", 0, topic_id), 2)
     assert first.error_code == error_codes.NONE
     for _ in range(3):
@@ -121,9 +120,9 @@ def test_records_that_a_member_never_had_are_not_acknowledged(target: WatchedBro
     assert target.peak_memory_bytes() - before < 50 * MIB
 
 
-def test_who_holds_all_records_for_ever_holds_a_bounded_number(attacker: Attacker) -> None:
+def test_a_member_that_keeps_its_records_locks_a_bounded_number(attacker: Attacker) -> None:
     topic_id = create_topic(attacker, "held")
-    wait_until(lambda: has_joined(attacker, "holders", "held"), "the share partition has a state")
+    eventually(lambda: has_joined(attacker, "holders", "held"), "the share partition has a state")
     assert attacker.call(acquiring("holders", "m", 0, topic_id), 2).error_code == error_codes.NONE
     for _ in range(2_100):
         attacker.send(produce_request("held", BATCH), PRODUCE_VERSION)

@@ -12,7 +12,7 @@ from watched import WatchedBroker
 from kpywire import api
 from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kpywire.messages.metadata import MetadataRequest
-from quota_requests import Names, set_quotas
+from support.quota_requests import Names, set_quotas
 
 TOPIC = "above-quota"
 VERSION = 9

@@ -11,18 +11,19 @@ import pytest
 from attacker import Attacker
 from click.testing import CliRunner
 from crowd import Crowd
-from watched import PATIENCE_S, WatchedBroker, wait_until
+from watched import PATIENCE_S, WatchedBroker
 
 from kpybroker.cli import doctor
 from kpybroker.cli.options import NOT_IN_ORDER
 from kpywire.messages.metadata import MetadataRequest
+from support.waiting import eventually
 
 
 @pytest.fixture(scope="module")
 def observed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WatchedBroker]:
     """A broker with a second port."""
     with WatchedBroker(directory=tmp_path_factory.mktemp("observed"), with_http=True) as broker:
-        wait_until(lambda: is_open(broker), "the second port is open, which comes after the first")
+        eventually(lambda: is_open(broker), "the second port is open, which comes after the first")
         yield broker
         assert broker.is_alive
         assert not broker.defects_since(0)
@@ -72,7 +73,7 @@ BAD: dict[str, tuple[bytes, bytes]] = {
 
 
 @pytest.mark.parametrize("bad", BAD.values(), ids=BAD.keys())
-def test_what_is_no_request_for_a_page_is_refused(observed: WatchedBroker, bad: tuple[bytes, bytes]) -> None:
+def test_an_invalid_page_request_is_refused(observed: WatchedBroker, bad: tuple[bytes, bytes]) -> None:
     sent, expected = bad
     received = answer(observed, sent)
     assert expected in received
@@ -116,30 +117,30 @@ def test_probes_are_answered_beside_a_crowd_of_slow_connections(
     with Crowd(observed.http_port, sent, count):
         for _ in range(5):
             assert is_live(observed)
-            wait_until(lambda: b" 200 " in answer(observed, b"GET /metrics HTTP/1.1\r\n\r\n"), "metrics are served")
+            eventually(lambda: b" 200 " in answer(observed, b"GET /metrics HTTP/1.1\r\n\r\n"), "metrics are served")
 
 
-def test_who_asks_and_vanishes_leaves_nothing_behind(observed: WatchedBroker) -> None:
-    wait_until(lambda: is_live(observed), "the second port serves")
+def test_a_client_that_disconnects_after_a_request_leaves_nothing_behind(observed: WatchedBroker) -> None:
+    eventually(lambda: is_live(observed), "the second port serves")
     files = observed.descriptors()
     for _ in range(100):
         sock = connect(observed)
         sock.send(b"GET /metrics HTTP/1.1\r\n\r\n")
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         sock.close()
-    wait_until(lambda: observed.descriptors() <= files, "no descriptor is left of them")
+    eventually(lambda: observed.descriptors() <= files, "no descriptor is left of them")
 
 
 def test_the_doctor_says_that_connections_are_used_up_though_it_gets_none(tmp_path: Path) -> None:
     with WatchedBroker({"max.connections": "3"}, directory=tmp_path, with_http=True) as broker:
-        wait_until(lambda: is_open(broker), "the second port is open")
+        eventually(lambda: is_open(broker), "the second port is open")
         options = ["--bootstrap-server", broker.bootstrap_servers, "--http", f"127.0.0.1:{broker.http_port}", "--json"]
         held = [Attacker(broker.port) for _ in range(3)]
         for client in held:
             client.call(MetadataRequest(topics=[]), 9)
-        said = CliRunner().invoke(doctor.command, [*options, "--patience", "0"])
-        assert said.exit_code == NOT_IN_ORDER, said.output
-        (finding,) = json.loads(said.output)
+        reported = CliRunner().invoke(doctor.command, [*options, "--patience", "0"])
+        assert reported.exit_code == NOT_IN_ORDER, reported.output
+        (finding,) = json.loads(reported.output)
         assert finding["check"] == "connections"
         assert finding["message"].startswith("all connections that the broker allows are used up (3 are open)")
         for client in held:

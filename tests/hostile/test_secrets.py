@@ -84,13 +84,13 @@ class Used:
         }
         self.bytes: dict[str, bytes] = {}
 
-    def found_in(self, said: str) -> list[str]:
+    def found_in(self, reported: str) -> list[str]:
         """The secrets that a text holds, as they are or in base64, hex, or as Python writes bytes."""
         spelled = [(what, text) for what, text in self.texts.items()]
         for what, data in self.bytes.items():
             spelled += [(what, base64.b64encode(data).decode()), (what, data.hex()), (what, repr(data)[2:-1])]
         spelled += [(what, base64.b64encode(text.encode()).decode()) for what, text in self.texts.items()]
-        return [what for what, text in spelled if text in said]
+        return [what for what, text in spelled if text in reported]
 
 
 def ask(port: int, request: Any, version: int) -> Any:
@@ -209,8 +209,8 @@ def test_no_secret_is_in_a_log_an_answer_a_metric_or_a_dump(broker: TalkativeBro
     assert "carol" in "".join(shown), "the dumps show the user"
     assert JAAS_KEY in "".join(shown), "and the config, without its value"
     assert not used.found_in(log)
-    for said in shown:
-        assert not used.found_in(said), said
+    for reported in shown:
+        assert not used.found_in(reported), reported
     assert used.found_in(f"x{MASTER_KEY}x"), "the search finds what is there"
 
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 from attacker import Attacker, create_topic, produce, produce_request
-from watched import WatchedBroker, wait_until
+from watched import WatchedBroker
 
 from kpywire import api, error_codes
 from kpywire.batch import batch_headers, check_crc
@@ -19,6 +19,7 @@ from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kpywire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kpywire.messages.metadata import MetadataRequest
 from kpywire.record import Record, build_batch
+from support.waiting import eventually
 
 MIB = 1024 * 1024
 TOPIC = "large"
@@ -55,7 +56,7 @@ def crowd(target: WatchedBroker, count: int) -> Iterator[list[Attacker]]:
             client.vanish()
 
 
-def test_records_that_nobody_reads_wait_in_their_file(target: WatchedBroker) -> None:
+def test_unread_records_are_not_copied_into_memory(target: WatchedBroker) -> None:
     before, files = target.memory_bytes(), target.descriptors()
     target.forget_peak()
     with crowd(target, 150) as clients:
@@ -75,14 +76,14 @@ def test_records_that_nobody_reads_wait_in_their_file(target: WatchedBroker) -> 
         assert all(check_crc(data, header, position) for position, header in headers)
 
 
-def test_answers_in_memory_that_nobody_reads_are_given_up_in_time(target: WatchedBroker) -> None:
+def test_unread_answers_in_memory_are_dropped_in_time(target: WatchedBroker) -> None:
     everything = DescribeConfigsResource(resource_type=4, resource_name="1", configuration_keys=None)
     request = DescribeConfigsRequest(resources=[everything] * 150, include_synonyms=True, include_documentation=True)
     position = target.log_position()
     with crowd(target, 40) as clients:
         for client in clients:
             client.send(request, 4)
-        wait_until(lambda: "does not read" in str(target.log_since(position)), "the slowest is given up")
+        eventually(lambda: "does not read" in str(target.log_since(position)), "the slowest is given up")
         with Attacker(target.port) as reading:
             assert len(reading.call(request, 4).results) == 150
 
@@ -133,7 +134,7 @@ def test_a_hundred_thousand_produce_requests_without_acknowledgement_are_all_app
         assert answer.topics[0].partitions[0].offset == 100_000
 
 
-def test_who_vanishes_while_his_fetch_is_parked_leaves_nothing_behind(target: WatchedBroker) -> None:
+def test_a_client_that_disconnects_during_a_parked_fetch_leaves_nothing_behind(target: WatchedBroker) -> None:
     batch = build_batch([Record(timestamp=int(time.time() * 1000), value=b"x")])
     sockets = target.sockets()
     with crowd(target, 100) as clients:
@@ -149,7 +150,7 @@ def test_who_vanishes_while_his_fetch_is_parked_leaves_nothing_behind(target: Wa
             assert probe.drain()
         for client in clients[:50]:
             client.vanish()
-        wait_until(lambda: target.sockets() <= sockets + 50, "those that were reset are gone")
+        eventually(lambda: target.sockets() <= sockets + 50, "those that were reset are gone")
         assert cpu_s_in_a_second(target) < 0.4, "the broker is busy with clients that are gone"
         with Attacker(target.port) as probe:
             assert produce(probe, TOPIC, batch).error_code == error_codes.NONE
@@ -164,7 +165,7 @@ def cpu_s_in_a_second(target: WatchedBroker) -> float:
     return target.cpu_s() - before
 
 
-def test_who_vanishes_in_the_middle_of_a_request_or_an_answer_leaves_nothing_behind(target: WatchedBroker) -> None:
+def test_a_client_that_disconnects_mid_request_or_mid_answer_leaves_nothing_behind(target: WatchedBroker) -> None:
     batch = build_batch([Record(timestamp=int(time.time() * 1000), value=os.urandom(900_000))])
     files = target.descriptors()
     for number in range(120):
@@ -182,7 +183,7 @@ def test_who_vanishes_in_the_middle_of_a_request_or_an_answer_leaves_nothing_beh
             client.vanish()
         else:
             client.sock.close()
-    wait_until(lambda: target.descriptors() <= files + 8, "no descriptor is left of them")
+    eventually(lambda: target.descriptors() <= files + 8, "no descriptor is left of them")
 
 
 def test_a_half_closed_connection_is_ended(attacker: Attacker) -> None:

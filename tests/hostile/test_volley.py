@@ -68,7 +68,7 @@ def test_every_request_is_answered_or_closed(pretender: Pretender) -> None:
     assert volley.closed >= 1000 - len(answered)
 
 
-def test_who_is_not_answered_is_named(pretender: Pretender, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unanswered_clients_are_named(pretender: Pretender, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("volley.PATIENCE_S", 0.2)
     requests = [request(number, IGNORED if number == 20 else ANSWERED) for number in range(40)]
     with pytest.raises(Unanswered) as raised:
@@ -76,7 +76,7 @@ def test_who_is_not_answered_is_named(pretender: Pretender, monkeypatch: pytest.
     assert raised.value.suspects[0] == requests[20]
 
 
-def test_who_may_wait_is_left_waiting(pretender: Pretender) -> None:
+def test_requests_that_may_wait_are_not_reported(pretender: Pretender) -> None:
     requests = [request(number, IGNORED if number == 20 else ANSWERED, api.FETCH) for number in range(40)]
     volley = Volley(pretender.port, lanes=2)
     volley.fire(iter(requests))

@@ -5,7 +5,9 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from bystander import Bystander
-from watched import WatchedBroker, wait_until
+from watched import WatchedBroker
+
+from support.waiting import eventually
 
 MIB = 1024 * 1024
 MEMORY_BOUND_BYTES = 700 * MIB
@@ -32,8 +34,8 @@ class UnderAttack(NamedTuple):
         yield
         assert broker.is_alive, f"the broker ended: {broker.tail()}"
         assert not broker.defects_since(log_position)
-        wait_until(lambda: broker.sockets() <= sockets, "every connection of the attackers is closed")
-        wait_until(lambda: bystander.turns > turns or bystander.failure is not None, "the honest client is served")
+        eventually(lambda: broker.sockets() <= sockets, "every connection of the attackers is closed")
+        eventually(lambda: bystander.turns > turns or bystander.failure is not None, "the honest client is served")
         failure = bystander.take_failure()
         assert failure is None, f"the honest client failed: {failure!r}"
         bystander.rest()  # it lives as long as the whole suite, whose other tests need the processor

@@ -6,23 +6,14 @@ in its log; the broker is never asked about itself.
 
 import os
 import re
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from oracle import free_port
-from targets import KpyBroker
+from support.targets import KpyBroker
 
 PATIENCE_S = 30.0
 _DEFECT = re.compile(r"Traceback|\bERROR\b|\bCRITICAL\b|Exception ignored|Task exception")
-
-
-def wait_until(condition: Callable[[], bool], what: str, patience_s: float = PATIENCE_S) -> None:
-    """Return when ``condition`` holds; AssertionError when it does not within a generous time."""
-    deadline = time.monotonic() + patience_s
-    while not condition():
-        assert time.monotonic() < deadline, f"it did not happen in {patience_s:.0f} s: {what}"
-        time.sleep(0.01)
 
 
 class WatchedBroker(KpyBroker):
@@ -47,10 +38,10 @@ class WatchedBroker(KpyBroker):
 
     def command(self) -> Sequence[str]:
         limited = [] if self.open_files is None else ["prlimit", f"--nofile={self.open_files}"]
-        told = [*limited, *super().command()]
+        notified = [*limited, *super().command()]
         if self.with_http:
-            told[told.index("--http") + 1] = f"127.0.0.1:{self.http_port}"
-        return told
+            notified[notified.index("--http") + 1] = f"127.0.0.1:{self.http_port}"
+        return notified
 
     @property
     def is_alive(self) -> bool:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kpybroker.runtime.calls.principal import ANONYMOUS
 from kpybroker.runtime.http.gate import FAILURE_DELAY_S, Gate, OpenGate, credentials_in
-from kpybroker.runtime.http.request import Refused, Request
+from kpybroker.runtime.http.request import HttpRefused, Request
 
 OPEN = frozenset({"/live"})
 
@@ -41,7 +41,7 @@ def admitted(users: Users, asked: Request) -> str:
     async def admit() -> str:
         try:
             return str(await users.gate.admit(asked))
-        except Refused as refused:
+        except HttpRefused as refused:
             return f"{refused.status.value} {refused.headers.get('WWW-Authenticate', '')[:5]}".strip()
 
     return asyncio.run(admit())
@@ -65,7 +65,7 @@ def admitted(users: Users, asked: Request) -> str:
         ("/live/../metrics", None, "401 Basic"),
     ],
 )
-def test_a_sender_is_who_it_proves_to_be(path: str, header: str | None, outcome: str) -> None:
+def test_a_sender_is_identified_by_its_authenticated_principal(path: str, header: str | None, outcome: str) -> None:
     assert admitted(Users(), request(path, header)) == outcome
 
 
@@ -74,7 +74,7 @@ def test_a_right_password_is_admitted_however_many_wrong_ones_its_host_has_sent(
 
     async def attack() -> None:
         for number in range(100):
-            with pytest.raises(Refused) as refused:
+            with pytest.raises(HttpRefused) as refused:
                 await users.gate.admit(request(authorization=basic("ann", str(number))))
             assert refused.value.status == HTTPStatus.UNAUTHORIZED
         assert (await users.gate.admit(request(authorization=basic("ann", "a:b ö")))).name == "ann"
@@ -85,7 +85,7 @@ def test_a_right_password_is_admitted_however_many_wrong_ones_its_host_has_sent(
 
 def test_the_answer_to_a_wrong_password_is_late() -> None:
     async def guess() -> float:
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(HttpRefused) as refused:
             await Users().gate.admit(request(authorization=basic("ann", "guess")))
         return refused.value.delay_s
 
@@ -97,7 +97,7 @@ def test_without_users_all_but_the_open_paths_are_served_on_loopback_only(path: 
     def admitted_on(*, is_loopback: bool, path: str) -> int:
         try:
             asyncio.run(OpenGate(OPEN, is_loopback=is_loopback).admit(request(path)))
-        except Refused as refused:
+        except HttpRefused as refused:
             return refused.status.value
         return 200
 

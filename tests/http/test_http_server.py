@@ -7,16 +7,16 @@ from http import HTTPStatus
 import pytest
 
 from kpybroker.runtime.calls.principal import ANONYMOUS
-from kpybroker.runtime.http.request import MOST_BODY_BYTES, Answer, Request, Route
+from kpybroker.runtime.http.request import MOST_BODY_BYTES, HttpAnswer, Request, Route
 from kpybroker.runtime.http.server import HttpServer
 
 
-async def echo(request: Request) -> Answer:
-    said = f"{request.method} {request.path} {request.query} {request.headers['x-word']} {request.principal} "
-    return Answer(HTTPStatus.OK, [said.encode(), request.body])
+async def echo(request: Request) -> HttpAnswer:
+    reported = f"{request.method} {request.path} {request.query} {request.headers['x-word']} {request.principal} "
+    return HttpAnswer(HTTPStatus.OK, [reported.encode(), request.body])
 
 
-async def broken(_request: Request) -> Answer:
+async def broken(_request: Request) -> HttpAnswer:
     raise RuntimeError("broken")
 
 
@@ -75,7 +75,7 @@ def test_a_route_with_a_slash_at_its_end_has_all_paths_below_it(path: str, statu
         (b"GET /broken HTTP/1.1\r\n\r\n", 500, b"/broken cannot be answered; the log says why\n"),
     ],
 )
-def test_what_no_route_can_answer_has_a_status_and_one_line(sent: bytes, status: int, line: bytes) -> None:
+def test_requests_without_a_route_get_a_status_and_one_line(sent: bytes, status: int, line: bytes) -> None:
     answer = ask(sent)
     assert (answer[0], answer[2]) == (status, line)
 

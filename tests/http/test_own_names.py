@@ -3,7 +3,7 @@
 import pytest
 
 from kpybroker.runtime.http.names import check_host, host_in
-from kpybroker.runtime.http.request import Refused
+from kpybroker.runtime.http.request import HttpRefused
 
 HERE = "127.0.0.1:9404"
 
@@ -28,7 +28,7 @@ def test_hosts_that_are_this_node_for_sure_are_served(host: str) -> None:
     ],
 )
 def test_any_other_host_is_refused_since_its_name_may_be_pointed_here(host: str) -> None:
-    with pytest.raises(Refused, match=r"kpybroker\.http\.hosts"):
+    with pytest.raises(HttpRefused, match=r"kpybroker\.http\.hosts"):
         check_host({"host": host}, set())
 
 

@@ -22,7 +22,7 @@ def gone(places: Places, taken: list[Place], now_s: float = LATER_S) -> list[Pla
     return left
 
 
-def test_nobody_gives_way_while_there_is_room() -> None:
+def test_no_connection_is_closed_while_there_is_room() -> None:
     places = Places(2)
     places.take("10.0.0.1", 0.0)
     assert places.make_room(LATER_S)

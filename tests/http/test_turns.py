@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from kpybroker.runtime.http.request import Refused
+from kpybroker.runtime.http.request import HttpRefused
 from kpybroker.runtime.http.turns import Turns
 
 
@@ -29,7 +29,7 @@ def test_the_last_one_that_came_is_the_next() -> None:
     assert asyncio.run(run()) == ["4", "3", "2", "1", "0"]
 
 
-def test_of_too_many_the_one_that_waits_for_longest_is_refused_late() -> None:
+def test_with_too_many_waiting_the_longest_waiting_one_is_refused() -> None:
     async def run() -> None:
         turns = Turns(2)
         await turns.take()
@@ -38,7 +38,7 @@ def test_of_too_many_the_one_that_waits_for_longest_is_refused_late() -> None:
             waiting.append(asyncio.create_task(turns.take()))
             await asyncio.sleep(0)
         await asyncio.sleep(0)
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(HttpRefused) as refused:
             await waiting[0]
         assert refused.value.delay_s > 0
         turns.give()

@@ -8,10 +8,10 @@ from kpybroker.machines.journal import (
     BatchTooLarge,
     DecisionFailed,
     Effects,
+    EventTooLarge,
     Journal,
+    OutgoingRequest,
     ProducerEpoch,
-    Send,
-    TooLarge,
 )
 from kpywire import error_codes
 
@@ -120,15 +120,17 @@ class Counter:
                 parked, self.parked = self.parked, []
                 return Effects(records=[key], replies=[(ticket, "released") for ticket in parked])
             case Notify(key):
-                return Effects(records=[key], sends=[Send(7, key)], then=Notified(key), producer=ProducerEpoch(5, 1))
+                return Effects(
+                    records=[key], sends=[OutgoingRequest(7, key)], then=Notified(key), producer=ProducerEpoch(5, 1)
+                )
             case Follow(key):
                 return Effects(records=[key], then=Notified(key))
-            case Stubborn(key) | TooLarge(Stubborn(key)):
+            case Stubborn(key) | EventTooLarge(Stubborn(key)):
                 return Effects(records=[key] * (World.MAX_BATCH + 1))
             case Notified(key):
                 self.notified.append(key)
                 return Effects()
-            case TooLarge(Put(ticket, key, _)):
+            case EventTooLarge(Put(ticket, key, _)):
                 return Effects(replies=[(ticket, (key, "too large"))])
             case _:
                 raise ZeroDivisionError
@@ -155,7 +157,7 @@ class World:
         self.committed = 0
         self.refusal = error_codes.NONE
         self.broken = error_codes.NONE
-        self.sent: list[tuple[Send, int]] = []
+        self.sent: list[tuple[OutgoingRequest, int]] = []
         self.defects: list[DecisionFailed] = []
         self.machine = Counter()
         self.journal = Journal(

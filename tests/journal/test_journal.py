@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from kpybroker.machines.journal import ProducerEpoch, Send
+from kpybroker.machines.journal import OutgoingRequest, ProducerEpoch
 from kpywire import error_codes
 
 
@@ -64,7 +64,7 @@ def test_a_read_of_a_key_waits_for_an_append_that_may_have_touched_all_keys() ->
     assert slip.answers == [("a", 1)]
 
 
-def test_what_a_new_leader_replayed_above_the_high_watermark_stays_hidden() -> None:
+def test_records_replayed_above_the_high_watermark_stay_hidden() -> None:
     world = World()
     for offset, record in enumerate(["a", "b", "a"]):
         world.log.append(record)
@@ -131,7 +131,7 @@ def test_sends_and_follow_up_events_wait_for_the_commit() -> None:
     assert world.sent == []
     assert world.machine.notified == []
     world.commit()
-    assert world.sent == [(Send(7, "n"), 1)]
+    assert world.sent == [(OutgoingRequest(7, "n"), 1)]
     assert world.machine.notified == ["n"]
     assert world.machine.producers == [ProducerEpoch(5, 1)]
 
@@ -241,7 +241,7 @@ def test_a_defect_of_the_machine_costs_one_input() -> None:
     assert answered.answers == [("a", 1)]
 
 
-def test_what_a_marker_makes_visible_waits_for_it() -> None:
+def test_offsets_committed_by_a_marker_wait_for_it() -> None:
     world = World()
     producer = ProducerEpoch(5, 1)
     world.log.append("marker")
@@ -329,7 +329,7 @@ def test_an_append_that_is_committed_at_once_does_not_pass_those_that_wait() -> 
     assert (first.answers, second.answers) == ([("a", 1)], [("b", 1)])
 
 
-def test_an_event_that_follows_a_commit_waits_for_it_though_nobody_is_answered() -> None:
+def test_an_event_after_a_commit_waits_for_it_even_without_a_reply() -> None:
     world = World().open()
     world.submit(Follow("f"), "f")
     assert world.machine.notified == []
@@ -367,7 +367,7 @@ def test_a_dropped_journal_lets_go_of_what_waited() -> None:
     assert world.journal.expire(0) is None
 
 
-def test_nothing_is_replayed_into_an_open_journal() -> None:
+def test_an_open_journal_takes_no_replayed_records() -> None:
     world = World().open()
     with pytest.raises(RuntimeError):
         world.journal.replay("a", 0)

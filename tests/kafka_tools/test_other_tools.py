@@ -14,7 +14,7 @@ def test_an_id_is_printed_and_mistakes_end_with_one(capfd: pytest.CaptureFixture
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "reported"),
     [
         (["kafka-log-dirs", "--describe"], "is none of"),
         (["kafka-run-class", "some.Class"], "there is no Java here"),
@@ -49,10 +49,12 @@ def test_an_id_is_printed_and_mistakes_end_with_one(capfd: pytest.CaptureFixture
     ],
     ids=lambda value: " ".join(value[:2]) if isinstance(value, list) else "",
 )
-def test_a_refusal_is_one_line_with_its_reason(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_refusal_is_one_line_with_its_reason(
+    words: list[str], reported: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(words[0], words[1:]) == 1
     printed = capsys.readouterr()
-    assert said in printed.err + printed.out
+    assert reported in printed.err + printed.out
 
 
 def test_every_class_is_that_of_a_tool() -> None:

@@ -10,10 +10,10 @@ from typing import Final
 
 import pytest
 
-from image_commands import BROKER, LINES, expected, line_of, numbered, options, outcome
 from kpybroker.cli.kafka_tools.__main__ import WITH_OPTIONS, main
 from kpybroker.testing import Broker
 from release.documents.image import NOT_HERE
+from support.image_commands import BROKER, LINES, expected, line_of, numbered, options, outcome
 
 OTHERWISE: Final = {
     "kafka-console-producer --topic junk --property no.such=property <<< 'x\\n'": "exit 1",
@@ -23,13 +23,8 @@ OTHERWISE: Final = {
         "GROUP TOPIC PARTITION LEADER-EPOCH CURRENT-OFFSET LOG-END-OFFSET LAG CONSUMER-ID HOST CLIENT-ID\n"
         "g keyed 0 - 4 4 0 - - -\nexit 0"
     ),
-    "kafka-features describe": expected()["kafka-features describe"].replace(
-        "share.version SupportedMinVersion: 0 SupportedMaxVersion: 2",
-        "share.version SupportedMinVersion: 0 SupportedMaxVersion: 1",
-    ),
 }
-"""Properties that are not known are refused, where Kafka's tools ignore them, commits have no epoch of a leader, and
-``share.version`` 2 is not supported."""
+"""Properties that are not known are refused, where Kafka's tools ignore them, and commits have no epoch of a leader."""
 
 
 @pytest.fixture(scope="module")

@@ -8,11 +8,12 @@ import pytest
 
 from kpybroker.hosts.labour import labour
 from kpybroker.hosts.labour.labour import IDLE_MS, MOST_HELD_BYTES, MOST_HELD_OF_ONE_BYTES, Labour
-from kpybroker.hosts.labour.tasks import Failed, Located, Overloaded, Search
+from kpybroker.hosts.labour.tasks import BatchSearch, Located, Overloaded, TaskFailed
 from kpybroker.runtime.calls.pending import Pending
 from kpybroker.runtime.io.scheduler import LoopScheduler, ManualScheduler
 from kpybroker.runtime.io.worker import WorkerDied
 from kpywire.record import Record, build_batch
+from kpywire.walk import ANY_SIZE
 
 BATCH = build_batch([Record(timestamp=7, value=b"x")])
 FOUND = Located((7, 0))
@@ -29,8 +30,8 @@ class HandWorker:
         self.is_stopped = False
         HandWorker.made.append(self)
 
-    def ask(self, task: Any, told: Callable[[Any], object]) -> None:
-        self.tasks.append((task, told))
+    def ask(self, task: Any, on_answer: Callable[[Any], object]) -> None:
+        self.tasks.append((task, on_answer))
 
     def stop(self) -> None:
         self.is_stopped = True
@@ -43,8 +44,8 @@ def scheduler(monkeypatch: pytest.MonkeyPatch) -> ManualScheduler:
     return ManualScheduler()
 
 
-def search(number: int, size: int = 1) -> Search:
-    return Search(bytes(size), number, 0)
+def search(number: int, size: int = 1) -> BatchSearch:
+    return BatchSearch(bytes(size), number, 0, ANY_SIZE)
 
 
 def answered(pending: Pending) -> Any:
@@ -115,7 +116,7 @@ def test_a_process_that_dies_fails_one_question_and_the_next_is_answered(schedul
     first, second = service.ask("a", search(0)), service.ask("b", search(1))
     (worker,) = HandWorker.made
     worker.tasks[0][1](WorkerDied("signal 9"))
-    assert isinstance(answered(first), Failed)
+    assert isinstance(answered(first), TaskFailed)
     worker.tasks[1][1](FOUND)
     assert answered(second) == FOUND
 
@@ -136,7 +137,7 @@ def test_the_process_ends_when_there_was_nothing_to_do_for_a_while(scheduler: Ma
     assert len(HandWorker.made) == 2
 
 
-def test_nothing_is_begun_after_the_end(scheduler: ManualScheduler) -> None:
+def test_no_work_starts_after_the_end(scheduler: ManualScheduler) -> None:
     service = Labour(scheduler)
     service.ask("a", search(0))
     service.ask("a", search(1))
@@ -151,7 +152,7 @@ def test_a_real_process_answers() -> None:
         scheduler = LoopScheduler(asyncio.get_running_loop())
         service = Labour(scheduler)
         done = asyncio.get_running_loop().create_future()
-        service.ask("a", Search(BATCH, 7, 0)).when_resolved(done.set_result)
+        service.ask("a", BatchSearch(BATCH, 7, 0, ANY_SIZE)).when_resolved(done.set_result)
         try:
             return await done
         finally:

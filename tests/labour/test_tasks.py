@@ -8,11 +8,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kpybroker.hosts.labour.tasks import Check, Checked, Denied, Failed, Located, Search, answer
+from kpybroker.hosts.labour.tasks import (
+    BatchCheck,
+    BatchSearch,
+    CheckedBatch,
+    Denied,
+    Located,
+    Oversized,
+    TaskFailed,
+    answer,
+)
 from kpybroker.machines.partition.validation import (
     BYTES_AT_ONCE,
-    Laborious,
-    Refused,
+    BatchRefused,
+    LaboriousBatch,
     ValidationConfig,
     restamp,
     validate,
@@ -20,7 +29,7 @@ from kpybroker.machines.partition.validation import (
 from kpywire.batch import parse_header
 from kpywire.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD
 from kpywire.record import Record, build_batch, read_batch
-from kpywire.walk import MOST_AT_ONCE
+from kpywire.walk import ANY_SIZE, MOST_AT_ONCE
 
 NOW_MS = 1_700_000_000_000
 CODECS = (NONE, GZIP, SNAPPY, LZ4, ZSTD)
@@ -29,11 +38,11 @@ TOPIC_PARTITION = "flights-0"
 
 def checked_elsewhere(batch: bytes, rules: ValidationConfig) -> tuple[tuple[int, ...], bytes, int]:
     """The outcome of a check that goes through a pipe. Raises Refused."""
-    task = pickle.loads(pickle.dumps(Check(batch, rules.rules, NOW_MS, TOPIC_PARTITION)))
+    task = pickle.loads(pickle.dumps(BatchCheck(batch, rules.rules, NOW_MS, TOPIC_PARTITION)))
     found = pickle.loads(pickle.dumps(answer(task)))
     if isinstance(found, Denied):
         raise found.error()
-    assert isinstance(found, Checked)
+    assert isinstance(found, CheckedBatch)
     fields, stamped, append_time_ms = found.accepted(batch)
     assert isinstance(stamped, memoryview)
     restamp(stamped, 5, 700)
@@ -43,7 +52,7 @@ def checked_elsewhere(batch: bytes, rules: ValidationConfig) -> tuple[tuple[int,
 def outcome(check: Any) -> Any:
     try:
         return check()
-    except Refused as error:
+    except BatchRefused as error:
         return error.code, error.message, list(error.record_errors), str(error)
 
 
@@ -85,7 +94,7 @@ def test_a_check_elsewhere_accepts_and_refuses_as_one_here(
     assert outcome(lambda: checked_elsewhere(bytes(batch), config)) == here
     try:
         at_once = outcome(lambda: checked_here(bytes(batch), config, at_once=True))
-    except Laborious:
+    except LaboriousBatch:
         return
     assert at_once == here
 
@@ -100,7 +109,7 @@ def test_a_batch_as_clients_write_it_by_default_is_checked_at_once_and_a_bomb_is
     assert checked_here(of_bytes(1 << 20, codec), config, at_once=True)
     bomb = bytearray(of_bytes(2 * BYTES_AT_ONCE, codec))
     before = bytes(bomb)
-    with pytest.raises(Laborious):
+    with pytest.raises(LaboriousBatch):
         validate(memoryview(bomb), config, NOW_MS, 5, 700, at_once=True)
     assert bomb == before
     assert parse_header(checked_elsewhere(before, config)[1]).base_offset == 700
@@ -112,7 +121,7 @@ def test_records_that_do_not_look_alike_are_not_checked_at_once_if_they_are_many
     few, many = build_batch(records[: MOST_AT_ONCE // 2], codec=codec), build_batch(records * 2, codec=codec)
     config = ValidationConfig(max_message_bytes=64 << 20)
     assert checked_here(few, config, at_once=True)
-    with pytest.raises(Laborious):
+    with pytest.raises(LaboriousBatch):
         checked_here(many, config, at_once=True)
     assert checked_elsewhere(many, config)
 
@@ -121,7 +130,7 @@ def test_records_that_do_not_look_alike_are_not_checked_at_once_if_they_are_many
 def test_slow_compression_is_not_done_at_once(kind: str, level: int) -> None:
     config = ValidationConfig(compression_type=kind, compression_level=level)
     assert checked_here(of_bytes(1000, NONE), config, at_once=True)
-    with pytest.raises(Laborious):
+    with pytest.raises(LaboriousBatch):
         checked_here(of_bytes(20_000, NONE), config, at_once=True)
 
 
@@ -135,10 +144,20 @@ def test_a_search_elsewhere_finds_the_record(
         if record.timestamp >= timestamp and record.offset >= start_offset:
             expected = record.timestamp, record.offset
             break
-    assert pickle.loads(pickle.dumps(answer(Search(batch, timestamp, start_offset)))) == Located(expected)
+    assert pickle.loads(pickle.dumps(answer(BatchSearch(batch, timestamp, start_offset, ANY_SIZE)))) == Located(
+        expected
+    )
+
+
+def test_a_search_elsewhere_reports_a_record_that_is_too_large() -> None:
+    batch = of_bytes(100, GZIP)
+    found = pickle.loads(pickle.dumps(answer(BatchSearch(batch, NOW_MS, 0, 99))))
+    assert isinstance(found, Oversized)
+    assert found.size > found.most_bytes == 99
+    assert isinstance(answer(BatchSearch(batch, NOW_MS, 0, found.size)), Located)
 
 
 def test_a_damaged_batch_is_reported_and_not_raised() -> None:
     batch = bytearray(of_bytes(100, GZIP))
     batch[80:90] = bytes(10)
-    assert isinstance(answer(Search(bytes(batch), NOW_MS, 0)), Failed)
+    assert isinstance(answer(BatchSearch(bytes(batch), NOW_MS, 0, ANY_SIZE)), TaskFailed)

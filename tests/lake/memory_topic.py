@@ -6,15 +6,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from kpybroker.machines.lake.coverage import Step
-from kpybroker.machines.lake.planning import Limits
+from kpybroker.machines.lake.coverage import LaneStep
+from kpybroker.machines.lake.planning import CommitLimits
 from kpybroker.pipeline.lake.generations import dead_letters_of
 from kpybroker.pipeline.lake.json_values import JsonValues
-from kpybroker.pipeline.lake.tables import Origin, Table
+from kpybroker.pipeline.lake.tables import LakeTable, Origin
 from kpybroker.pipeline.lake.target import Target, target_of
 from kpybroker.pipeline.lake.topic import COLUMNS
 from kpybroker.pipeline.lake.values import Values
-from kpybroker.pipeline.lake.writing import Writer
+from kpybroker.pipeline.lake.writing import GenerationWriter
 from kpywire.columns.schema import schema_of
 
 ID = "AAAAAAAAAAAAAAAAAAAAAA"
@@ -58,12 +58,12 @@ class MemoryTopic:
     def log_ends(self) -> dict[int, int]:
         return self.ends()
 
-    def read(self, steps: Iterable[Step], most_bytes: int) -> tuple[pa.Table, list[Step]]:  # noqa: ARG002
+    def read(self, steps: Iterable[LaneStep], most_bytes: int) -> tuple[pa.Table, list[LaneStep]]:  # noqa: ARG002
         steps, columns = list(steps), COLUMNS + self.extra
         batches = [batch for step in steps for batch in self.batches(step, columns)]
         return pa.Table.from_batches(batches, schema_of(columns)), steps
 
-    def batches(self, step: Step, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+    def batches(self, step: LaneStep, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
         log = self.logs[step.partition]
         offsets = [offset for offset in range(step.start, step.end) if offset in log]
         cells: dict[str, list[Any]] = {
@@ -89,7 +89,7 @@ def target_in(directory: Path, kind: str) -> Target:
     return target_of("iceberg:lake.table", options)
 
 
-def made(target: Target, topic: MemoryTopic, mode: str = "append") -> Table:
+def made(target: Target, topic: MemoryTopic, mode: str = "append") -> LakeTable:
     """The table, made with JSON columns if there is none."""
     schema = JsonValues().first_schema(pa.table({"value": pa.array([b'{"n": 1}'])}))
     return target.open() or target.create(schema, Origin(topic.name, (ID,), mode, "json"))
@@ -98,18 +98,22 @@ def made(target: Target, topic: MemoryTopic, mode: str = "append") -> Table:
 def writer_of(
     target: Target,
     topic: MemoryTopic,
-    table: Table,
+    table: LakeTable,
     number: int = 1,
     rows: int = 1_000_000,
     values: Values | None = None,
-) -> Writer:
+) -> GenerationWriter:
     origin = table.origin()
     assert origin is not None
-    limits = Limits(rows=rows)
-    return Writer(topic, ID, table, lambda: dead_letters_of(target, origin), values or JsonValues(), limits, number)
+    limits = CommitLimits(rows=rows)
+    return GenerationWriter(
+        topic, ID, table, lambda: dead_letters_of(target, origin), values or JsonValues(), limits, number
+    )
 
 
-def started(target: Target, topic: MemoryTopic, mode: str = "append", rows: int = 1_000_000, number: int = 1) -> Writer:
+def started(
+    target: Target, topic: MemoryTopic, mode: str = "append", rows: int = 1_000_000, number: int = 1
+) -> GenerationWriter:
     """A writer as it is after the start of a process."""
     writer = writer_of(target, topic, made(target, topic, mode), number, rows)
     writer.take_over(target.dead_letters().open())
@@ -117,7 +121,7 @@ def started(target: Target, topic: MemoryTopic, mode: str = "append", rows: int 
     return writer
 
 
-def written(writer: Writer, topic: MemoryTopic) -> int:
+def written(writer: GenerationWriter, topic: MemoryTopic) -> int:
     """Write up to the end; return the number of commits."""
     commits = 0
     while writer.write(topic.ends()) is not None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kpybroker.machines.schemas.avro_shape import MOST_DEPTH, MOST_VALUES, RECURSIVE, Shape, shape_of
+from kpybroker.machines.schemas.avro_shape import MOST_DEPTH, MOST_VALUES, RECURSIVE, AvroShape, shape_of
 from kpybroker.machines.schemas.errors import Unknown
 
 
@@ -45,7 +45,7 @@ def fixed(size: int) -> dict[str, Any]:
     ],
 )
 def test_depth_and_size_of_an_avro_type_are_measured(schema: Any, depth: int, values: int, takes_bytes: bool) -> None:
-    assert shape_of(schema, {}) == Shape(depth, values, takes_bytes)
+    assert shape_of(schema, {}) == AvroShape(depth, values, takes_bytes)
 
 
 @pytest.mark.parametrize("items", ["null", fixed(0), record("r"), record("r", "null")])

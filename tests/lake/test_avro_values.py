@@ -166,9 +166,9 @@ def test_a_schema_of_a_file_takes_records_without_a_prefix() -> None:
 def test_a_registry_that_is_away_or_refuses_is_one_line_without_the_password() -> None:
     away = Registry("http://user:secret@127.0.0.1:9/")
     assert "secret" not in repr(away)
-    with pytest.raises(SchemaError, match=r"^schema registry http://127.0.0.1:9 cannot be reached: ") as told:
+    with pytest.raises(SchemaError, match=r"^schema registry http://127.0.0.1:9 cannot be reached: ") as notified:
         away.schema(1, "AVRO")
-    assert "secret" not in str(told.value)
+    assert "secret" not in str(notified.value)
 
     def forbidden(url: str) -> bytes:
         raise urllib.error.HTTPError(url, 401, "Unauthorized", {}, None)  # type: ignore[arg-type]

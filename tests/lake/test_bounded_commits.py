@@ -7,17 +7,17 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kpybroker.machines.lake.coverage import Lane, Step, advanced
-from kpybroker.machines.lake.planning import Limits, plan, reached, tasks
+from kpybroker.machines.lake.coverage import Lane, LaneStep, advanced
+from kpybroker.machines.lake.planning import CommitLimits, plan, reached, tasks
 from kpybroker.pipeline.lake import topic as topics
-from kpybroker.pipeline.lake.topic import Topic
+from kpybroker.pipeline.lake.topic import LakeTopic
 from kpywire.columns.schema import schema_of
 
 RECORDS = 8
 MOST_BYTES = 10_000
 
 
-class Sized(Topic):
+class Sized(LakeTopic):
     """A topic whose partitions have records of one size each, in batches of a few."""
 
     def __init__(self, sizes: list[int]) -> None:
@@ -25,7 +25,7 @@ class Sized(Topic):
         super().__init__(client, lambda: client, "t")
         self._sizes = sizes
 
-    def batches(self, step: Step, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+    def batches(self, step: LaneStep, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
         value = b"x" * self._sizes[step.partition]
         for start in range(step.start, step.end, RECORDS):
             offsets = list(range(start, min(start + RECORDS, step.end)))
@@ -41,7 +41,7 @@ def test_records_are_read_in_parts_of_bounded_size_until_all_are_read(sizes: lis
     try:
         coverage: Any = {partition: (Lane(0, 0),) for partition in range(len(sizes))}
         ends = dict.fromkeys(coverage, records)
-        limits = Limits(bytes=MOST_BYTES)
+        limits = CommitLimits(bytes=MOST_BYTES)
         seen: list[tuple[int, int]] = []
         while steps := plan(coverage, ends, limits, 1.0):
             rows, done = topic.read(steps, MOST_BYTES)
@@ -61,8 +61,8 @@ def test_pieces_behind_one_that_was_cut_are_left_for_the_next_commit(monkeypatch
     monkeypatch.setattr(topics, "TASK_OFFSETS", 16)
     topic = Sized([5_000])
     try:
-        rows, done = topic.read([Step(0, 0, 0, 64)], 20_000)
-        assert done == [Step(0, 0, 0, 8)]
+        rows, done = topic.read([LaneStep(0, 0, 0, 64)], 20_000)
+        assert done == [LaneStep(0, 0, 0, 8)]
         assert rows.num_rows == 8
     finally:
         topic.close()
@@ -70,7 +70,7 @@ def test_pieces_behind_one_that_was_cut_are_left_for_the_next_commit(monkeypatch
 
 @given(st.integers(1, 9), st.lists(st.integers(0, 9), min_size=9, max_size=9))
 def test_a_step_is_reached_as_far_as_its_pieces_follow_one_another(size: int, read: list[int]) -> None:
-    step = Step(0, 0, 5, 32)
+    step = LaneStep(0, 0, 5, 32)
     pieces = tasks([step], size)
     ends = {piece: min(piece.start + part, piece.end) for piece, part in zip(pieces, read * 4, strict=False)}
     done = reached([step], ends)

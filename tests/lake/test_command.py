@@ -127,10 +127,10 @@ def test_rows_behind_the_end_of_a_log_are_named_by_a_run(
     filled(broker, "behind", 1)
     table = f"delta:{tmp_path}/behind"
     lake(broker, "run", "behind", table, "--once", "-q")
-    from kpybroker.pipeline.lake.topic import Topic
+    from kpybroker.pipeline.lake.topic import LakeTopic
 
-    monkeypatch.setattr(Topic, "ends", lambda _: {0: 20})
-    monkeypatch.setattr(Topic, "log_ends", lambda _: {0: 20})
+    monkeypatch.setattr(LakeTopic, "ends", lambda _: {0: 20})
+    monkeypatch.setattr(LakeTopic, "log_ends", lambda _: {0: 20})
     found = lake(broker, "run", "behind", table, "--once", code=1)
     assert "behind-0: the table has offsets up to 21, and the log ends at 20" in found
     assert lake(broker, "run", "behind", table, "--once", "--skip-lost").startswith("0 rows")

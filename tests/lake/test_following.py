@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kpybroker.machines.lake.coverage import Lane
-from kpybroker.machines.lake.planning import Limits, is_due, pending
+from kpybroker.machines.lake.planning import CommitLimits, is_due, pending
 from kpybroker.pipeline.lake import following
 
 WRITE_S = 2.0
@@ -53,7 +53,7 @@ class SlowWriter:
         return pending(self.coverage, ends)
 
     def is_due(self, waiting: Any, waited_ms: int) -> bool:
-        return is_due(waiting, Limits(age_ms=3_000), 1.0, waited_ms)
+        return is_due(waiting, CommitLimits(age_ms=3_000), 1.0, waited_ms)
 
     def write(self, ends: dict[int, int]) -> str:
         oldest_s = 100.0 + self.coverage[0][0].end / ROWS_PER_S

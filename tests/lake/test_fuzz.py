@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from memory_topic import FORMATS, ID, MemoryTopic, target_in, writer_of, written
 
 import hostile
-from kpybroker.pipeline.lake.checking import Check
+from kpybroker.pipeline.lake.checking import TableCheck
 from kpybroker.pipeline.lake.errors import LakeError
 from kpybroker.pipeline.lake.formats import SchemaFile, values_of
-from kpybroker.pipeline.lake.generations import Wish, opened
+from kpybroker.pipeline.lake.generations import WriteMode, opened
 from kpybroker.pipeline.lake.tables import EPOCH, HEADERS
 from kpybroker.pipeline.lake.target import Target
 from kpybroker.pipeline.lake.values import sources
@@ -59,35 +59,35 @@ def test_no_record_stops_a_topic(request: pytest.FixtureRequest, kind: str, valu
     )
     @given(topics(values), st.sampled_from(["append", "upsert"]), st.integers(1, 8), st.booleans())
     def play(found: tuple[MemoryTopic, SchemaFile | None], mode: str, first: int, has_headers: bool) -> None:
-        wish = Wish(mode, values, extra=(HEADERS, EPOCH) * has_headers)
+        write_mode = WriteMode(mode, values, extra=(HEADERS, EPOCH) * has_headers)
         with TemporaryDirectory() as directory:
-            _play(target_in(Path(directory), kind), *found, wish, first)
+            _play(target_in(Path(directory), kind), *found, write_mode, first)
 
     play()
 
 
-def _play(target: Target, topic: MemoryTopic, file: SchemaFile | None, wish: Wish, first: int) -> None:
+def _play(target: Target, topic: MemoryTopic, file: SchemaFile | None, write_mode: WriteMode, first: int) -> None:
     """Write a topic in two parts, by two processes, and read the table."""
     end = topic.last[0]
-    assert wish.values is not None
+    assert write_mode.values is not None
     try:
-        values = values_of(wish.values, None, file, target.rule)
+        values = values_of(write_mode.values, None, file, target.rule)
     except LakeError:
-        assert wish.values == "avro"  # a schema that is refused at once
+        assert write_mode.values == "avro"  # a schema that is refused at once
         return
     for topic.last[0] in (min(first, end), end):
-        topic.extra = sources(wish.extra)
-        table = opened(target, topic, ID, wish, lambda *_: values)
+        topic.extra = sources(write_mode.extra)
+        table = opened(target, topic, ID, write_mode, lambda *_: values)
         writer = writer_of(target, topic, table, values=values)
         writer.take_over(target.dead_letters().open())
         writer.begin(backfill=False)
         written(writer, topic)
     table_now = target.open()
     assert table_now is not None
-    check = Check(topic, ID, table_now, target.dead_letters().open(), wish.mode or "append", values)
+    check = TableCheck(topic, ID, table_now, target.dead_letters().open(), write_mode.mode or "append", values)
     (count,) = check.counts()
     assert count.holds, (count, check.findings)
-    if wish.mode == "append":
+    if write_mode.mode == "append":
         assert count.rows + count.dead == end
     assert rows_by_others(target) == count.rows
     assert sum(batch.num_rows for batch in table_now.rows(ID)) == count.rows

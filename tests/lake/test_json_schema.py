@@ -7,7 +7,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kpybroker.machines.lake.json_schema import DOUBLE, JSON, LONG, STRING, Columns, text_of, widened
+from kpybroker.machines.lake.json_schema import DOUBLE, JSON, LONG, STRING, JsonColumns, text_of, widened
 from kpybroker.machines.lake.naming import CONFLICT
 from kpybroker.pipeline.lake.json_values import JsonValues, document_of
 from kpybroker.pipeline.lake.tables import BYTES, FACTS, OFFSET
@@ -37,7 +37,7 @@ def test_widening_goes_up_and_does_not_depend_on_the_order(one: str, two: str, t
         assert widened(up, three) == (None if other is None else widened(one, other))
 
 
-def back(columns: Columns, row: dict[str, Any], field: str) -> Any:
+def back(columns: JsonColumns, row: dict[str, Any], field: str) -> Any:
     """The value of a field as a reader of the table finds it."""
     name = columns.column(field)
     value = row.get(name)
@@ -47,7 +47,7 @@ def back(columns: Columns, row: dict[str, Any], field: str) -> Any:
 @given(st.lists(documents, max_size=6), st.lists(documents, max_size=6))
 @settings(max_examples=300, deadline=None)
 def test_every_value_can_be_read_back_and_columns_keep_their_types(sample: list[Any], later: list[Any]) -> None:
-    columns = Columns()
+    columns = JsonColumns()
     columns.learn(sample)
     before = dict(columns.types)
     for document in sample + later:
@@ -66,18 +66,18 @@ def test_every_value_can_be_read_back_and_columns_keep_their_types(sample: list[
 @given(st.lists(documents, min_size=1, max_size=6), st.lists(documents, max_size=6))
 @settings(max_examples=100, deadline=None)
 def test_a_table_that_is_opened_again_has_the_same_columns_for_the_same_fields(one: list[Any], two: list[Any]) -> None:
-    through = Columns()
+    through = JsonColumns()
     through.learn(one)
     for document in two:
         through.add(document)
-    opened = Columns(through.types)
+    opened = JsonColumns(through.types)
     for document in two + one:
         opened.add(document)
     assert opened.types == through.types
 
 
 def test_columns_in_words() -> None:
-    columns = Columns()
+    columns = JsonColumns()
     columns.learn([{"n": 1, "s": "x", "o": {"a": 1}, "none": None}, {"n": 2.5, "s": 7, "mixed": True}, {"mixed": "no"}])
     assert columns.types == {"n": DOUBLE, "s": STRING, "o": JSON, "mixed": "boolean", "mixed__str": STRING}
     columns.add({"n": "high"})

@@ -11,9 +11,18 @@ from hypothesis import strategies as st
 from memory_topic import FORMATS, ID, MemoryTopic, target_in, writer_of, written
 
 from hostile import NAMES
-from kpybroker.machines.lake.json_schema import MOST_COLUMNS, Columns, TooManyColumns
-from kpybroker.machines.lake.naming import DELTA, ICEBERG, RESERVED, Names, escaped, folded, struct_names, with_digits
-from kpybroker.pipeline.lake.generations import Wish, opened
+from kpybroker.machines.lake.json_schema import MOST_COLUMNS, JsonColumns, TooManyColumns
+from kpybroker.machines.lake.naming import (
+    DELTA,
+    ICEBERG,
+    RESERVED,
+    ColumnNames,
+    escaped,
+    folded,
+    struct_names,
+    with_digits,
+)
+from kpybroker.pipeline.lake.generations import WriteMode, opened
 from kpybroker.pipeline.lake.json_values import JsonValues
 from kpybroker.pipeline.lake.tables import FACTS
 
@@ -22,22 +31,22 @@ PLAIN = ("größe", "prénom", "住所", "naïve-key", "a.b", "$id", "@type", 'a
 
 @pytest.mark.parametrize("rule", [DELTA, ICEBERG], ids=FORMATS)
 def test_names_in_any_script_stay_as_they_are(rule: Any) -> None:
-    assert [Names(rule, conflicts=True).column(name) for name in PLAIN] == list(PLAIN)
+    assert [ColumnNames(rule, conflicts=True).column(name) for name in PLAIN] == list(PLAIN)
 
 
 def test_only_names_that_a_format_refuses_get_digits() -> None:
     for name in ("a b", "a,b", "a;b", "a{b", "a}b", "a(b", "a)b", "a\nb", "a\tb", "a=b"):
-        assert Names(DELTA, conflicts=True).column(name) == with_digits(name)
-        assert Names(ICEBERG, conflicts=True).column(name) == name
+        assert ColumnNames(DELTA, conflicts=True).column(name) == with_digits(name)
+        assert ColumnNames(ICEBERG, conflicts=True).column(name) == name
     for name in ("", "a\0b", "x" * 256):
-        assert Names(ICEBERG, conflicts=True).column(name) == with_digits(name)
+        assert ColumnNames(ICEBERG, conflicts=True).column(name) == with_digits(name)
 
 
 @given(st.lists(st.sampled_from(NAMES) | st.text(max_size=2), unique=True, max_size=8), st.booleans())
 @settings(max_examples=200, deadline=None)
 def test_no_two_fields_have_columns_that_an_engine_takes_for_one(fields: list[str], is_delta: bool) -> None:
     rule = DELTA if is_delta else ICEBERG
-    names = Names(rule, conflicts=True)
+    names = ColumnNames(rule, conflicts=True)
     columns = []
     for field in fields:
         columns.append(names.column(field))
@@ -46,7 +55,7 @@ def test_no_two_fields_have_columns_that_an_engine_takes_for_one(fields: list[st
     for same in (str.lower, folded, rule.key):
         known = {same(name) for name in (*RESERVED, *FACTS.names)}
         assert len({same(name) for name in columns} | known) == len(columns) + len(known)
-    again = Names(rule, columns, conflicts=True)
+    again = ColumnNames(rule, columns, conflicts=True)
     assert [again.column(field) for field in fields] == columns[: len(fields)]
     inner = struct_names(rule, fields)
     assert len({rule.key(name) for name in inner}) == len(fields)
@@ -68,7 +77,7 @@ def test_a_table_of_an_earlier_version_keeps_its_names_with_digits() -> None:
         "_pos": "long",
         "x": "long",
     }
-    columns = Columns(old, ICEBERG)
+    columns = JsonColumns(old, ICEBERG)
     assert [columns.column(name) for name in ("größe", "_OFFSET", "x__STR", long, "_pos")] == list(old)[:5]
     columns.add({"größe": 1, "x": "word"})
     assert [name for name in columns.types if name not in old] == [with_digits("x") + "__str"]
@@ -78,7 +87,7 @@ def test_a_table_of_an_earlier_version_keeps_its_names_with_digits() -> None:
 def test_fields_of_the_same_checksum_have_two_columns() -> None:
     one, other = "äìíßÖö ", "úóâùóú "
     assert with_digits(one) == with_digits(other)
-    names = Names(DELTA, conflicts=True)
+    names = ColumnNames(DELTA, conflicts=True)
     assert [names.column(one), names.column(other)] == [with_digits(one), with_digits(other, 1)]
 
 
@@ -97,13 +106,13 @@ def test_columns_of_others_in_a_table_are_never_a_fields_own() -> None:
 
 
 def test_a_document_with_too_many_fields_adds_no_column() -> None:
-    columns = Columns({"n": "long"})
+    columns = JsonColumns({"n": "long"})
     with pytest.raises(TooManyColumns):
         columns.add({f"f{number}": 1 for number in range(MOST_COLUMNS)})
     assert columns.types == {"n": "long"}
     columns.add({"F1": 1, "f2": "x"})
     assert columns.types == {"n": "long", "F1": "long", "f2": "string"}
-    sampled = Columns()
+    sampled = JsonColumns()
     sampled.learn([{f"f{number}": 1 for number in range(2 * MOST_COLUMNS)}, {"a": 1}])
     assert sampled.types == {"a": "long"}
 
@@ -129,7 +138,7 @@ def test_fields_that_equal_other_columns_but_for_case_are_in_columns_with_digits
     target, topic = target_in(tmp_path, kind), MemoryTopic()
     for record in RECORDS:
         topic.put(0, (b"k", json.dumps(record).encode()))
-        table = opened(target, topic, ID, Wish(values="json"), lambda *_: JsonValues(rule=target.rule))
+        table = opened(target, topic, ID, WriteMode(values="json"), lambda *_: JsonValues(rule=target.rule))
         writer = writer_of(target, topic, table, values=JsonValues(rule=target.rule))
         writer.take_over(None)
         writer.begin(backfill=False)

@@ -5,19 +5,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kpybroker.machines.lake import planning
-from kpybroker.machines.lake.coverage import Covered, Lane, Step, advanced, is_within, of_json, ranges, to_json
-from kpybroker.machines.lake.planning import Limits
+from kpybroker.machines.lake.coverage import Covered, Lane, LaneStep, advanced, is_within, of_json, ranges, to_json
+from kpybroker.machines.lake.planning import CommitLimits
 
 logs = st.dictionaries(
     st.integers(0, 5), st.tuples(st.integers(0, 50), st.integers(0, 300)).map(lambda each: (each[0], sum(each)))
 )
-limits = st.builds(Limits, st.integers(3, 300), st.integers(1_500, 100_000), st.integers(0, 10_000))
+limits = st.builds(CommitLimits, st.integers(3, 300), st.integers(1_500, 100_000), st.integers(0, 10_000))
 
 
 @given(logs, limits, st.booleans(), st.lists(st.integers(0, 60), max_size=30))
 @settings(max_examples=100, deadline=None)
 def test_plans_cover_every_offset_once_whatever_the_limits(
-    log: dict[int, tuple[int, int]], limit: Limits, backfill: bool, growth: list[int]
+    log: dict[int, tuple[int, int]], limit: CommitLimits, backfill: bool, growth: list[int]
 ) -> None:
     starts = {partition: start for partition, (start, _) in log.items()}
     first_ends = {partition: end for partition, (_, end) in log.items()}
@@ -47,7 +47,7 @@ def test_plans_cover_every_offset_once_whatever_the_limits(
 
 @given(st.lists(st.integers(0, 400), max_size=8), st.integers(1, 600))
 def test_small_partitions_are_taken_whole_before_large_ones_are_cut(sizes: list[int], budget: int) -> None:
-    steps = [Step(number, 0, 0, size) for number, size in enumerate(sizes)]
+    steps = [LaneStep(number, 0, 0, size) for number, size in enumerate(sizes)]
     cut = {step.partition: step.offsets for step in planning.shared(steps, budget)}
     assert sum(cut.values()) == min(budget, sum(sizes))
     taken = [(size, cut.get(number, 0)) for number, size in enumerate(sizes)]
@@ -56,23 +56,23 @@ def test_small_partitions_are_taken_whole_before_large_ones_are_cut(sizes: list[
 
 
 def test_a_commit_is_due_by_rows_bytes_or_age() -> None:
-    waiting = [Step(0, 0, 0, 100)]
-    assert planning.is_due(waiting, Limits(rows=100, age_ms=9_000), 1.0, 0)
-    assert planning.is_due(waiting, Limits(bytes=1_000, age_ms=9_000), 10.0, 0)
-    assert planning.is_due(waiting, Limits(age_ms=9_000), 1.0, 9_000)
-    assert not planning.is_due(waiting, Limits(age_ms=9_000), 1.0, 8_999)
-    assert not planning.is_due([], Limits(age_ms=0), 1.0, 9_000)
+    waiting = [LaneStep(0, 0, 0, 100)]
+    assert planning.is_due(waiting, CommitLimits(rows=100, age_ms=9_000), 1.0, 0)
+    assert planning.is_due(waiting, CommitLimits(bytes=1_000, age_ms=9_000), 10.0, 0)
+    assert planning.is_due(waiting, CommitLimits(age_ms=9_000), 1.0, 9_000)
+    assert not planning.is_due(waiting, CommitLimits(age_ms=9_000), 1.0, 8_999)
+    assert not planning.is_due([], CommitLimits(age_ms=0), 1.0, 9_000)
 
 
 def test_a_backfill_goes_on_while_the_tail_alone_would_fill_every_commit() -> None:
     coverage = planning.begin({}, {0: 0}, {0: 10_000}, backfill=True)
-    steps = planning.plan(coverage, {0: 1_000_000}, Limits(rows=1_000), 1.0)
+    steps = planning.plan(coverage, {0: 1_000_000}, CommitLimits(rows=1_000), 1.0)
     assert [(step.lane, step.offsets) for step in steps] == [(1, 750), (0, 250)]
 
 
 def test_a_step_that_does_not_continue_its_lane_is_refused() -> None:
     with pytest.raises(ValueError, match="does not continue"):
-        advanced({0: (Lane(0, 5),)}, [Step(0, 0, 6, 9)])
+        advanced({0: (Lane(0, 5),)}, [LaneStep(0, 0, 6, 9)])
 
 
 coverages = st.dictionaries(
@@ -95,9 +95,9 @@ def test_other_text_is_no_coverage(text: str) -> None:
 
 
 def test_a_step_is_split_into_tasks_and_reached_up_to_the_first_gap() -> None:
-    step, other = Step(0, 0, 10, 35), Step(1, 0, 0, 5)
+    step, other = LaneStep(0, 0, 10, 35), LaneStep(1, 0, 0, 5)
     pieces = planning.tasks([step, other], 10)
-    assert pieces == [Step(0, 0, 10, 20), Step(0, 0, 20, 30), Step(0, 0, 30, 35), other]
+    assert pieces == [LaneStep(0, 0, 10, 20), LaneStep(0, 0, 20, 30), LaneStep(0, 0, 30, 35), other]
     assert planning.reached([step, other], {each: each.end for each in pieces}) == [step, other]
     cut_short = {each: each.end for each in pieces} | {pieces[1]: 27}
     assert planning.reached([step, other], cut_short) == [step._replace(end=27), other], "the third does not follow"

@@ -6,7 +6,7 @@ import pytest
 from memory_topic import FORMATS, ID, MemoryTopic, started, target_in, writer_of, written
 
 from kpybroker.pipeline.lake import following
-from kpybroker.pipeline.lake.checking import Check, as_text
+from kpybroker.pipeline.lake.checking import TableCheck, as_text
 from kpybroker.pipeline.lake.errors import LakeError
 from kpybroker.pipeline.lake.json_values import JsonValues
 from kpybroker.pipeline.lake.target import Target
@@ -35,10 +35,10 @@ def cut_topic(target: Target, mode: str = "append", dead: bytes = b"junk") -> Me
     return topic
 
 
-def counted(target: Target, topic: MemoryTopic) -> Check:
+def counted(target: Target, topic: MemoryTopic) -> TableCheck:
     table = target.open()
     assert table is not None
-    return Check(topic, ID, table, target.dead_letters().open(), "append", JsonValues())
+    return TableCheck(topic, ID, table, target.dead_letters().open(), "append", JsonValues())
 
 
 def test_a_log_that_ends_below_the_table_ends_a_run_with_one_line(tmp_path: Path, kind: str) -> None:
@@ -123,5 +123,5 @@ def test_without_the_format_of_values_their_columns_are_not_compared(tmp_path: P
     topic.logs[0][0] = (b"a", b'{"n": 2}')
     table = target.open()
     assert table is not None
-    (count,) = Check(topic, ID, table, None, "append").counts()
+    (count,) = TableCheck(topic, ID, table, None, "append").counts()
     assert count.holds

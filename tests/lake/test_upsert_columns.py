@@ -11,22 +11,22 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 from memory_topic import FORMATS, ID, MemoryTopic, target_in, writer_of, written
 
-from kpybroker.pipeline.lake.checking import Check
+from kpybroker.pipeline.lake.checking import TableCheck
 from kpybroker.pipeline.lake.errors import LakeError
 from kpybroker.pipeline.lake.formats import SchemaFile, values_of
-from kpybroker.pipeline.lake.generations import Wish, opened
+from kpybroker.pipeline.lake.generations import WriteMode, opened
 from kpybroker.pipeline.lake.json_values import JsonValues
 from kpybroker.pipeline.lake.tables import Origin
 from kpybroker.pipeline.lake.target import Target
 from kpybroker.pipeline.lake.values import Values
 
-UPSERT = Wish(mode="upsert", values="json")
+UPSERT = WriteMode(mode="upsert", values="json")
 
 
-def run(target: Target, topic: MemoryTopic, wish: Wish, values: Values | None = None) -> int:
+def run(target: Target, topic: MemoryTopic, write_mode: WriteMode, values: Values | None = None) -> int:
     """Write up to the end, as a process does; return the number of commits."""
     formats = values or JsonValues(rule=target.rule)
-    table = opened(target, topic, ID, wish, lambda *_: formats)
+    table = opened(target, topic, ID, write_mode, lambda *_: formats)
     writer = writer_of(target, topic, table, values=formats)
     writer.take_over(target.dead_letters().open())
     writer.begin(backfill=False)
@@ -45,7 +45,7 @@ def test_a_new_column_leaves_the_table_known_to_its_program(tmp_path: Path, kind
     ids = set()
     for key, value in ((b"a", b'{"x": 1}'), (b"b", b'{"x": 2}'), (b"c", b'{"x": 3, "y": 4}'), (b"d", b'{"x": 5}')):
         topic.put(0, (key, value))
-        assert run(target, topic, UPSERT if not ids else Wish()) == 1
+        assert run(target, topic, UPSERT if not ids else WriteMode()) == 1
         if kind == "delta":
             ids.add(DeltaTable(target.name).metadata().id)
     assert [(row["x"], row["y"]) for row in rows_of(target)] == [(1, None), (2, None), (3, 4), (5, None)]
@@ -91,7 +91,7 @@ def test_a_table_that_lost_its_description_so_is_known_again(tmp_path: Path, com
     assert origin == Origin(topic.name, (ID,), "upsert", "json")
     assert not table.is_described()
     topic.put(0, (b"c", b'{"x": 3}'))
-    assert run(target, topic, Wish()) == 1
+    assert run(target, topic, WriteMode()) == 1
     again = target.open()
     assert again is not None
     assert again.is_described()
@@ -109,10 +109,10 @@ def test_a_table_whose_log_no_longer_has_its_description_asks_how_it_was_made(tm
         if int(log.stem) < table.version():
             log.unlink()
     with pytest.raises(LakeError, match="has lost how it was made; --mode and --values"):
-        run(target, topic, Wish())
+        run(target, topic, WriteMode())
     topic.put(0, (b"a", b'{"x": 2}'))
     assert run(target, topic, UPSERT) == 1
-    assert run(target, topic, Wish()) == 0
+    assert run(target, topic, WriteMode()) == 0
 
 
 def test_tables_of_others_are_not_taken_for_ones_own(tmp_path: Path) -> None:
@@ -140,16 +140,16 @@ def encoded(fields: dict[str, Any], record: Any) -> bytes:
 def test_a_row_has_no_cells_of_the_older_record(tmp_path: Path, kind: str) -> None:
     first, second = {"a": "long", "b": ["null", "string"]}, {"a": "long", "c": ["null", "string"]}
     target, topic = target_in(tmp_path, kind), MemoryTopic(compacted=True)
-    wish = Wish(mode="upsert", values="avro")
+    write_mode = WriteMode(mode="upsert", values="avro")
     topic.put(0, (b"k", encoded(first, {"a": 0, "b": "old"})))
-    run(target, topic, wish, avro(first))
+    run(target, topic, write_mode, avro(first))
     topic.put(0, (b"k", encoded(second, {"a": 100, "c": "new"})))
-    run(target, topic, wish, avro(second))
+    run(target, topic, write_mode, avro(second))
     (row,) = rows_of(target)
     assert (row["a"], row["b"], row["c"]) == (100, None, "new")
     table = target.open()
     assert table is not None
-    (count,) = Check(topic, ID, table, None, "upsert", avro(second)).counts()
+    (count,) = TableCheck(topic, ID, table, None, "upsert", avro(second)).counts()
     assert count.holds
 
 

@@ -7,7 +7,7 @@ import pytest
 from memory_topic import FORMATS, ID, MemoryTopic, started, target_in, written
 
 from hostile import TIMES_US
-from kpybroker.pipeline.lake.checking import Check
+from kpybroker.pipeline.lake.checking import TableCheck
 from kpybroker.pipeline.lake.json_values import JsonValues
 from kpybroker.pipeline.lake.replaying import replay
 from kpybroker.pipeline.lake.target import Target
@@ -19,7 +19,9 @@ def holds(target: Target, topic: MemoryTopic) -> bool:
     table = target.open()
     assert table is not None
     values = JsonValues(rule=target.rule)
-    return all(each.holds for each in Check(topic, ID, table, target.dead_letters().open(), "append", values).counts())
+    return all(
+        each.holds for each in TableCheck(topic, ID, table, target.dead_letters().open(), "append", values).counts()
+    )
 
 
 @pytest.mark.parametrize("kind", FORMATS)
@@ -52,7 +54,7 @@ def test_a_text_over_which_the_library_of_iceberg_fails_is_a_dead_letter(tmp_pat
     rows = {row["_offset"]: row["s"] for batch in table.rows(ID) for row in batch.to_pylist()}
     assert rows == ({0: "a", 3: "b", 5: None} if mode == "append" else {3: "b"})
     assert sorted(row["_offset"] for batch in dead.rows(ID) for row in batch.to_pylist()) == [1, 2, 4]
-    (count,) = Check(topic, ID, table, dead, mode, JsonValues(rule=target.rule)).counts()
+    (count,) = TableCheck(topic, ID, table, dead, mode, JsonValues(rule=target.rule)).counts()
     assert count.holds
     done = replay(table, dead, ID, JsonValues(rule=target.rule), mode, topic)
     assert (done.rows, done.left) == (0, 3 if mode == "append" else 2)

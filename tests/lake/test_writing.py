@@ -12,13 +12,13 @@ import pytest
 from memory_topic import FORMATS, ID, Content, MemoryTopic, made, started, target_in, writer_of, written
 
 from kpybroker.machines.lake.coverage import Covered
-from kpybroker.pipeline.lake.checking import Check, as_text
+from kpybroker.pipeline.lake.checking import TableCheck, as_text
 from kpybroker.pipeline.lake.errors import LakeError, NotCommitted, TableChanged
 from kpybroker.pipeline.lake.formats import SchemaFile, values_of
-from kpybroker.pipeline.lake.generations import Wish, opened, origin_for
+from kpybroker.pipeline.lake.generations import WriteMode, opened, origin_for
 from kpybroker.pipeline.lake.json_values import JsonValues
 from kpybroker.pipeline.lake.replaying import replay
-from kpybroker.pipeline.lake.tables import EPOCH, FACTS, HEADERS, OFFSET, Origin, Table
+from kpybroker.pipeline.lake.tables import EPOCH, FACTS, HEADERS, OFFSET, LakeTable, Origin
 from kpybroker.pipeline.lake.target import Target, target_of
 
 pytestmark = pytest.mark.parametrize("kind", FORMATS)
@@ -28,10 +28,10 @@ def record(key: str, number: Any) -> Content:
     return key.encode(), json.dumps({"n": number}).encode()
 
 
-def checked(target: Target, topic: MemoryTopic, mode: str = "append", *, has_schema: bool = False) -> Check:
+def checked(target: Target, topic: MemoryTopic, mode: str = "append", *, has_schema: bool = False) -> TableCheck:
     table = target.open()
     assert table is not None
-    return Check(topic, ID, table, target.dead_letters().open(), mode, None if has_schema else JsonValues())
+    return TableCheck(topic, ID, table, target.dead_letters().open(), mode, None if has_schema else JsonValues())
 
 
 def assert_equal(target: Target, topic: MemoryTopic, mode: str = "append", *, has_schema: bool = False) -> None:
@@ -289,14 +289,14 @@ def test_headers_and_epochs_are_columns_of_rows_and_of_dead_letters_that_are_rep
     target, topic = target_in(tmp_path, kind), MemoryTopic()
     topic.extra = ("headers", "leaderEpoch")
     topic.put(0, record("a", 1), (b"b", b"junk"), (b"c", None), (b"d", b"junk"))
-    table = opened(target, topic, ID, Wish(values="json", extra=(HEADERS, EPOCH)), lambda *_: JsonValues())
+    table = opened(target, topic, ID, WriteMode(values="json", extra=(HEADERS, EPOCH)), lambda *_: JsonValues())
     for _ in range(2):
         writer = writer_of(target, topic, table)
         writer.take_over(target.dead_letters().open())
         writer.begin(backfill=False)
         assert written(writer, topic) == 1
         topic.put(0, record("e", 5), (b"f", b"junk"))
-        table = opened(target, topic, ID, Wish(), lambda *_: JsonValues())
+        table = opened(target, topic, ID, WriteMode(), lambda *_: JsonValues())
     topic.last[0] -= 2
     fitting(target, topic, 3, b'{"n": 13}')
     dead = target.dead_letters().open()
@@ -313,7 +313,7 @@ def test_a_table_without_headers_stays_without(tmp_path: Path, kind: str) -> Non
     target, topic = target_in(tmp_path, kind), MemoryTopic()
     made(target, topic)
     with pytest.raises(LakeError, match="made without column _headers"):
-        opened(target, topic, ID, Wish(extra=(HEADERS,)), lambda *_: JsonValues())
+        opened(target, topic, ID, WriteMode(extra=(HEADERS,)), lambda *_: JsonValues())
 
 
 @pytest.mark.parametrize("mode", ["append", "upsert"])
@@ -340,7 +340,7 @@ def test_nested_columns_keep_their_types_from_commit_to_commit(tmp_path: Path, k
     fastavro.schemaless_writer(out, fastavro.parse_schema(schema), document)
     for number in range(3):
         topic.put(0, (b"%d" % (number % 2), out.getvalue()))
-        table = opened(target, topic, ID, Wish(mode=mode, values="avro"), lambda *_: values)
+        table = opened(target, topic, ID, WriteMode(mode=mode, values="avro"), lambda *_: values)
         writer = writer_of(target, topic, table, values=values)
         writer.take_over(target.dead_letters().open())
         writer.begin(backfill=False)
@@ -351,24 +351,24 @@ def test_nested_columns_keep_their_types_from_commit_to_commit(tmp_path: Path, k
     assert_equal(target, topic, mode, has_schema=True)
     again = target.open()
     assert again is not None
-    (count,) = Check(topic, ID, again, None, mode, values).counts()
+    (count,) = TableCheck(topic, ID, again, None, mode, values).counts()
     assert count.holds, count
 
 
 def test_a_table_of_others_or_of_another_topic_is_refused(tmp_path: Path, kind: str) -> None:  # noqa: ARG001
     origin = Origin("flights", ("old",), "append", "json")
     with pytest.raises(TableChanged, match="not made by kpybroker"):
-        origin_for(None, Wish(), "flights", "old", "t")
+        origin_for(None, WriteMode(), "flights", "old", "t")
     with pytest.raises(LakeError, match="has topic flights"):
-        origin_for(origin, Wish(), "orders", "old", "t")
+        origin_for(origin, WriteMode(), "orders", "old", "t")
     with pytest.raises(LakeError, match="--mode append"):
-        origin_for(origin, Wish(mode="upsert"), "flights", "old", "t")
+        origin_for(origin, WriteMode(mode="upsert"), "flights", "old", "t")
     with pytest.raises(LakeError, match="--new-generation"):
-        origin_for(origin, Wish(), "flights", "new", "t")
-    after = origin_for(origin, Wish(new_generation=True), "flights", "new", "t")
+        origin_for(origin, WriteMode(), "flights", "new", "t")
+    after = origin_for(origin, WriteMode(new_generation=True), "flights", "new", "t")
     assert after.topic_ids == ("old", "new")
     with pytest.raises(TableChanged, match="newer generation"):
-        origin_for(after, Wish(), "flights", "old", "t")
+        origin_for(after, WriteMode(), "flights", "old", "t")
 
 
 def test_a_text_that_names_no_table_says_how_to_write_one(kind: str) -> None:
@@ -382,7 +382,7 @@ def test_offsets_are_of_their_generation_alone(tmp_path: Path, kind: str) -> Non
     topic.put(0, record("a", 1))
     writer = started(target, topic)
     written(writer, topic)
-    table: Table | None = target.open()
+    table: LakeTable | None = target.open()
     assert table is not None
     assert table.covered("B" * 22) == Covered("B" * 22, {})
     assert table.covered(ID).coverage == writer.coverage

@@ -11,9 +11,9 @@ from urllib.request import urlopen
 import pytest
 from test_lender import Lending
 
-from kpybroker.machines.lease_manifest import Wish
+from kpybroker.machines.lease_manifest import LeaseRequest
 from kpybroker.machines.scan.errors import ScanError
-from kpybroker.machines.scan.ranges import Range, Wanted
+from kpybroker.machines.scan.ranges import OffsetRange, Projection
 from kpybroker.pipeline.scan import reading
 from kpybroker.pipeline.scan.borrowing import SecondPort, borrow
 from kpybroker.pipeline.scan.files import FileTransport
@@ -35,13 +35,13 @@ def port_of(lending: Lending) -> SecondPort:
 def test_a_reader_borrows_renews_and_gives_back(lending: Lending) -> None:
     lending.create("t")
     lending.produce("t", range(500))
-    borrowed = borrow([port_of(lending)], [Wish("t", 0), Wish("t", 0), Wish("u", 0)], 60_000)
+    borrowed = borrow([port_of(lending)], [LeaseRequest("t", 0), LeaseRequest("t", 0), LeaseRequest("u", 0)], 60_000)
     assert (borrowed.expires_in_ms, list(borrowed.manifests)) == (60_000, [("t", 0)])
     assert borrowed.refused == {("u", 0): "UNKNOWN_TOPIC_OR_PARTITION: no such partition on this node"}
     part = borrowed.manifests["t", 0]
-    chosen = Range("t", part.topic_id, 0, 0, part.high_watermark)
+    chosen = OffsetRange("t", part.topic_id, 0, 0, part.high_watermark)
     transport = FileTransport(borrowed.manifests)
-    assert sum(batch.num_rows for batch in reading.rows(transport, chosen, Wanted(("offset",)))) == 500
+    assert sum(batch.num_rows for batch in reading.rows(transport, chosen, Projection(("offset",)))) == 500
     borrowed.renew()
     borrowed.end()
     borrowed.end()
@@ -51,7 +51,7 @@ def test_a_reader_borrows_renews_and_gives_back(lending: Lending) -> None:
 def test_a_stop_of_the_node_leaves_no_lent_names(lending: Lending) -> None:
     lending.create("t")
     lending.produce("t", range(50))
-    borrowed = borrow([port_of(lending)], [Wish("t", 0)], 60_000)
+    borrowed = borrow([port_of(lending)], [LeaseRequest("t", 0)], 60_000)
     assert lending.lent_files()
     lending.node.stop()
     assert lending.nothing_is_lent()
@@ -85,7 +85,7 @@ def test_a_page_of_another_site_cannot_borrow(lending: Lending) -> None:
 
 def test_something_else_than_a_broker_is_named() -> None:
     with pytest.raises(ScanError, match="does not answer"):
-        borrow([SecondPort("http://127.0.0.1:1")], [Wish("t", 0)], 1_000)
+        borrow([SecondPort("http://127.0.0.1:1")], [LeaseRequest("t", 0)], 1_000)
     assert "secret" not in repr(SecondPort("http://a", "user", "secret"))
 
 

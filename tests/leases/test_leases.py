@@ -55,6 +55,6 @@ def test_a_manifest_is_the_same_after_its_way_as_json() -> None:
 
 
 @pytest.mark.parametrize("text", [b"", b"[]", b"{}", b'{"partitions": 3}', b'{"partitions": [{}], "refused": []}'])
-def test_what_is_no_manifest_is_refused(text: bytes) -> None:
+def test_an_invalid_manifest_is_refused(text: bytes) -> None:
     with pytest.raises(ValueError, match="not a manifest"):
         from_json(text)

@@ -13,17 +13,17 @@ from running_node import RunningNode
 
 from kpybroker.client.client import Client
 from kpybroker.hosts.leases.lender import Lender
-from kpybroker.machines.lease_manifest import Manifest, Wish
+from kpybroker.machines.lease_manifest import LeaseRequest, Manifest
 from kpybroker.machines.scan.errors import OffsetsLost, ScanError
-from kpybroker.machines.scan.ranges import Range, Wanted
+from kpybroker.machines.scan.ranges import OffsetRange, Projection
 from kpybroker.pipeline.scan import reading
 from kpybroker.pipeline.scan.fetching import FetchTransport
 from kpybroker.pipeline.scan.files import FileTransport
-from waiting import eventually
+from support.waiting import eventually
 
 RECORDS = 3_000
-COMMITTED = Wanted(("offset", "value"), committed_only=True)
-EVERYTHING = Wanted(("offset", "value"))
+COMMITTED = Projection(("offset", "value"), committed_only=True)
+EVERYTHING = Projection(("offset", "value"))
 
 
 class Lending:
@@ -65,7 +65,7 @@ class Lending:
             got.append(manifest)
             arrived.set()
 
-        wanted = [Wish(topic, 0) for topic in topics]
+        wanted = [LeaseRequest(topic, 0) for topic in topics]
         self.node.call(lambda: self.lender.borrow(wanted, duration_ms, lambda _topic: may_read, take))
         assert arrived.wait(30)
         return got[0]
@@ -94,7 +94,7 @@ def lending(tmp_path: Path) -> Iterator[Lending]:
         made.stop()
 
 
-def rows(transport: Any, part: Range, wanted: Wanted) -> list[tuple[int, bytes]]:
+def rows(transport: Any, part: OffsetRange, wanted: Projection) -> list[tuple[int, bytes]]:
     return [
         (row["offset"], row["value"]) for batch in reading.rows(transport, part, wanted) for row in batch.to_pylist()
     ]
@@ -104,14 +104,14 @@ def files_of(manifest: Manifest) -> FileTransport:
     return FileTransport({(part.topic, part.partition): part for part in manifest.partitions}, piece_bytes=70_000)
 
 
-def whole(manifest: Manifest, wanted: Wanted) -> Range:
+def whole(manifest: Manifest, wanted: Projection) -> OffsetRange:
     (part,) = manifest.partitions
     end = part.last_stable_offset if wanted.committed_only else part.high_watermark
-    return Range(part.topic, part.topic_id, part.partition, part.log_start_offset, end)
+    return OffsetRange(part.topic, part.topic_id, part.partition, part.log_start_offset, end)
 
 
 @pytest.mark.parametrize("wanted", [EVERYTHING, COMMITTED])
-def test_files_have_the_rows_that_a_fetch_has(lending: Lending, wanted: Wanted) -> None:
+def test_files_have_the_rows_that_a_fetch_has(lending: Lending, wanted: Projection) -> None:
     lending.create("t")
     lending.produce("t", range(1_000))
     lending.produce("t", range(1_000, 1_200), **{"transactional.id": "aborts"})
@@ -238,10 +238,10 @@ def test_a_lease_that_ends_while_it_is_lent_is_answered_with_nothing_lent(
         lending.produce(topic, range(10))
     lend = Lender._lend
 
-    def ended(lender: Lender, lease_id: int, wish: Wish, may_read: Any) -> Any:
-        if wish.topic == "u":
+    def ended(lender: Lender, lease_id: int, lease_request: LeaseRequest, may_read: Any) -> Any:
+        if lease_request.topic == "u":
             lender.give_back(f"{lease_id:x}")
-        return lend(lender, lease_id, wish, may_read)
+        return lend(lender, lease_id, lease_request, may_read)
 
     monkeypatch.setattr(Lender, "_lend", ended)
     manifest = lending.borrow("t", "u")

@@ -17,10 +17,10 @@ from kpybroker.pipeline.scan.fetching import FetchTransport
 from kpybroker.pipeline.scan.files import FileTransport
 from kpybroker.pipeline.scan.lent_files import port_of
 from kpybroker.spark import one_line
-from kpybroker.spark.reader import Reader
+from kpybroker.spark.reader import BatchReader
 from kpybroker.spark.stream_reader import StreamReader
-from kpybroker.spark.task import Task
-from waiting import eventually
+from kpybroker.spark.task import SparkTask
+from support.waiting import eventually
 
 RECORDS = 4_000
 """The records have 2 000 bytes each: they fill eight segments."""
@@ -42,25 +42,25 @@ def lending(tmp_path: Path) -> Iterator[Lending]:
         made.stop()
 
 
-def said(lending: Lending, **options: Any) -> dict[str, str]:
+def reported(lending: Lending, **options: Any) -> dict[str, str]:
     port = f"http://127.0.0.1:{lending.node.node.http_port}"
     usual = {"kafka.bootstrap.servers": lending.servers, "subscribe": "t", "secondPorts": port, "columns": "offset"}
     return {**usual, "taskBytes": "1000000", **options}
 
 
-def reader_of(lending: Lending, **options: Any) -> Reader:
-    given = said(lending, **options)
-    return Reader(for_batch(read_options(given), given))
+def reader_of(lending: Lending, **options: Any) -> BatchReader:
+    given = reported(lending, **options)
+    return BatchReader(for_batch(read_options(given), given))
 
 
-def offsets(reader: Reader | StreamReader, tasks: list[Any]) -> list[int]:
+def offsets(reader: BatchReader | StreamReader, tasks: list[Any]) -> list[int]:
     """The offsets of all tasks, each of which reads in another process."""
     copies = [pickle.loads(pickle.dumps(task)) for task in tasks]
     return sorted(n for task in copies for rows in reader.read(task) for n in rows.column("offset").to_pylist())
 
 
-def tasks_of(reader: Reader) -> list[Task]:
-    return [task for task in reader.partitions() if isinstance(task, Task)]
+def tasks_of(reader: BatchReader) -> list[SparkTask]:
+    return [task for task in reader.partitions() if isinstance(task, SparkTask)]
 
 
 @pytest.fixture
@@ -166,11 +166,11 @@ def test_a_plan_without_anything_to_read_borrows_nothing(lending: Lending) -> No
 
 
 def test_a_stream_gives_each_micro_batch_back_before_the_next(lending: Lending) -> None:
-    given = said(lending, transport="files", startingOffsets="earliest", maxOffsetsPerTrigger="2500")
+    given = reported(lending, transport="files", startingOffsets="earliest", maxOffsetsPerTrigger="2500")
     reader = StreamReader(for_stream(read_options(given), given))
     start = reader.initialOffset()
     middle = reader.latestOffset()
-    first = [task for task in reader.partitions(start, middle) if isinstance(task, Task)]
+    first = [task for task in reader.partitions(start, middle) if isinstance(task, SparkTask)]
     assert first[0].lent is not None
     lent = set(lending.lent_files())
     end = reader.latestOffset()
@@ -195,7 +195,7 @@ def not_lent_at_first(monkeypatch: pytest.MonkeyPatch, times: int) -> Iterator[i
 
 
 def test_a_stream_waits_for_files_of_a_broker_that_starts(lending: Lending, monkeypatch: pytest.MonkeyPatch) -> None:
-    given = said(lending, transport="files", startingOffsets="earliest")
+    given = reported(lending, transport="files", startingOffsets="earliest")
     reader = StreamReader(for_stream(read_options(given), given))
     start, end = reader.initialOffset(), reader.latestOffset()
     left = not_lent_at_first(monkeypatch, 3)

@@ -4,7 +4,7 @@ from typing import Any
 
 from kpybroker.machines.metadata.absences import Absences
 from kpybroker.machines.metadata.image import MetadataImage
-from kpybroker.machines.metadata.loader import Loader
+from kpybroker.machines.metadata.loader import MetadataLoader
 from kpywire.metadata_records.broker_registration_change_record import BrokerRegistrationChangeRecord
 from kpywire.metadata_records.register_broker_record import RegisterBrokerRecord
 from kpywire.metadata_records.unregister_broker_record import UnregisterBrokerRecord
@@ -19,7 +19,7 @@ class World:
         """``known`` is what its disk holds when it starts."""
         self.now_ms = 50_000.0
         self.absences = Absences()
-        self.loader = Loader(MetadataImage("cluster"))
+        self.loader = MetadataLoader(MetadataImage("cluster"))
         self.loader.subscribe(lambda image, delta: self.absences.note(image, delta, self.now_ms))
         self._next_offset = 100
         if snapshot:
@@ -87,7 +87,7 @@ def test_a_broker_that_was_unregistered_is_not_away() -> None:
     assert not world.is_away
 
 
-def test_who_went_again_before_the_news_of_its_return_came_is_away_from_then_on() -> None:
+def test_a_broker_that_left_again_before_its_return_was_known_is_away() -> None:
     world = World(registered(fenced=False))
     world.hear(FENCED)
     world.now_ms += 2 * SESSION_MS
@@ -95,7 +95,7 @@ def test_who_went_again_before_the_news_of_its_return_came_is_away_from_then_on(
     assert world.is_away
 
 
-def test_what_is_fenced_when_a_node_starts_is_away_since_then() -> None:
+def test_a_broker_fenced_at_the_start_of_a_node_is_away_since_then() -> None:
     for world in (World(registered(), UNFENCED, FENCED), World(registered(), snapshot=True)):
         world.now_ms += SESSION_MS - 1
         assert world.is_away

@@ -235,7 +235,7 @@ def test_a_record_that_contradicts_an_earlier_one_is_refused(record: Any) -> Non
         log.write(record)
 
 
-def test_what_is_not_a_metadata_record_is_refused() -> None:
+def test_an_unknown_metadata_record_is_refused() -> None:
     with pytest.raises(InvalidMetadata, match="object"):
         Written().write(object())
 

@@ -31,6 +31,10 @@ def test_a_new_cluster_has_a_feature_from_its_level_on(name: str, from_level: in
     assert [default_level(name, each) for each in (7, from_level - 1, from_level, 30)] == [0, 0, level, level]
 
 
+def test_dead_letters_of_share_groups_come_with_their_level() -> None:
+    assert [default_level("share.version", level) for level in (30, 31, 33)] == [1, 2, 2]
+
+
 def test_a_new_cluster_has_the_level_that_it_is_formatted_with_and_no_unknown_feature() -> None:
     assert [default_level("metadata.version", level) for level in (7, 30)] == [7, 30]
     assert default_level("other", 30) == 0

@@ -4,15 +4,15 @@ from typing import Any
 
 from kpybroker.machines.metadata.delta import MetadataDelta
 from kpybroker.machines.metadata.image import MetadataImage
-from kpybroker.machines.metadata.loader import Loader
+from kpybroker.machines.metadata.loader import MetadataLoader
 from kpywire.metadata_records.begin_transaction_record import BeginTransactionRecord
 from kpywire.metadata_records.end_transaction_record import EndTransactionRecord
 from kpywire.metadata_records.no_op_record import NoOpRecord
 from kpywire.metadata_records.topic_record import TopicRecord
 
 
-def loader_and_news() -> tuple[Loader, list[MetadataDelta]]:
-    loader = Loader(MetadataImage("cluster"))
+def loader_and_news() -> tuple[MetadataLoader, list[MetadataDelta]]:
+    loader = MetadataLoader(MetadataImage("cluster"))
     news: list[MetadataDelta] = []
     loader.subscribe(lambda _image, delta: news.append(delta))
     return loader, news
@@ -63,8 +63,8 @@ def test_a_snapshot_stands_for_all_offsets_below_it() -> None:
     assert (loader.image.next_offset, loader.image.epoch) == (101, 8)
 
 
-def test_subscribers_are_told_in_the_order_they_came() -> None:
-    loader = Loader(MetadataImage("cluster"))
+def test_subscribers_are_called_in_subscription_order() -> None:
+    loader = MetadataLoader(MetadataImage("cluster"))
     order: list[str] = []
     for name in "abc":
         loader.subscribe(lambda _image, _delta, name=name: order.append(name))  # type: ignore[misc]

@@ -48,7 +48,6 @@ def test_levels_of_metadata_version_are_kafkas(facts: Rows) -> None:
 def test_the_features_and_their_levels_are_kafkas(facts: Rows) -> None:
     kafkas = {name: (int(lowest), int(highest)) for name, lowest, highest in facts["feature"]}
     ours = {name: tuple(levels) for name, levels in features.SUPPORTED.items()}
-    ours[features.SHARE_VERSION] = 0, ours[features.SHARE_VERSION][1] + 1  # 2, dead-letter topics, is not there yet
     del ours[metadata_version.FEATURE_NAME]
     assert ours == kafkas
 
@@ -57,13 +56,11 @@ def test_the_features_and_their_levels_are_kafkas(facts: Rows) -> None:
 def test_the_default_levels_of_features_are_kafkas(facts: Rows) -> None:
     kafkas = {(name, int(level)): int(default) for level, name, default in facts["default"] if name in SUPPORTED}
     assert {name for name, _ in kafkas} == {*SUPPORTED} - {metadata_version.FEATURE_NAME}
-    highest = SUPPORTED[features.SHARE_VERSION].highest  # 2, dead-letter topics, is not there yet
-    kafkas |= {at: min(level, highest) for at, level in kafkas.items() if at[0] == features.SHARE_VERSION}
     assert {at: features.default_level(*at) for at in kafkas} == kafkas
 
 
 @pytest.mark.java
-def test_what_a_level_brings_is_what_it_brings_in_kafka(facts: Rows) -> None:
+def test_feature_levels_enable_the_same_as_in_kafka(facts: Rows) -> None:
     abilities = [
         metadata_version.SCRAM,
         metadata_version.ISR_SHRINK_KEEPS_LEADER_EPOCH,
@@ -84,7 +81,7 @@ def test_what_a_level_brings_is_what_it_brings_in_kafka(facts: Rows) -> None:
 
 
 @pytest.mark.java
-def test_what_levels_need_of_other_features_is_what_they_need_in_kafka(facts: Rows) -> None:
+def test_dependencies_of_feature_levels_are_kafkas(facts: Rows) -> None:
     needed = {(name, int(level)): what for name, level, what in facts["needs"] if name in SUPPORTED}
     assert len(needed) >= len(SUPPORTED)
     assert {at: what for at, what in needed.items() if what != "{}"} == {

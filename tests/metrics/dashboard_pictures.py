@@ -22,11 +22,11 @@ from grafana_page import FIGURES, SHOWN, THEMES, bundle, draw, served
 from panels import MONITORING, dashboards, filled
 from prometheus_server import Prometheus
 
-from browser import Browser
-from clusters import Cluster, kpybroker_node
 from oracle import free_port
-from spark_session import small_spark
-from waiting import eventually
+from support.browser import Browser
+from support.clusters import Cluster, kpybroker_node
+from support.spark_session import small_spark
+from support.waiting import eventually
 
 WARM_S, WATCHED_S = 60, 180
 """Quantiles are those of the last minute, so the first minute of all is not shown."""

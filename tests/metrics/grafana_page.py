@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from browser import Browser
+from support.browser import Browser
 
 SOURCE = Path(__file__).parent / "grafana"
 ROOT = Path(__file__).resolve().parents[2]

@@ -16,7 +16,7 @@ import pytest
 
 from oracle import free_port
 from oracle.process import die_with_parent
-from waiting import eventually
+from support.waiting import eventually
 
 FETCHED = Path(__file__).resolve().parents[2] / "build" / "prometheus" / "usr" / "bin"
 

@@ -10,7 +10,6 @@ from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from group_requests import joining
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.node.node import Node
 from kpybroker.requests.dispatching.served import Intercept
@@ -24,10 +23,11 @@ from kpywire.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from raw_client import RawClient
-from raw_requests import append, batch_of, create, metadata, produce
 from release.documents.metrics import SECTIONS
-from waiting import eventually
+from support.group_requests import joining
+from support.raw_client import RawClient
+from support.raw_requests import append, batch_of, create, metadata, produce
+from support.waiting import eventually
 
 NO_SESSION, NEW_SESSION = -1, 0
 SPARK_READER = "spark-kafka-source-0123-executor"

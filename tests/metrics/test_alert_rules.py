@@ -73,14 +73,14 @@ def scrape() -> Iterator[Scrape]:
 
 
 @pytest.mark.parametrize("name", EXPRESSIONS)
-def test_what_is_asked_for_is_exported(scrape: Scrape, name: str) -> None:
+def test_metrics_of_alert_rules_are_exported(scrape: Scrape, name: str) -> None:
     names = names_in(EXPRESSIONS[name])
     assert names
     assert not names - scrape.samples.keys() - ADDED_BY_PROMETHEUS - EXPORTED_AFTER_A_FAULT.keys()
 
 
 @pytest.mark.parametrize("name", EXPRESSIONS)
-def test_what_is_selected_by_a_fixed_label_is_there(scrape: Scrape, name: str) -> None:
+def test_fixed_label_values_of_alert_rules_exist(scrape: Scrape, name: str) -> None:
     """Labels that a person chooses and the state of a group's readers may select nothing; the rest selects a series."""
     for metric, selector in SELECTOR.findall(EXPRESSIONS[name]):
         wanted = [

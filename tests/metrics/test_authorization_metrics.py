@@ -2,13 +2,13 @@
 
 from scraped_node import scraped_node
 
-from admin_requests import acl, acl_filter
-from kpybroker.machines.authorization.resources import Operation, ResourceType
+from kpybroker.machines.authorization.resources import AclOperation, ResourceType
 from kpybroker.runtime.calls.principal import Principal
 from kpywire.messages.create_acls import CreateAclsRequest
 from kpywire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
-from raw_client import RawClient
-from waiting import becomes
+from support.admin_requests import acl, acl_filter
+from support.raw_client import RawClient
+from support.waiting import becomes
 
 ALICE = Principal("User", "alice")
 STANDARD = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
@@ -25,7 +25,7 @@ def test_a_node_follows_its_acls_and_counts_its_decisions() -> None:
 
         def may_read() -> bool:
             return bool(
-                node.call(lambda: authorizer.allows(ALICE, "10.0.0.7", Operation.READ, ResourceType.TOPIC, "t"))
+                node.call(lambda: authorizer.allows(ALICE, "10.0.0.7", AclOperation.READ, ResourceType.TOPIC, "t"))
             )
 
         assert not may_read()

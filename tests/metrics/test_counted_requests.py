@@ -12,9 +12,9 @@ from kpywire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kpywire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kpywire.record import Record, build_batch
 from kpywire.uuid import ZERO_UUID
-from raw_client import RawClient
-from raw_requests import append, create
-from waiting import becomes
+from support.raw_client import RawClient
+from support.raw_requests import append, create
+from support.waiting import becomes
 
 FETCH_VERSION, METADATA_VERSION, PRODUCE_VERSION = 12, 12, 9
 Ways = list[tuple[int, int]]

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from scraped_node import Scrape, commit, scraped_node
 
-from raw_client import RawClient
-from raw_requests import append, create
+from support.raw_client import RawClient
+from support.raw_requests import append, create
 
 HERE = Path(__file__).parent
 DASHBOARDS: dict[str, dict[str, list[str]]] = json.loads((HERE / "dashboards.json").read_text(encoding="utf-8"))
@@ -82,7 +82,7 @@ def test_strimzis_dashboards_of_brokers_and_lag_miss_nothing() -> None:
         assert not [name for name in DASHBOARDS[dashboard] if name.startswith(tuple(NOT_MEASURED))]
 
 
-def test_what_is_not_measured_is_asked_for_by_a_dashboard_and_is_not_there(scrape: Scrape) -> None:
+def test_dashboard_queries_without_a_metric_are_listed_as_missing(scrape: Scrape) -> None:
     every = {name for asked in DASHBOARDS.values() for name in asked}
     for beginning in NOT_MEASURED:
         assert any(name.startswith(beginning) for name in every), beginning

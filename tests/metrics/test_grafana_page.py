@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from grafana_page import bundle, draw, served
 
-from browser import Browser
+from support.browser import Browser
 
 pytestmark = pytest.mark.slow
 SERIES = {"lag": ("billing", "search"), "memory": ("node-1",), "nothing": (), "undefined": ("node-1",)}
@@ -105,6 +105,6 @@ def test_a_panel_without_numbers_shows_nothing(drawn: Drawn, kind: str) -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_what_the_page_cannot_draw_is_an_error(drawn: Drawn, asked: dict[str, Any], complaint: str) -> None:
+def test_a_panel_that_the_page_cannot_draw_is_an_error(drawn: Drawn, asked: dict[str, Any], complaint: str) -> None:
     with pytest.raises(AssertionError, match=complaint):
         drawn(asked)

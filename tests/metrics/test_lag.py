@@ -5,12 +5,12 @@ from collections.abc import Iterator
 import pytest
 from scraped_node import NEW_SESSION, Scrape, ScrapedNode, commit, fetch_of, scraped_node
 
-from group_requests import beating, coordinator_ready
 from kpybroker.monitoring.metrics.readers import IDLE_MS, UNNAMED, name_of
 from kpywire import error_codes
-from raw_client import RawClient
-from raw_requests import append, create
-from waiting import eventually
+from support.group_requests import beating, coordinator_ready
+from support.raw_client import RawClient
+from support.raw_requests import append, create
+from support.waiting import eventually
 
 HOUR_MS = 3_600_000
 MINUTE_S = 60
@@ -129,7 +129,7 @@ def test_records_without_a_time_have_a_lag_in_records_alone(node: ScrapedNode, c
     assert "kpybroker_consumergroup_lag_seconds" not in scrape.samples
 
 
-def test_lags_are_summed_by_topic_and_the_worst_is_told(node: ScrapedNode, client: RawClient) -> None:
+def test_lags_are_summed_by_topic_with_the_largest(node: ScrapedNode, client: RawClient) -> None:
     for topic, count in (("t", 3), ("u", 1)):
         create(client, topic)
         append(client, topic, *[now_ms(node) - HOUR_MS] * count)
@@ -166,7 +166,7 @@ def test_a_reader_has_what_was_sent_to_it(node: ScrapedNode, client: RawClient, 
     assert seconds >= HOUR_MS / 1000
 
 
-def test_of_several_connections_of_a_reader_the_furthest_counts(node: ScrapedNode) -> None:
+def test_the_furthest_position_of_a_readers_connections_counts(node: ScrapedNode) -> None:
     with RawClient(node.port, client_id="consumer-q-1") as one, RawClient(node.port, client_id="consumer-q-2") as two:
         create(one, "t")
         append(one, "t", *[1] * 5)
@@ -188,7 +188,7 @@ def test_a_reader_that_commits_is_listed_as_its_group_alone(node: ScrapedNode) -
     assert lag_of(scrape, "g")[0] == 2, "what is committed counts, not what was fetched"
 
 
-def test_who_has_left_or_reads_no_more_is_gone(node: ScrapedNode, client: RawClient) -> None:
+def test_lag_of_departed_groups_and_readers_is_removed(node: ScrapedNode, client: RawClient) -> None:
     create(client, "t")
     append(client, "t", 1)
     client.call(fetch_of("t", 0, session_epoch=NEW_SESSION), 12)

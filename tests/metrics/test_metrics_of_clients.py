@@ -11,10 +11,10 @@ from kpywire.messages.api_versions import ApiVersionsRequest
 from kpywire.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
 from kpywire.messages.push_telemetry import PushTelemetryRequest
 from kpywire.uuid import ZERO_UUID
-from otlp import SUM, Metric, metrics_data
-from raw_client import RawClient
-from raw_requests import CLIENT_METRICS, SET, incremental_alteration
-from waiting import eventually
+from support.otlp import SUM, Metric, metrics_data
+from support.raw_client import RawClient
+from support.raw_requests import CLIENT_METRICS, SET, incremental_alteration
+from support.waiting import eventually
 
 LATENCY = "kafka_client_consumer_latency_avg"
 LATENCIES = (1.0, 2.0, 40.0)

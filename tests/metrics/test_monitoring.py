@@ -47,7 +47,7 @@ def test_a_port_is_found_at_an_address_of_either_kind() -> None:
         assert node.node.http_port
 
 
-def test_metrics_that_cannot_be_told_are_an_error_and_nothing_else_is() -> None:
+def test_only_a_failing_scrape_is_answered_with_an_error() -> None:
     async def broken() -> list[bytes]:
         raise RuntimeError("broken")
 
@@ -65,7 +65,7 @@ def test_metrics_that_cannot_be_told_are_an_error_and_nothing_else_is() -> None:
     assert b" 200 " in asyncio.run(ask("/live"))
 
 
-def test_who_asks_while_a_scrape_is_written_gets_the_same() -> None:
+def test_concurrent_scrapes_get_the_same_page() -> None:
     with scraped_node() as node:
         node.scrape()
         exposition = node.node._monitoring._exposition  # type: ignore[union-attr]
@@ -94,6 +94,6 @@ def test_labels_that_metrics_cannot_have_are_refused(labels: str, reason: str) -
         BrokerConfig.load(None, {"kpybroker.metrics.static.labels": labels})
 
 
-def test_a_dialect_that_nobody_speaks_is_refused() -> None:
+def test_an_unknown_metrics_dialect_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"kpybroker\.metrics\.dialects"):
         BrokerConfig.load(None, {"kpybroker.metrics.dialects": "strimzi,jmx"})

@@ -15,9 +15,9 @@ from kpybroker.config.broker import BrokerConfig
 from kpybroker.hosts.quorum.recovery import StartRefused
 from kpybroker.machines.config_def import ConfigError
 from kpybroker.monitoring.metrics import monitoring, otlp
-from raw_client import RawClient
-from raw_requests import append, create
-from waiting import eventually
+from support.raw_client import RawClient
+from support.raw_requests import append, create
+from support.waiting import eventually
 
 SECRET = "Bearer planted-secret"
 Points = dict[str, dict[tuple[tuple[str, str], ...], float]]
@@ -118,7 +118,7 @@ def test_a_collector_that_refuses_costs_one_line_without_the_headers(
 
 
 def test_a_header_that_http_does_not_allow_is_named_and_not_shown() -> None:
-    collector = otlp.Collector("http://127.0.0.1:1", {"Authorization": f"{SECRET}\nx: y"})
+    collector = otlp.OtlpCollector("http://127.0.0.1:1", {"Authorization": f"{SECRET}\nx: y"})
     refusal = collector.post(b"")
     assert refusal is not None
     assert "planted" not in refusal

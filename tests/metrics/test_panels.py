@@ -9,7 +9,7 @@ from panels import LABEL_VALUES, Dashboard, Panel, dashboards, filled
 from prometheus_server import Prometheus
 from scraped_node import busy_node
 
-from waiting import eventually
+from support.waiting import eventually
 
 DASHBOARDS = list(dashboards())
 ASKED = [panel for each in DASHBOARDS for panel in each.panels if panel.queries]

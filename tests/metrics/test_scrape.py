@@ -14,9 +14,9 @@ from kpybroker.monitoring.metrics.table import DIALECTS
 from kpywire import error_codes
 from kpywire.messages.api_versions import ApiVersionsRequest
 from kpywire.messages.metadata import MetadataRequest
-from raw_client import RawClient
-from raw_requests import append, batch_of, create, deletion, produce, wait_until_gone
 from release.documents.metrics import SECTIONS
+from support.raw_client import RawClient
+from support.raw_requests import append, batch_of, create, deletion, produce, wait_until_gone
 
 REPOSITORY = Path(__file__).parents[2]
 WAIT_MS = 60
@@ -50,7 +50,7 @@ def scrape(node: ScrapedNode) -> Scrape:
     return node.scrape()
 
 
-def test_throughput_is_told_by_topic_and_in_sum(scrape: Scrape) -> None:
+def test_throughput_is_reported_by_topic_and_in_sum(scrape: Scrape) -> None:
     records = scrape.labelled("kafka_server_brokertopicmetrics_messagesin_total", "topic")
     assert records["flights"] == 2
     assert records[""] == sum(value for topic, value in records.items() if topic)
@@ -59,7 +59,7 @@ def test_throughput_is_told_by_topic_and_in_sum(scrape: Scrape) -> None:
     assert scrape.value("kafka_server_brokertopicmetrics_bytesout_total", topic="flights") == 2 * size
 
 
-def test_sizes_and_offsets_are_told_by_partition(scrape: Scrape) -> None:
+def test_sizes_and_offsets_are_reported_by_partition(scrape: Scrape) -> None:
     for name, values in {
         "kafka_log_log_logstartoffset": (0, 0),
         "kafka_log_log_logendoffset": (2, 0),
@@ -98,7 +98,7 @@ def test_the_time_of_a_request_is_split(scrape: Scrape) -> None:
     assert produced < WAIT_MS, "without acks=all nothing is waited for"
 
 
-def test_the_quorum_is_told_as_this_node_sees_it(node: ScrapedNode) -> None:
+def test_quorum_metrics_show_the_view_of_this_node(node: ScrapedNode) -> None:
     before = node.scrape()
     with RawClient(node.port) as client:
         create(client, "more")
@@ -113,7 +113,7 @@ def test_the_quorum_is_told_as_this_node_sees_it(node: ScrapedNode) -> None:
     assert after.value(raft("fetch_records_rate")) == 0
 
 
-def test_connections_are_told_by_listener_and_software(scrape: Scrape) -> None:
+def test_connections_are_reported_by_listener_and_software(scrape: Scrape) -> None:
     where = {"listener": "PLAINTEXT", "networkProcessor": "0"}
     assert scrape.value("kafka_server_socket_server_metrics_connection_count", **where) == 2
     software = "kafka_server_socket_server_metrics_connections_software"
@@ -122,7 +122,7 @@ def test_connections_are_told_by_listener_and_software(scrape: Scrape) -> None:
     assert sum(scrape.samples[software].values()) == 2
 
 
-def test_memory_files_and_the_loop_are_told(scrape: Scrape) -> None:
+def test_memory_open_files_and_the_loop_are_reported(scrape: Scrape) -> None:
     assert scrape.value("kpybroker_request_memory_used_bytes") == 0
     assert scrape.value("kpybroker_request_memory_limit_bytes") > 0
     assert set(scrape.labelled("kpybroker_loop_lag_seconds", "quantile")) >= {"0.50", "0.999"}
@@ -145,7 +145,7 @@ def test_a_compressed_scrape_says_the_same(node: ScrapedNode) -> None:
     assert node.scrape(compressed=True).samples.keys() == node.scrape().samples.keys()
 
 
-def test_what_a_node_shows_is_chosen_and_labelled() -> None:
+def test_exported_metrics_can_be_chosen_and_labelled() -> None:
     labels = 'namespace=kafka, strimzi_io_cluster=a "b"'
     with scraped_node(kpybroker_metrics_dialects="confluent", kpybroker_metrics_static_labels=labels) as node:
         scrape = node.scrape()
@@ -171,7 +171,7 @@ def test_partitions_beyond_the_limit_are_in_the_sums() -> None:
     assert scrape.value("kpybroker_partitions_left_out") == 1
 
 
-def test_what_a_deleted_topic_counted_stays_in_the_sum() -> None:
+def test_counts_of_a_deleted_topic_stay_in_the_sum() -> None:
     with scraped_node() as node, RawClient(node.port) as client:
         create(client, "gone")
         append(client, "gone", 1, 2, 3)
@@ -252,7 +252,7 @@ def test_the_dashboard_asks_only_for_what_there_is(scrape: Scrape) -> None:
             assert labels | grouped <= there | ADDED_BY_PROMETHEUS, query
 
 
-def test_what_the_dashboard_writes_beside_its_lines_is_a_label(scrape: Scrape) -> None:
+def test_legends_of_dashboards_use_existing_labels(scrape: Scrape) -> None:
     text = (REPOSITORY / "docker" / "monitoring" / "kpybroker.json").read_text(encoding="utf-8")
     used = {name for series in scrape.samples.values() for labels in series for name, _ in labels}
     assert set(re.findall(r"\{\{(\w+)\}\}", text)) <= used | ADDED_BY_PROMETHEUS

@@ -6,15 +6,16 @@ import pytest
 from scraped_node import Scrape, ScrapedNode, scraped_node
 
 from kpybroker.client.client import Client
-from kpybroker.client.share_member import ACKNOWLEDGEMENTS, ShareMember
+from kpybroker.client.share_member import ACKNOWLEDGEMENTS, ShareGroupReader
 from kpybroker.requests.serving.share.metrics import GroupReads, ShareMetrics
 from kpywire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from raw_client import RawClient
-from raw_requests import append, create
+from support.raw_client import RawClient
+from support.raw_requests import SET, append, create, incremental_alteration
+from support.waiting import eventually
 
 GROUP_RESOURCE = 32
 GROUP, TOPIC = "mail", "letters"
@@ -40,9 +41,9 @@ def node() -> Iterator[ScrapedNode]:
         yield running
 
 
-def read(node: ScrapedNode) -> ShareMember:
-    """Accept all records, and read once more, without result."""
-    member = ShareMember(Client(f"127.0.0.1:{node.port}", 20.0), GROUP, [TOPIC], ACKNOWLEDGEMENTS["accept"])
+def read(node: ScrapedNode, answer: str = "accept") -> ShareGroupReader:
+    """Accept or reject all records, and read once more, without result."""
+    member = ShareGroupReader(Client(f"127.0.0.1:{node.port}", 20.0), GROUP, [TOPIC], ACKNOWLEDGEMENTS[answer])
     offsets: set[int] = set()
     while len(offsets) < 4:
         member.keep_up()
@@ -52,6 +53,24 @@ def read(node: ScrapedNode) -> ShareMember:
     member.keep_up()
     list(member.poll())
     return member
+
+
+def test_dead_letters_are_counted_by_group_whether_they_were_written_or_given_up(node: ScrapedNode) -> None:
+    with RawClient(node.port) as raw:
+        named = [("errors.deadletterqueue.topic.name", SET, "dlq.letters")]
+        raw.call(incremental_alteration((GROUP_RESOURCE, GROUP, named)), 1)
+        create(raw, "dlq.letters", errors_deadletterqueue_group_enable="true")
+    member = read(node, "reject")
+    try:
+        counts = lambda: node.scrape().value(OF_GROUP("deadletterqueuerecordcount_total"), group=GROUP)  # noqa: E731
+        eventually(lambda: counts() == 4, "four dead letters")
+        scrape = node.scrape()
+        assert scrape.value(OF_GROUP("deadletterqueuetotalproducerequests_total"), group=GROUP) >= 1
+        assert scrape.value(OF_GROUP("deadletterqueuefailedproducerequests_total"), group=GROUP) == 0
+        assert scrape.value("kpybroker_share_dead_letters_given_up_total", group=GROUP) == 0
+    finally:
+        member.leave()
+        member.client.close()
 
 
 def test_the_reads_of_a_share_group_are_seen_under_kafkas_names_as_long_as_it_reads(node: ScrapedNode) -> None:

@@ -23,7 +23,7 @@ from kpystorage.disk import Disk
 from kpystorage.real_disk import RealDisk
 from kpystorage.real_file import Descriptors
 from oracle.process import free_port
-from waiting import eventually
+from support.waiting import eventually
 
 PATIENCE_S = 60
 MARKS = (".kpybroker_session", ".kafka_cleanshutdown")

@@ -5,7 +5,14 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kpybroker.monitoring.metrics.window import QUANTILES, SLICES, Window, Windows, quantiles_ms, quantiles_of
+from kpybroker.monitoring.metrics.window import (
+    QUANTILES,
+    SLICES,
+    MinuteWindow,
+    MinuteWindows,
+    quantiles_ms,
+    quantiles_of,
+)
 from kpybroker.runtime.counters import BUCKETS
 
 times_ns = st.lists(st.integers(0, 10**13), min_size=1, max_size=200)
@@ -35,7 +42,7 @@ def test_quantiles_ascend(times: list[int]) -> None:
 
 
 @given(st.integers(1, 10**12), st.integers(1, 1000))
-def test_what_took_no_time_counts_as_that(ns: int, zeros: int) -> None:
+def test_a_duration_of_zero_is_counted(ns: int, zeros: int) -> None:
     found = quantiles_ms(buckets_of([ns]), zeros)
     for quantile, found_ms in zip(QUANTILES, found, strict=True):
         assert (found_ms == 0) == (quantile * (zeros + 1) <= zeros)
@@ -48,19 +55,19 @@ def test_quantiles_of_whole_numbers_are_exact(numbers: list[int]) -> None:
     assert quantiles_of([numbers.count(each) for each in range(101)]) == exact
 
 
-def test_nothing_has_no_quantiles() -> None:
+def test_an_empty_window_has_no_quantiles() -> None:
     assert quantiles_ms([0] * BUCKETS) == quantiles_of([0] * 101) == [0.0] * len(QUANTILES)
 
 
 def test_a_list_that_is_not_there_any_more_is_forgotten() -> None:
-    windows = Windows()
+    windows = MinuteWindows()
     windows.turn({"a": [5], "b": [5]})
     windows.turn({"b": [6]})
     assert (list(windows.recent("a", [1])), list(windows.recent("b", [7]))) == ([1], [7])
 
 
 def test_a_window_shows_all_until_it_is_full_and_then_the_last_minute() -> None:
-    window = Window()
+    window = MinuteWindow()
     counts = [0, 0]
     window.turn(counts)
     for _ in range(SLICES):
@@ -73,8 +80,8 @@ def test_a_window_shows_all_until_it_is_full_and_then_the_last_minute() -> None:
     assert list(window.recent(counts)) == [0, 0]
 
 
-def test_what_is_counted_between_two_turns_is_in_a_window_that_begins_there() -> None:
-    windows = Windows()
+def test_counts_between_two_turns_are_in_the_window_that_begins_there() -> None:
+    windows = MinuteWindows()
     counts = [5]
     windows.turn({"a": counts})
     assert list(windows.recent("a", [6])) == [6]

@@ -5,16 +5,16 @@ Requests are of versions that Apache Kafka 3.9 and 4.3 both answer.
 
 from typing import Any, NamedTuple
 
-from group_requests import coordinator_ready, describe, listed, offsets
 from kpywire import error_codes
 from kpywire.messages.describe_producers import DescribeProducersRequest
 from kpywire.messages.describe_producers import TopicRequest as ProducersOf
 from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kpywire.messages.metadata import MetadataRequest
 from kpywire.record import read_records
-from raw_client import RawClient
-from raw_requests import BROKER, TOPIC, configs_set, offset_at
-from waiting import eventually
+from support.group_requests import coordinator_ready, describe, listed, offsets
+from support.raw_client import RawClient
+from support.raw_requests import BROKER, TOPIC, configs_set, offset_at
+from support.waiting import eventually
 
 EARLIEST, LATEST = -2, -1
 COMPACTED = "compacted"

@@ -21,13 +21,13 @@ from moved_security import Moved
 from newer_groups import described, join
 
 from kpybroker.client import acl_requests
-from kpybroker.client.acl_requests import Entry
+from kpybroker.client.acl_requests import AclBinding
 from kpybroker.client.client import Client
-from kpybroker.client.token_requests import Token
+from kpybroker.client.token_requests import DelegationToken
 from oracle import free_port
-from raw_client import RawClient
-from targets import KpyBroker
-from upgrading import VERSIONS, finalized, program_of, sources_of
+from support.raw_client import RawClient
+from support.targets import KpyBroker
+from support.upgrading import VERSIONS, finalized, program_of, sources_of
 
 LEFT = Path(__file__).with_name("left")
 SEEN = "seen.txt"
@@ -61,10 +61,10 @@ SECURED = {
     "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SECURED:SASL_PLAINTEXT",
 }
 ACLS = [
-    Entry(2, "plain", 3, "User:CN=a,O=b", "*", 3, 3),
-    Entry(2, "pre", 4, "User:alice", "10.0.0.0/8", 4, 2),
-    Entry(3, "*", 3, "User:*", "*", 2, 3),
-    Entry(4, "kafka-cluster", 3, "User:alice", "*", 12, 3),
+    AclBinding(2, "plain", 3, "User:CN=a,O=b", "*", 3, 3),
+    AclBinding(2, "pre", 4, "User:alice", "10.0.0.0/8", 4, 2),
+    AclBinding(3, "*", 3, "User:*", "*", 2, 3),
+    AclBinding(4, "kafka-cluster", 3, "User:alice", "*", 12, 3),
 ]
 
 
@@ -74,12 +74,12 @@ class Left(NamedTuple):
     at_s: int
     features: dict[str, int]
     seen: Contents
-    acls: list[Entry]
+    acls: list[AclBinding]
     groups: dict[str, str]
     """The descriptions of groups of the newer protocols."""
     users: dict[tuple[str, str], str]
     quotas: dict[str, dict[str, float]]
-    tokens: list[Token]
+    tokens: list[DelegationToken]
 
     @property
     def is_secured(self) -> bool:
@@ -197,8 +197,10 @@ def plain(value: Any) -> Any:
 
 def parse(text: str) -> Left:
     at_s, features, seen, acls, groups, users, quotas, tokens = ast.literal_eval(text)
-    entries = [Entry(*each) for each in acls]
-    return Left(at_s, features, Contents(*seen), entries, groups, users, quotas, [Token(*each) for each in tokens])
+    entries = [AclBinding(*each) for each in acls]
+    return Left(
+        at_s, features, Contents(*seen), entries, groups, users, quotas, [DelegationToken(*each) for each in tokens]
+    )
 
 
 if __name__ == "__main__":

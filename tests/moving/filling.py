@@ -4,15 +4,15 @@ import time
 
 from contents import COMPACTED, wait_for_leaders
 
-from group_requests import commit, coordinator_ready, stable_member
 from kpywire import error_codes
 from kpywire.compression import NAMES
 from kpywire.messages.create_topics import CreateTopicsRequest
 from kpywire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from kpywire.record import Record, build_batch
-from raw_client import RawClient
-from raw_requests import BROKER, SET, TOPIC, changed, incremental_alteration, produce, topic_named
-from raw_transactions import Transactional, find_coordinator
+from support.group_requests import commit, coordinator_ready, stable_member
+from support.raw_client import RawClient
+from support.raw_requests import BROKER, SET, TOPIC, changed, incremental_alteration, produce, topic_named
+from support.raw_transactions import Transactional, find_coordinator
 
 CODECS, TRANSACTIONS, DELETED, PLAIN = "codecs", "transactions", "deleted-from", "plain"
 IDEMPOTENT_ID = 1_000_000

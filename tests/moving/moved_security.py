@@ -4,16 +4,16 @@ from base64 import b64encode
 
 from kpybroker.cli.connection_settings import ConnectionSettings
 from kpybroker.client import quota_requests, token_requests, user_requests
-from kpybroker.client.client import Client, Settings
+from kpybroker.client.client import Client, ClientSettings
 from kpybroker.client.connection import Unreachable
-from kpybroker.client.protection import Protection
+from kpybroker.client.protection import ConnectionProtection
 from kpybroker.client.security import security_of
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.sasl.jaas import PLAIN_MODULE, SCRAM_MODULE
 from kpybroker.machines.sasl.scram import SCRAM_SHA_256, SCRAM_SHA_512
 from oracle import BrokerProcess
 from oracle.process import HOST
-from waiting import becomes, eventually
+from support.waiting import becomes, eventually
 
 MECHANISMS = {each.name: each for each in (SCRAM_SHA_256, SCRAM_SHA_512)}
 PREFIX = "listener.name.secured."
@@ -34,12 +34,12 @@ class Moved:
         self.users: dict[tuple[str, str], str] = {}
         """The passwords, by user and mechanism."""
         self.quotas: dict[str, dict[str, float]] = {}
-        self.tokens: list[token_requests.Token] = []
+        self.tokens: list[token_requests.DelegationToken] = []
 
     def as_user(self, mechanism: str, user: str, password: str, *, by_token: bool = False) -> Client:
         settings = ConnectionSettings(self.address, "SASL_PLAINTEXT", mechanism, user, password, by_token=by_token)
         properties = {key: value for key, value in settings.java().items() if key != "bootstrap.servers"}
-        return Client(self.address, settings=Settings(protection=Protection(security_of(properties))))
+        return Client(self.address, settings=ClientSettings(protection=ConnectionProtection(security_of(properties))))
 
     def logs_in(self, mechanism: str, user: str, password: str, *, by_token: bool = False) -> bool:
         try:

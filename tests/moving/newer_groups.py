@@ -4,18 +4,18 @@ from typing import Any
 
 from filling import CODECS, PLAIN
 
-from group_requests import beating, committing, coordinator_ready
 from kpywire import error_codes
 from kpywire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from kpywire.messages.list_groups import ListGroupsRequest
 from kpywire.messages.share_group_describe import ShareGroupDescribeRequest
 from kpywire.messages.streams_group_describe import StreamsGroupDescribeRequest
 from kpywire.messages.streams_group_heartbeat import Topology
-from raw_client import RawClient
-from raw_requests import GROUP, SET, changed, incremental_alteration, metadata_of
-from share_group_requests import acknowledging, acquiring, describing, sharing
-from streams_requests import source_of, streaming
-from waiting import eventually
+from support.group_requests import beating, committing, coordinator_ready
+from support.raw_client import RawClient
+from support.raw_requests import GROUP, SET, changed, incremental_alteration, metadata_of
+from support.share_group_requests import acknowledging, acquiring, describing, sharing
+from support.streams_requests import source_of, streaming
+from support.waiting import eventually
 
 CONSUMERS, SHARERS, STREAMERS = "consumers", "sharers", "streamers"
 MEMBER = "a member that stays"

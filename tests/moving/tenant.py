@@ -10,8 +10,8 @@ from kpystorage import names
 from kpystorage.checking.findings import DAMAGE
 from kpystorage.checkpoint import parse_offsets
 from oracle import ApacheKafka, BrokerProcessError
-from targets import KpyBroker
-from waiting import eventually
+from support.targets import KpyBroker
+from support.waiting import eventually
 
 
 class Tenant(KpyBroker):
@@ -37,9 +37,9 @@ class Tenant(KpyBroker):
             self.start()
         except BrokerProcessError:
             lines = self.output.read_text().splitlines()
-            said = [line for line in lines if "WARNING" not in line and " INFO " not in line]
-            assert len(said) == 1, said
-            return said[0]
+            reported = [line for line in lines if "WARNING" not in line and " INFO " not in line]
+            assert len(reported) == 1, reported
+            return reported[0]
         self.stop()
         raise AssertionError("it started")
 

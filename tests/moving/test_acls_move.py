@@ -8,9 +8,9 @@ from tenant import Tenant
 
 from kpybroker.cli.options import connected
 from kpybroker.client import acl_requests
-from kpybroker.client.acl_requests import Entry, Filter
+from kpybroker.client.acl_requests import AclBinding, AclBindingFilter
 from oracle import ApacheKafka
-from waiting import becomes
+from support.waiting import becomes
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 
@@ -21,18 +21,18 @@ AUTHORIZER = {
 WITHOUT = ("transaction.version",)
 
 
-def entry(name: str, operation: int = 3, **fields: Any) -> Entry:
+def entry(name: str, operation: int = 3, **fields: Any) -> AclBinding:
     whole = {"resource_type": 2, "pattern_type": 3, "principal": "User:CN=a,O=b", "host": "*", "permission_type": 3}
-    return Entry(**{**whole, "resource_name": name, "operation": operation, **fields})
+    return AclBinding(**{**whole, "resource_name": name, "operation": operation, **fields})
 
 
 def test_acls_stay_what_they_are_in_both_directions(tmp_path: Path) -> None:
     options = [part for name in WITHOUT for part in ("--feature", f"{name}=0")]
     kafka = ApacheKafka(AUTHORIZER, directory=tmp_path, formatting=("--standalone", *options))
     ours = Tenant(kafka)
-    expected: set[Entry] = set()
+    expected: set[AclBinding] = set()
 
-    def change(program: Any, created: list[Entry], deleted: list[Filter], gone: set[Entry]) -> None:
+    def change(program: Any, created: list[AclBinding], deleted: list[AclBindingFilter], gone: set[AclBinding]) -> None:
         with connected(program.bootstrap_servers) as client:
             becomes(lambda: set(acl_requests.describe(client)), expected)
             acl_requests.create(client, created)
@@ -46,13 +46,13 @@ def test_acls_stay_what_they_are_in_both_directions(tmp_path: Path) -> None:
         change(kafka, [*of_t, entry("p", pattern_type=4), entry("kafka-cluster", 12, resource_type=4)], [], set())
         kafka.stop()
         with ours:
-            one_of_t = Filter(resource_name="t", operation=4)
+            one_of_t = AclBindingFilter(resource_name="t", operation=4)
             change(ours, [entry("*", 2, resource_type=3), *of_t[:1]], [one_of_t], {of_t[1]})
         ours.start()  # from the snapshot that a clean stop leaves
-        change(ours, [], [Filter(pattern_type=4)], {entry("p", pattern_type=4)})
+        change(ours, [], [AclBindingFilter(pattern_type=4)], {entry("p", pattern_type=4)})
         ours.stop()
         kafka.start()
         gone = {of_t[0], of_t[2]}
-        change(kafka, [entry("q", resource_type=5, operation=15)], [Filter(resource_name="t")], gone)
+        change(kafka, [entry("q", resource_type=5, operation=15)], [AclBindingFilter(resource_name="t")], gone)
     with ours:
         change(ours, [], [], set())

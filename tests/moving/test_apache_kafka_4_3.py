@@ -8,7 +8,7 @@ from filling import PLAIN, create_topics, fill, numbered, write
 from tenant import Tenant, check, wait_for_log_start
 
 from oracle import ApacheKafka
-from raw_client import RawClient
+from support.raw_client import RawClient
 
 pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(900)]
 

@@ -1,7 +1,6 @@
-"""Directories that Apache Kafka 4.4 formats, and its features that are missing here, beside 4.4.0 and 4.3.1."""
+"""Directories that Apache Kafka 4.4 formats, and its features, beside 4.4.0 and 4.3.1."""
 
 import base64
-import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -11,12 +10,12 @@ from tenant import Tenant, check
 
 from kpybroker.cli import main
 from kpybroker.client import acl_requests
-from kpybroker.client.acl_requests import Entry
+from kpybroker.client.acl_requests import AclBinding
 from kpybroker.client.client import Client
 from kpywire.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
 from oracle import ApacheKafka, BrokerProcess, BrokerProcessError, java
 from oracle.jars import KAFKA_BEFORE, KAFKA_VERSION
-from upgrading import finalized
+from support.upgrading import finalized
 
 pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -65,30 +64,29 @@ def test_a_directory_that_4_4_formatted_and_kpybroker_leads_first_stays_whole(tm
         check(kafka.data)
 
 
-def test_the_command_that_a_refusal_names_is_one_that_kafka_accepts(tmp_path: Path) -> None:
+def test_dead_letters_are_raised_and_lowered_where_either_leads(tmp_path: Path) -> None:
+    """Kafka at the level of 4.3 has them where that is asked for."""
     kafka = formatted(tmp_path, "--release-version", "4.3", "--feature", "share.version=2")
-    with kafka:
-        assert finalized(kafka.port)["share.version"] == 2
-    refusal = Tenant(kafka).refusal()
-    assert "kpybroker does not have these finalised features: share.version=2." in refusal
-    (words,) = re.findall(r"kafka-features\.sh (--bootstrap-server) HOST:PORT (downgrade .*)$", refusal)
-    with kafka:
-        lowered = java(
-            "org.apache.kafka.tools.FeatureCommand",
-            words[0],
-            kafka.bootstrap_servers,
-            *words[1].split(),
-            release=KAFKA_4_4,
-        )
-        assert lowered.returncode == 0, lowered.stdout + lowered.stderr
+    turns: list[tuple[BrokerProcess, str, int]] = [
+        (kafka, "downgrade", 1),
+        (Tenant(kafka), "upgrade", 2),
+        (Tenant(kafka), "downgrade", 1),
+        (kafka, "upgrade", 2),
+    ]
+    for node, verb, level in turns:
+        with node:
+            assert finalized(node.port)["share.version"] == 3 - level
+            words = (node.bootstrap_servers, verb, "--feature", f"share.version={level}")
+            done = java("org.apache.kafka.tools.FeatureCommand", "--bootstrap-server", *words, release=KAFKA_4_4)
+            assert done.returncode == 0, done.stdout + done.stderr
     with Tenant(kafka) as ours:
-        assert finalized(ours.port) == LEVELS
+        assert finalized(ours.port) == {**LEVELS, "share.version": 2}
 
 
-NETWORK = Entry(2, "orders", 3, "User:ann", "10.0.0.0/8", 3, 3)
+NETWORK = AclBinding(2, "orders", 3, "User:ann", "10.0.0.0/8", 3, 3)
 
 
-def acls(node: BrokerProcess) -> list[Entry]:
+def acls(node: BrokerProcess) -> list[AclBinding]:
     with Client(node.bootstrap_servers) as client:
         return acl_requests.describe(client)
 
@@ -109,7 +107,7 @@ def test_a_directory_at_the_level_of_4_4_moves_both_ways_and_no_4_3_opens_it(tmp
     turns: list[BrokerProcess] = [Tenant(kafka), kafka, Tenant(kafka), kafka]
     for number, node in enumerate(turns):
         with node:
-            assert finalized(node.port) == {**LEVELS, "metadata.version": 33}
+            assert finalized(node.port) == {**LEVELS, "metadata.version": 33, "share.version": 2}
             assert users(node) == USERS
             with Client(node.bootstrap_servers) as client:
                 acl_requests.create(client, [NETWORK._replace(resource_name=f"of-turn-{number}")])

@@ -23,8 +23,8 @@ from kpywire import error_codes
 from kpywire.batch import batch_headers
 from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from oracle import BrokerProcessError
-from raw_client import RawClient
-from targets import KpyBroker
+from support.raw_client import RawClient
+from support.targets import KpyBroker
 
 PATIENCE_S = 60.0
 PROPERTIES = {"offsets.topic.num.partitions": "2", "transaction.state.log.num.partitions": "1", "node.id": "1"}
@@ -100,7 +100,7 @@ def is_meaningless(path: Path, content: bytes, bit: int) -> bool:
     )
 
 
-def test_nothing_is_wrong_with_what_a_broker_leaves(home: Path) -> None:
+def test_files_of_a_stopped_broker_have_no_findings(home: Path) -> None:
     assert damages(home / "data") == []
 
 
@@ -132,8 +132,8 @@ def test_a_broker_serves_or_refuses_in_one_line_whatever_bit_is_flipped(
         try:
             broker.start()
         except BrokerProcessError:
-            said = [line for line in broker.output.read_text().splitlines() if line.startswith("kpybroker: ")]
-            assert len(said) == 1, what
+            reported = [line for line in broker.output.read_text().splitlines() if line.startswith("kpybroker: ")]
+            assert len(reported) == 1, what
         else:
             broker.stop()
         assert "Traceback" not in broker.output.read_text(), what
@@ -238,12 +238,12 @@ def test_on_a_terminal_it_says_how_far_it_has_come(home: Path) -> None:
     assert b"100%" in shown
 
 
-def test_wrong_usage_is_told(tmp_path: Path) -> None:
+def test_wrong_usage_is_reported(tmp_path: Path) -> None:
     for words in ([], ["/nowhere"], [str(tmp_path)]):
         assert CliRunner().invoke(main, ["check", *words]).exit_code == 2
 
 
-def test_readers_of_a_damaged_batch_are_told_and_the_broker_lives(home: Path, tmp_path: Path) -> None:
+def test_readers_of_a_damaged_batch_get_an_error_and_the_broker_lives(home: Path, tmp_path: Path) -> None:
     broker = PatientBroker(PROPERTIES, directory=tmp_path)
     shutil.copytree(home / "data", tmp_path / "data")
     flip(sorted((tmp_path / "data" / "codecs-0").glob("*.log"))[0], 8 * 100)

@@ -10,9 +10,9 @@ from newer_groups import ACCEPTED, SHARED, acquired
 from tenant import check
 
 from kpystorage import names
-from raw_client import RawClient
-from raw_requests import metadata_of
-from upgrading import VERSIONS
+from support.raw_client import RawClient
+from support.raw_requests import metadata_of
+from support.upgrading import VERSIONS
 
 pytestmark = pytest.mark.slow
 

@@ -13,7 +13,7 @@ from kpywire.error_codes import POLICY_VIOLATION
 from kpywire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from oracle import ApacheKafka, BrokerProcess, free_port
 from oracle.process import HOST
-from waiting import becomes
+from support.waiting import becomes
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 

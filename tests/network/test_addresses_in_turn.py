@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kpybroker.hosts.network import outgoing
-from kpybroker.hosts.network.outgoing import NobodyListens, Outgoing
+from kpybroker.hosts.network.outgoing import NoListener, Outgoing
 
 
 def attempt(monkeypatch: pytest.MonkeyPatch, addresses: list[str], *, silent: str = "", listens: str = "") -> str:
@@ -51,7 +51,7 @@ def test_the_next_address_is_tried_after_one_that_does_not_answer(monkeypatch: p
 
 
 def test_a_port_is_closed_if_it_is_closed_on_every_address(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert isinstance(attempt(monkeypatch, ["127.0.0.2", "127.0.0.3"]), NobodyListens)
+    assert isinstance(attempt(monkeypatch, ["127.0.0.2", "127.0.0.3"]), NoListener)
     unknown = attempt(monkeypatch, ["127.0.0.2", "127.0.0.3"], silent="127.0.0.3")
     assert unknown == "Connection timed out"
-    assert not isinstance(unknown, NobodyListens)
+    assert not isinstance(unknown, NoListener)

@@ -9,9 +9,9 @@ import pytest
 from played_sasl_server import PASSWORD, USER, SaslServer, answered
 
 from kpybroker.config.between_nodes import Credentials
-from kpybroker.hosts.network.outgoing import NobodyListens, Unprotected
+from kpybroker.hosts.network.outgoing import NoListener, Unprotected
 from kpybroker.hosts.network.patience import FIRST_PAUSE_MS, LONGEST_PAUSE_MS, PatientConnect
-from kpybroker.hosts.network.peer import Peer, Unanswered
+from kpybroker.hosts.network.peer import NoResponse, Peer
 from kpybroker.hosts.network.sessions import LATEST, LoginConnect
 from kpybroker.node.assembly.connecting import account_of
 from kpybroker.runtime.io.scheduler import ManualScheduler
@@ -173,7 +173,7 @@ def test_a_login_again_that_fails_ends_the_connection_and_every_request_hears_of
     played.ask()
     played.play()
     assert link.is_closed
-    assert isinstance(played.answers[1], Unanswered)
+    assert isinstance(played.answers[1], NoResponse)
     assert "the login as 'broker' by PLAIN failed" in played.answers[1].reason
 
 
@@ -187,7 +187,7 @@ def test_a_login_that_fails_is_logged_once_and_tried_again_after_pauses(caplog: 
                 played.scheduler.advance(LONGEST_PAUSE_MS)
             played.links[-1].opened()
             played.play()
-            assert isinstance(played.answers[-1], Unanswered)
+            assert isinstance(played.answers[-1], NoResponse)
             assert played.links[-1].is_closed
         assert len(caplog.messages) == 1
         assert "listener INTERNAL at there:9" in caplog.messages[0]
@@ -208,8 +208,8 @@ def test_a_login_that_fails_is_logged_once_and_tried_again_after_pauses(caplog: 
 def test_a_port_that_is_closed_is_no_failed_login() -> None:
     played = Played()
     played.ask()
-    played.links[-1].lost(NobodyListens("Connection refused"))
-    assert played.answers[-1].nobody_listens
+    played.links[-1].lost(NoListener("Connection refused"))
+    assert played.answers[-1].has_no_listener
     played.ask()
     assert len(played.links) == 2, "no pause"
 

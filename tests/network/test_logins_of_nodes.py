@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from played_sasl_server import PASSWORD, SERVED, USER, SaslServer, answered
 
 from kpybroker.config.between_nodes import Credentials
-from kpybroker.hosts.network.login import MOST_MESSAGES, Login, LoginFailed
+from kpybroker.hosts.network.login import MOST_MESSAGES, LoginFailed, OutgoingLogin
 from kpybroker.node.assembly.connecting import account_of
 from kpywire import api, error_codes
 from kpywire.header import decode_request_header
@@ -17,11 +17,11 @@ from kpywire.messages.sasl_handshake import SaslHandshakeResponse
 MECHANISMS = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
 
 
-def new_login(mechanism: str = "PLAIN") -> Login:
+def new_login(mechanism: str = "PLAIN") -> OutgoingLogin:
     return account_of(Credentials(mechanism, USER, PASSWORD, by_token=False)).new_login("there")
 
 
-def run(login: Login, server: SaslServer, frame: bytes | None = None) -> Login:
+def run(login: OutgoingLogin, server: SaslServer, frame: bytes | None = None) -> OutgoingLogin:
     """A login to its end."""
     frame = login.begin() if frame is None else frame
     while frame is not None:

@@ -9,7 +9,7 @@ import pytest
 
 from kpybroker.hosts.network.nodes import Nodes
 from kpybroker.hosts.network.outgoing import Outgoing
-from kpybroker.hosts.network.peer import Peer, Unanswered
+from kpybroker.hosts.network.peer import NoResponse, Peer
 from kpybroker.hosts.network.peers import Peers, connect_over
 from kpybroker.runtime.io.scheduler import LoopScheduler, ManualScheduler
 from kpybroker.testing import AsyncBroker
@@ -95,11 +95,11 @@ def test_a_request_that_the_node_does_not_serve_is_refused_and_the_connection_st
     played = Played()
     played.ask()
     link = played.greet((api.METADATA, 0, 13))
-    assert played.answers == [Unanswered("there:9093 does not serve Vote", is_refused=True)]
+    assert played.answers == [NoResponse("there:9093 does not serve Vote", is_refused=True)]
     assert not link.is_closed
 
 
-def test_what_an_older_version_cannot_say_is_not_said() -> None:
+def test_fields_that_an_older_version_lacks_are_left_out() -> None:
     played = Played()
     elsewhere = DescribeClusterRequest(endpoint_type=2)
     played.peer.send(elsewhere, played.answers.append)
@@ -110,7 +110,7 @@ def test_what_an_older_version_cannot_say_is_not_said() -> None:
 
 
 @pytest.mark.parametrize("last", [2, 3])
-def test_an_in_sync_set_is_said_as_the_controller_understands_it(last: int) -> None:
+def test_the_isr_is_sent_in_the_form_that_the_controller_understands(last: int) -> None:
     played = Played()
     partition = AlterPartitionRequestPartitionData(
         partition_index=4,
@@ -124,15 +124,15 @@ def test_an_in_sync_set_is_said_as_the_controller_understands_it(last: int) -> N
     (frame,) = played.greet((api.ALTER_PARTITION, 2, last)).frames
     header = decode_request_header(frame)
     sent = codec.decode(AlterPartitionRequest, header.api_version, frame, header.end)
-    (told,) = sent.topics[0].partitions
+    (notified,) = sent.topics[0].partitions
     assert header.api_version == last
-    assert (told.new_isr, len(told.new_isr_with_epochs)) == (([1, 3], 0) if last == 2 else ([], 2))
-    assert (told.partition_index, told.leader_epoch, told.partition_epoch) == (4, 2, 6)
+    assert (notified.new_isr, len(notified.new_isr_with_epochs)) == (([1, 3], 0) if last == 2 else ([], 2))
+    assert (notified.partition_index, notified.leader_epoch, notified.partition_epoch) == (4, 2, 6)
     assert len(partition.new_isr_with_epochs) == 2  # another controller may be asked next
 
 
-@pytest.mark.parametrize(("last", "said"), [(3, ["one"]), (4, ["one", "zero"])])
-def test_old_controllers_are_not_told_of_features_that_begin_at_zero(last: int, said: list[str]) -> None:
+@pytest.mark.parametrize(("last", "reported"), [(3, ["one"]), (4, ["one", "zero"])])
+def test_features_with_minimum_0_are_left_out_for_old_controllers(last: int, reported: list[str]) -> None:
     played = Played()
     levels = {"one": 1, "zero": 0}
     features = [Feature(name=name, min_supported_version=low, max_supported_version=2) for name, low in levels.items()]
@@ -143,11 +143,11 @@ def test_old_controllers_are_not_told_of_features_that_begin_at_zero(last: int, 
     (frame,) = played.greet((api.BROKER_REGISTRATION, 0, last)).frames
     header = decode_request_header(frame)
     sent = codec.decode(BrokerRegistrationRequest, header.api_version, frame, header.end)
-    assert [feature.name for feature in sent.features] == said
+    assert [feature.name for feature in sent.features] == reported
 
 
 @pytest.mark.parametrize("ending", ["lost", "silent", "closed", "garbage", "unasked", "refusing"])
-def test_whatever_ends_a_connection_every_request_hears_of_it_once_and_the_next_one_makes_another(ending: str) -> None:
+def test_a_lost_connection_fails_each_request_once_and_the_next_reconnects(ending: str) -> None:
     played = Played()
     played.ask()
     link = played.links[0] if ending == "refusing" else played.greet((api.VOTE, 0, 2))
@@ -169,7 +169,7 @@ def test_whatever_ends_a_connection_every_request_hears_of_it_once_and_the_next_
         link.opened()
         link.answer(ApiVersionsResponse(error_code=error_codes.CLUSTER_AUTHORIZATION_FAILED, api_keys=[]))
     assert len(played.answers) == 1
-    assert isinstance(played.answers[0], Unanswered)
+    assert isinstance(played.answers[0], NoResponse)
     assert not played.peer.is_connected
     played.scheduler.advance(10 * TIMEOUT_MS)
     assert len(played.answers) == 1
@@ -180,7 +180,7 @@ def test_whatever_ends_a_connection_every_request_hears_of_it_once_and_the_next_
 
 
 @pytest.mark.parametrize("ending", ["lost", "refused", "answered"])
-def test_who_cannot_take_its_answer_keeps_nobody_elses(ending: str) -> None:
+def test_a_callback_that_raises_keeps_no_other_answer_back(ending: str) -> None:
     played = Played()
 
     def breaks(_answer: Any) -> None:
@@ -202,7 +202,7 @@ def test_who_cannot_take_its_answer_keeps_nobody_elses(ending: str) -> None:
     assert len(played.answers) == 1
 
 
-def test_who_is_asked_once_has_a_connection_that_ends_with_the_answer() -> None:
+def test_a_single_request_uses_a_connection_that_ends_with_the_answer() -> None:
     played = Played()
     peers = Peers(played.scheduler, played.connect, "me", TIMEOUT_MS)
     for _ in range(2):
@@ -214,7 +214,7 @@ def test_who_is_asked_once_has_a_connection_that_ends_with_the_answer() -> None:
     assert (played.answers, first.is_closed, second.is_closed) == ([VOTED], True, False)
     peers.close()
     assert second.is_closed
-    assert [type(each) for each in played.answers] == [VoteResponse, Unanswered]
+    assert [type(each) for each in played.answers] == [VoteResponse, NoResponse]
 
 
 def test_connections_to_where_no_broker_listens_any_more_end() -> None:
@@ -248,7 +248,7 @@ def test_connections_to_where_no_broker_listens_any_more_end() -> None:
 @pytest.mark.parametrize(
     ("host", "port"), [("a" * 64, 9092), ("nowhere..invalid", 9092), ("127.0.0.1", 65_536), ("a\0b", 1)]
 )
-def test_what_is_no_address_is_told_like_any_other_failure(host: str, port: int) -> None:
+def test_an_invalid_address_is_reported_like_any_other_failure(host: str, port: int) -> None:
     async def ask() -> None:
         loop = asyncio.get_running_loop()
         scheduler = LoopScheduler(loop)
@@ -284,7 +284,7 @@ def test_a_real_broker_answers_over_a_real_connection() -> None:
         lost = Peer(scheduler, connect_over(loop), host, int(port), "me", 10_000)
         lost.send(MetadataRequest(topics=[]), answers.put_nowait)
         answer = await answers.get()
-        assert isinstance(answer, Unanswered), "nobody listens there any more"
+        assert isinstance(answer, NoResponse), "nobody listens there any more"
         await scheduler.close()
 
     asyncio.run(ask())
@@ -304,7 +304,7 @@ def test_a_frame_of_an_absurd_size_ends_the_connection_before_memory_is_spent() 
         answers: asyncio.Queue[Any] = asyncio.Queue()
         peer = Peer(scheduler, connect_over(loop), "127.0.0.1", port, "me", 10_000)
         peer.send(MetadataRequest(topics=[]), answers.put_nowait)
-        assert await answers.get() == Unanswered("a frame that claims 2147483647 bytes")
+        assert await answers.get() == NoResponse("a frame that claims 2147483647 bytes")
         server.close()
         await scheduler.close()
 

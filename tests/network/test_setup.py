@@ -86,7 +86,7 @@ def test_a_connection_that_is_made_stays(played: Played) -> None:
     assert (played.opened, played.lost, played.made[0].is_closed) == (1, [], False)
 
 
-def test_who_closes_it_hears_no_more_of_it(played: Played) -> None:
+def test_a_closed_setup_calls_back_no_more(played: Played) -> None:
     played.connect().close()
     played.scheduler.advance(10 * MOST_MS)
     assert played.made[0].is_closed

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from certificates import Authority, Certificate
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.hosts.network.outgoing import NobodyListens, Unprotected
+from kpybroker.hosts.network.outgoing import NoListener, Unprotected
 from kpybroker.hosts.network.peers import connect_over
 from kpybroker.hosts.network.tls_stream import ClientContext, tls_stream
 from kpybroker.runtime.io.event_loop import new_event_loop
 from kpybroker.security.tls.settings import TlsError
 from oracle import free_port
+from support.certificates import Authority, Certificate
 
 FRAME = b"\0\0\0\x05hello"
 
@@ -146,7 +146,7 @@ def test_a_closed_port_is_no_failed_handshake(run: Any, tmp_path: Path) -> None:
         connect("127.0.0.1", free_port(), lambda: None, lambda _frame: None, ended.set_result)
         return await asyncio.wait_for(ended, 10)
 
-    assert isinstance(run(ask()), NobodyListens)
+    assert isinstance(run(ask()), NoListener)
 
 
 def test_files_are_read_again_when_they_change_and_kept_if_they_cannot_be_used(

@@ -40,9 +40,9 @@ def provider() -> Iterator[OidcProvider]:
 
 
 def login(provider: OidcProvider, **changes: str) -> TokenLogin:
-    said = {TOKEN_URL: provider.token_url, CLIENT_ID: "me", CLIENT_SECRET: SECRET, **changes}
-    said["sasl.login.retry.backoff.max.ms"] = "200"
-    return read_token_login(said.get, {}, None)
+    configured = {TOKEN_URL: provider.token_url, CLIENT_ID: "me", CLIENT_SECRET: SECRET, **changes}
+    configured["sasl.login.retry.backoff.max.ms"] = "200"
+    return read_token_login(configured.get, {}, None)
 
 
 def test_a_token_comes_by_client_credentials(provider: OidcProvider) -> None:
@@ -98,7 +98,7 @@ def test_tokens_without_a_signature_are_made_of_options() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "options", "words"),
+    ("configured", "options", "words"),
     [
         ({}, {}, "unsecuredLoginStringClaim_sub is missing"),
         ({}, {"unsecuredLoginStringClaim_exp": "1", "unsecuredLoginStringClaim_sub": "a"}, "is set by"),
@@ -113,10 +113,10 @@ def test_tokens_without_a_signature_are_made_of_options() -> None:
     ],
 )
 def test_a_source_that_cannot_be_used_is_refused_in_one_line(
-    said: dict[str, str], options: dict[str, str], words: str
+    configured: dict[str, str], options: dict[str, str], words: str
 ) -> None:
     with pytest.raises(ValueError, match=r"^[^\n]*$") as caught:
-        read_token_login(said.get, options, None)
+        read_token_login(configured.get, options, None)
     assert words in str(caught.value)
 
 
@@ -165,7 +165,7 @@ def claims(**found: object) -> str:
     return f"h.{urlsafe_b64encode(json.dumps(found).encode()).rstrip(b'=').decode()}.s"
 
 
-def test_what_a_token_says_is_read() -> None:
+def test_the_claims_of_a_token_are_read() -> None:
     text = claims(sub=" me ", exp=10, iat=5.5)
     assert read_claims(text) == AccessToken(text, "me", 5_500, 10_000)
     assert read_claims(claims(client_id="x", exp=10), "client_id").begins_ms is None

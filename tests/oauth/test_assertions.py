@@ -117,14 +117,14 @@ def test_an_assertion_may_come_from_a_file(provider: OidcProvider, directory: Pa
     new_token(read_token_login(by_key(provider, directory / "rsa.pem").get, {}, None))
     file = tmp_path / "assertion"
     file.write_text(provider.forms[-1]["assertion"] + "\n")
-    said = {RETRIEVER: BEARER_RETRIEVER, TOKEN_URL: provider.token_url, FILE: str(file)}
-    assert new_token(read_token_login(said.get, {}, None)).principal == "node"
+    configured = {RETRIEVER: BEARER_RETRIEVER, TOKEN_URL: provider.token_url, FILE: str(file)}
+    assert new_token(read_token_login(configured.get, {}, None)).principal == "node"
 
 
 def test_an_assertion_takes_the_place_of_a_clients_secret(provider: OidcProvider, directory: Path) -> None:
-    said = by_key(provider, directory / "rsa.pem", **{CLIENT_ID: "me", CLIENT_SECRET: "unused"})
-    del said[RETRIEVER]
-    assert new_token(read_token_login(said.get, {}, None)).principal == "node"
+    configured = by_key(provider, directory / "rsa.pem", **{CLIENT_ID: "me", CLIENT_SECRET: "unused"})
+    del configured[RETRIEVER]
+    assert new_token(read_token_login(configured.get, {}, None)).principal == "node"
     form = provider.forms[-1]
     assert (form["grant_type"], form["client_assertion_type"], form["client_id"]) == (
         "client_credentials",
@@ -194,9 +194,9 @@ def test_a_file_that_cannot_be_used_is_named_in_one_line(
     ],
 )
 def test_configs_that_cannot_be_used_are_refused_in_one_line(more: Configs, words: str) -> None:
-    said = {RETRIEVER: BEARER_RETRIEVER, TOKEN_URL: "https://x/token", KEY_FILE: "/key", **more}
+    configured = {RETRIEVER: BEARER_RETRIEVER, TOKEN_URL: "https://x/token", KEY_FILE: "/key", **more}
     with pytest.raises(ValueError, match=r"^[^\n]*$") as caught:
-        read_token_login(said.get, {}, None)
+        read_token_login(configured.get, {}, None)
     assert words in str(caught.value)
 
 
@@ -253,22 +253,22 @@ def test_kafkas_own_classes_ask_the_same_of_the_provider(
     choices = Choices(random.Random(int(request.config.getoption("--seed", 1))), provider, directory)
     granted = 0
     for _ in range(40):
-        said = choices.configs()
+        configured = choices.configs()
         is_bearer = choices._rng.random() < 0.6
         del provider.forms[:]
         answer = kafka.ask_for_line(
             "bearer" if is_bearer else "credentials",
-            *(f"{name}={value}" for name, value in said.items() if name != RETRIEVER),
+            *(f"{name}={value}" for name, value in configured.items() if name != RETRIEVER),
         )
         theirs = [comparable(form) for form in provider.forms]
         del provider.forms[:]
         if not is_bearer:
-            del said[RETRIEVER]
+            del configured[RETRIEVER]
         try:
-            ours = f"token\t{new_token(read_token_login(said.get, {}, None)).principal}"
+            ours = f"token\t{new_token(read_token_login(configured.get, {}, None)).principal}"
         except (ValueError, FetchFailed):
             ours = "failed"
-        assert [comparable(form) for form in provider.forms] == theirs, said
-        assert ours.split("\t")[0] == answer.split("\t")[0], (said, ours, answer)
+        assert [comparable(form) for form in provider.forms] == theirs, configured
+        assert ours.split("\t")[0] == answer.split("\t")[0], (configured, ours, answer)
         granted += ours != "failed"
     assert granted > 5

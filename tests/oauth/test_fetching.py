@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from certificates import Authority
 from kpybroker.security.oauth import fetching
 from kpybroker.security.oauth.access_tokens import context_of
 from kpybroker.security.oauth.endpoints import ALLOWED_URLS, BadUrl, check_allowed, parse_endpoint
-from kpybroker.security.oauth.fetching import LARGEST_BYTES, FetchFailed, Limits, fetch, retrying
+from kpybroker.security.oauth.fetching import LARGEST_BYTES, AnswerTimeouts, FetchFailed, fetch, retrying
 from kpybroker.testing.oidc import JWKS, OidcProvider
+from support.certificates import Authority
 
 NAME = "sasl.oauthbearer.jwks.endpoint.url"
-SOON = Limits(500, 300)
+SOON = AnswerTimeouts(500, 300)
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def provider() -> Iterator[OidcProvider]:
         yield provider
 
 
-def get(url: str, limits: Limits = Limits()) -> bytes:  # noqa: B008 - a tuple of constants
+def get(url: str, limits: AnswerTimeouts = AnswerTimeouts()) -> bytes:  # noqa: B008 - a tuple of constants
     return fetch(parse_endpoint(NAME, url), ssl.create_default_context, limits=limits)
 
 
@@ -119,8 +119,7 @@ def drip_body(accepted: socket.socket) -> None:
 
 
 def never(accepted: socket.socket) -> None:
-    while accepted.recv(1 << 16):
-        pass
+    b"".join(iter(lambda: accepted.recv(1 << 16), b""))
 
 
 def flood(accepted: socket.socket) -> None:
@@ -148,7 +147,7 @@ def test_an_answer_is_bounded_in_time_and_size(serve: Callable[[socket.socket], 
     server = Server(serve)
     try:
         with pytest.raises(FetchFailed, match=words):
-            get(server.url, SOON if serve is not flood else Limits())
+            get(server.url, SOON if serve is not flood else AnswerTimeouts())
     finally:
         server.close()
 

@@ -7,7 +7,7 @@ import pytest
 from joserfc.jwk import ECKey, OctKey, RSAKey
 from joserfc.jws import serialize_compact
 
-from kpybroker.machines.sasl.oauthbearer import LONGEST_MS, Token, TokenRefused
+from kpybroker.machines.sasl.oauthbearer import LONGEST_MS, TokenRefused, ValidToken
 from kpybroker.security.oauth.claims import ClaimRules, Claims, read_object
 from kpybroker.security.oauth.key_set import BrokenKeySet, read_key_set
 from kpybroker.security.oauth.signed_tokens import validate
@@ -23,7 +23,7 @@ def signed(claims: dict[str, Any], **header: Any) -> str:
     return serialize_compact({"alg": "ES256", "kid": "1", **header}, json.dumps(claims), KEY)
 
 
-def check(token: str, *missing: str | None) -> Token:
+def check(token: str, *missing: str | None) -> ValidToken:
     seen: list[str | None] = []
     try:
         return validate(token, KEYS, ClaimRules(), NOW_MS, seen.append)
@@ -32,7 +32,7 @@ def check(token: str, *missing: str | None) -> Token:
 
 
 def test_a_token_names_its_principal_and_its_end() -> None:
-    assert check(signed(CLAIMS)) == Token("alice", (NOW_S + 60) * 1000)
+    assert check(signed(CLAIMS)) == ValidToken("alice", (NOW_S + 60) * 1000)
 
 
 def test_a_key_that_is_missing_is_reported() -> None:
@@ -65,7 +65,7 @@ def test_content_that_is_no_object_is_refused(content: bytes) -> None:
         read_object(content, "payload")
 
 
-def test_what_is_said_of_a_token_is_cut_and_escaped() -> None:
+def test_claims_of_a_token_are_cut_and_escaped_in_the_log() -> None:
     claims = {**CLAIMS, "exp": 1, "iss": "x\n" * 1_000, "aud": ["y" * 1_000]}
     with pytest.raises(TokenRefused) as refused:
         Claims(claims, "k" * 500).check(ClaimRules(), NOW_MS)

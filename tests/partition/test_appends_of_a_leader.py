@@ -7,7 +7,7 @@ from test_transactional_leader import CONFIG, NOW_MS, PRODUCER, batch, new_leade
 
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.partition.in_sync import PartitionState
-from kpybroker.machines.partition.leader import Appended, Leader
+from kpybroker.machines.partition.leader import Appended, PartitionLeader
 from kpybroker.machines.partition.validation import ValidationConfig, validate
 from kpystorage.errors import OutOfOrderSequence
 from kpywire import error_codes
@@ -18,13 +18,13 @@ Append = Callable[..., Appended]
 
 
 def on_the_spot(
-    leader: Leader, data: bytes, config: ValidationConfig = CONFIG, now_ms: int = NOW_MS, **how: bool
+    leader: PartitionLeader, data: bytes, config: ValidationConfig = CONFIG, now_ms: int = NOW_MS, **how: bool
 ) -> Appended:
     return leader.append(memoryview(bytearray(data)), config, now_ms, **how)
 
 
 def elsewhere(
-    leader: Leader, data: bytes, config: ValidationConfig = CONFIG, now_ms: int = NOW_MS, **how: bool
+    leader: PartitionLeader, data: bytes, config: ValidationConfig = CONFIG, now_ms: int = NOW_MS, **how: bool
 ) -> Appended:
     """Checked while the log ended at another offset, in another epoch."""
     return leader.append_checked(validate(memoryview(bytearray(data)), config, now_ms, 3, 77), now_ms, **how)
@@ -43,7 +43,7 @@ def plain(*values: bytes, producer_id: int = -1, sequence: int = -1) -> bytes:
     )
 
 
-def base_offsets(leader: Leader) -> list[tuple[int, int]]:
+def base_offsets(leader: PartitionLeader) -> list[tuple[int, int]]:
     """(base offset, leader epoch) of each batch in the log."""
     found = []
     for segment in leader.log.segments:
@@ -158,7 +158,7 @@ def test_a_producer_with_an_epoch_for_each_transaction_begins_with_zero(first_se
 # Batches that this node builds itself
 
 
-def built(leader: Leader, *values: bytes) -> bytes:
+def built(leader: PartitionLeader, *values: bytes) -> bytes:
     records = [Record(timestamp=NOW_MS, key=b"k", value=value) for value in values]
     return build_batch(records, base_offset=leader.log.end.offset, partition_leader_epoch=leader.epoch)
 

@@ -6,9 +6,9 @@ from test_validation import NOW, accept, batch_of, changed, refusal
 from kpybroker.machines.partition.validation import (
     BYTES_AT_ONCE,
     RECORDS_AT_ONCE,
-    Laborious,
+    BatchRefused,
+    LaboriousBatch,
     NotOneBatch,
-    Refused,
     ValidationConfig,
     sole_batch,
     validate,
@@ -159,9 +159,7 @@ def test_codecs_are_those_of_the_version_of_the_request(attributes: int, api_ver
         ({"base_timestamp": -2}, "timestamp -2"),
     ],
 )
-def test_what_kafka_cannot_write_again_is_refused_where_it_is_compressed_again(
-    fields: dict[str, int], words: str
-) -> None:
+def test_records_that_kafka_cannot_recompress_are_refused(fields: dict[str, int], words: str) -> None:
     batch = changed(batch_of(b"a"), **fields)
     refused = refusal(batch, ValidationConfig(compression_type="gzip"))
     assert refused.code == error_codes.UNKNOWN_SERVER_ERROR
@@ -170,7 +168,7 @@ def test_what_kafka_cannot_write_again_is_refused_where_it_is_compressed_again(
 
 
 @pytest.mark.parametrize("first_timestamp", [-1, 0, NOW])
-def test_what_is_compressed_again_keeps_its_records_times_and_producer(first_timestamp: int) -> None:
+def test_recompressed_batches_keep_records_timestamps_and_producer(first_timestamp: int) -> None:
     records = [Record(timestamp=first_timestamp, key=b"k", value=b"v"), Record(timestamp=NOW, value=b"w")]
     batch = build_batch(records, producer_id=0, producer_epoch=0, base_sequence=0, transactional=True)
     found = accept(batch, ValidationConfig(compression_type="gzip"))
@@ -182,7 +180,7 @@ def test_what_is_compressed_again_keeps_its_records_times_and_producer(first_tim
     assert (found.header.max_timestamp, found.header.codec) == (NOW, GZIP)
 
 
-def test_what_is_compressed_again_may_have_just_the_size_that_is_allowed() -> None:
+def test_a_recompressed_batch_may_have_the_maximum_size() -> None:
     config = {"compression_type": "gzip"}
     size = len(accept(batch_of(bytes(3_000)), ValidationConfig(**config)).buffer)  # type: ignore[arg-type]
     batch = batch_of(bytes(3_000), codec=ZSTD)
@@ -206,17 +204,17 @@ def batch_that_inflates_to(size: int) -> bytes:
     return batch_of(bytes(size - extra), codec=ZSTD)
 
 
-def test_what_inflates_to_more_than_is_checked_at_once_is_left_to_others() -> None:
+def test_batches_that_inflate_too_much_are_checked_by_the_worker() -> None:
     config = ValidationConfig(max_message_bytes=4 * BYTES_AT_ONCE)
     assert at_once(batch_that_inflates_to(BYTES_AT_ONCE), config).record_count == 1
     large = batch_that_inflates_to(BYTES_AT_ONCE + 1)
-    with pytest.raises(Laborious):
+    with pytest.raises(LaboriousBatch):
         at_once(large, config)
     assert accept(large, config).header.record_count == 1
 
 
 def test_the_cap_of_a_topic_counts_for_what_is_checked_at_once_too() -> None:
-    with pytest.raises(Laborious):
+    with pytest.raises(LaboriousBatch):
         at_once(batch_that_inflates_to(5_001), ValidationConfig(max_inflated_bytes=5_000))
     assert at_once(batch_that_inflates_to(5_000), ValidationConfig(max_inflated_bytes=5_000)).record_count == 1
 
@@ -225,10 +223,10 @@ def test_the_cap_of_a_topic_counts_for_what_is_checked_at_once_too() -> None:
 def test_as_many_records_are_read_one_by_one_as_at_once_is_little_work(count: int, *, is_laborious: bool) -> None:
     keyless = build_batch([Record(timestamp=NOW, value=b"v")] * count)
     if is_laborious:
-        with pytest.raises(Laborious):
+        with pytest.raises(LaboriousBatch):
             at_once(keyless, COMPACTED)
     else:
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(BatchRefused) as refused:
             at_once(keyless, COMPACTED)
         assert refused.value.code == error_codes.INVALID_RECORD
     assert at_once(keyless, ValidationConfig()).record_count == count, "nothing has to be read one by one"
@@ -239,10 +237,10 @@ def test_the_error_of_a_bad_record_is_found_at_once_in_a_small_batch(count: int,
     whole = build_batch([Record(timestamp=NOW, value=b"v")] * count)
     broken = changed(whole[:-3] + b"\x7f\x7f\x7f")
     if is_laborious:
-        with pytest.raises(Laborious):
+        with pytest.raises(LaboriousBatch):
             at_once(broken, ValidationConfig())
     else:
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(BatchRefused) as refused:
             at_once(broken, ValidationConfig())
         assert refused.value.code == error_codes.INVALID_RECORD
     assert refusal(broken).code == error_codes.INVALID_RECORD
@@ -273,12 +271,12 @@ def test_as_many_bytes_are_compressed_at_once_as_their_codec_takes_little_time_f
     assert config.compressed_at_once_bytes == most
 
 
-def test_what_is_too_large_to_be_compressed_at_once_is_left_to_others() -> None:
+def test_batches_too_large_to_compress_at_once_go_to_the_worker() -> None:
     config = ValidationConfig(compression_type="gzip")
     most = config.compressed_at_once_bytes
     extra = section_bytes(batch_of(bytes(most - 100))) - (most - 100)
     assert at_once(batch_of(bytes(most - extra)), config).codec == GZIP
-    with pytest.raises(Laborious):
+    with pytest.raises(LaboriousBatch):
         at_once(batch_of(bytes(most - extra + 1)), config)
     assert at_once(batch_of(bytes(most)), ValidationConfig()).codec == 0
 

@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.partition.in_sync import FetchClock, IsrChange, PartitionState, Rules
-from kpybroker.machines.partition.leader import Leader, Noted
+from kpybroker.machines.partition.leader import Noted, PartitionLeader
 from kpybroker.machines.partition.validation import ValidationConfig
 from kpystorage.directory import LogDirectory
 from kpystorage.log_config import LogConfig
@@ -30,14 +30,14 @@ def broker(epoch: int, *, fenced: bool = False, shuts_down: bool = False) -> Any
     return SimpleNamespace(epoch=epoch, fenced=fenced, is_active=not fenced and not shuts_down)
 
 
-def open_leader(rules: Rules, isr: tuple[int, ...] = (1, 2, 3), *, min_isr: int = 1) -> Leader:
+def open_leader(rules: Rules, isr: tuple[int, ...] = (1, 2, 3), *, min_isr: int = 1) -> PartitionLeader:
     """The leader of an empty partition with replicas 1, 2 and 3; this node is 1 and the clock at 0."""
     disk = MemoryDisk()
     disk.make_directory("/data")
     directory = LogDirectory("/data", disk, Random(1), lambda _failure: None, LogConfig())
     directory.open(WALL_MS)
     log = directory.create_log("t", 0, bytes(15) + b"\x01", LogConfig(), WALL_MS).open()
-    return Leader(log, 1, PartitionState(0, 0, [1, 2, 3], isr), 0, rules=rules, min_isr=min_isr)
+    return PartitionLeader(log, 1, PartitionState(0, 0, [1, 2, 3], isr), 0, rules=rules, min_isr=min_isr)
 
 
 @pytest.fixture
@@ -45,14 +45,14 @@ def rules() -> Rules:
     return Rules(LAG_MS, {node_id: broker(epoch) for node_id, epoch in EPOCHS.items()})
 
 
-def append(leader: Leader, records: int = 1) -> int:
+def append(leader: PartitionLeader, records: int = 1) -> int:
     """Append a batch; the offset behind it."""
     batch = build_batch([Record(timestamp=WALL_MS, value=b"v") for _ in range(records)])
     return leader.append(memoryview(bytearray(batch)), CONFIG, WALL_MS)[1]
 
 
 def fetch(
-    leader: Leader,
+    leader: PartitionLeader,
     node_id: int,
     offset: int,
     now_ms: float,
@@ -65,7 +65,7 @@ def fetch(
     return leader.note_fetch(follower, broker_epoch, offset, 0, now_ms, clock)
 
 
-def test_what_all_in_the_set_have_is_committed(rules: Rules) -> None:
+def test_records_on_all_in_sync_replicas_are_committed(rules: Rules) -> None:
     leader = open_leader(rules)
     append(leader, 3)
     append(leader, 2)
@@ -76,7 +76,7 @@ def test_what_all_in_the_set_have_is_committed(rules: Rules) -> None:
     assert leader.high_watermark.offset == 5
 
 
-def test_a_replica_that_nobody_assigned_is_told_to_look_again(rules: Rules) -> None:
+def test_a_fetch_of_an_unassigned_replica_gets_a_retriable_error(rules: Rules) -> None:
     leader = open_leader(rules)
     for knows_epoch, code in ((True, error_codes.UNKNOWN_LEADER_EPOCH), (False, error_codes.NOT_LEADER_OR_FOLLOWER)):
         with pytest.raises(KafkaError) as raised:
@@ -93,7 +93,7 @@ def test_an_earlier_life_of_a_broker_is_not_believed(rules: Rules) -> None:
     leader.check_follower(2, EPOCHS[2] + 1, knows_epoch=True)  # the metadata here may be behind
 
 
-def test_who_shows_nothing_for_too_long_is_proposed_to_leave(rules: Rules) -> None:
+def test_a_replica_that_is_silent_for_too_long_is_proposed_for_removal(rules: Rules) -> None:
     leader = open_leader(rules)
     append(leader)
     fetch(leader, 2, 1, 900)
@@ -126,14 +126,14 @@ def test_an_answer_counts_unless_it_is_older_than_what_is_known(
     assert (leader.in_sync.pending is None) is is_news
 
 
-def test_who_is_at_the_end_is_in_sync_however_long_nothing_was_written(rules: Rules) -> None:
+def test_a_replica_at_the_log_end_stays_in_sync_without_writes(rules: Rules) -> None:
     leader = open_leader(rules)
     for node_id in (2, 3):
         fetch(leader, node_id, 0, 0)
     assert leader.shrink_in_sync(100 * LAG_MS) is None
 
 
-def test_who_reads_and_never_quite_catches_up_is_behind_by_one_fetch(rules: Rules) -> None:
+def test_a_replica_that_always_trails_by_one_fetch_stays_in_sync(rules: Rules) -> None:
     leader = open_leader(rules, (1, 2))
     for now_ms in range(0, 5_000, 100):
         fetch(leader, 2, max(leader.log.log_end_offset - 1, 0), now_ms)
@@ -151,7 +151,7 @@ def test_fetches_of_a_session_that_do_not_name_a_partition_count_for_it(rules: R
     assert leader.shrink_in_sync(51 * LAG_MS + 1) is not None
 
 
-def test_the_clock_of_a_session_says_nothing_of_who_has_not_caught_up(rules: Rules) -> None:
+def test_session_time_does_not_count_for_a_replica_that_lags(rules: Rules) -> None:
     leader, clock = open_leader(rules, (1, 2)), FetchClock()
     append(leader)
     fetch(leader, 2, 0, 0, clock=clock)
@@ -186,7 +186,7 @@ def test_a_partition_that_has_gone_over_to_another_session_goes_by_its_clock(rul
     assert leader.shrink_in_sync(51 * LAG_MS) is None
 
 
-def test_who_has_come_far_enough_is_proposed_to_join(rules: Rules) -> None:
+def test_a_replica_that_caught_up_is_proposed_to_join(rules: Rules) -> None:
     leader = open_leader(rules, (1, 2))
     append(leader, 4)
     fetch(leader, 2, 3, 0)
@@ -224,7 +224,7 @@ def test_the_start_of_the_leaders_epoch_has_to_be_reached(rules: Rules) -> None:
     [None, broker(13, fenced=True), broker(13, shuts_down=True), broker(14)],
     ids=["gone", "fenced", "down", "started again"],
 )
-def test_who_may_not_join_by_the_metadata_is_not_proposed(rules: Rules, now: Any) -> None:
+def test_a_replica_that_the_metadata_excludes_is_not_proposed(rules: Rules, now: Any) -> None:
     leader = open_leader(rules, (1, 2))
     rules.brokers = {1: broker(11), 2: broker(12)} | ({} if now is None else {3: now})
     assert fetch(leader, 3, 0, 0).change is None
@@ -232,7 +232,7 @@ def test_who_may_not_join_by_the_metadata_is_not_proposed(rules: Rules, now: Any
     assert fetch(leader, 3, 0, 1).change is not None, "it asks again, and has no more than before"
 
 
-def test_who_may_be_about_to_join_holds_the_high_watermark_back_for_as_long_as_it_may_lag(rules: Rules) -> None:
+def test_a_proposed_replica_holds_the_high_watermark_back_within_its_lag_time(rules: Rules) -> None:
     leader = open_leader(rules, (1,))
     change = fetch(leader, 2, 0, 0).change
     assert change is not None
@@ -244,7 +244,7 @@ def test_who_may_be_about_to_join_holds_the_high_watermark_back_for_as_long_as_i
     assert leader.high_watermark.offset == 1
 
 
-def test_nothing_is_committed_while_too_few_are_in_sync(rules: Rules) -> None:
+def test_records_are_not_committed_below_min_isr(rules: Rules) -> None:
     leader = open_leader(rules, (1,), min_isr=2)
     append(leader)
     assert leader.high_watermark.offset == 0
@@ -346,7 +346,7 @@ def test_a_broker_that_is_no_replica_any_more_counts_until_it_has_left_the_set(
     assert leader.high_watermark.offset == in_all
 
 
-def test_deletions_wait_for_whom_is_alive(rules: Rules) -> None:
+def test_deletions_wait_for_live_replicas_only(rules: Rules) -> None:
     leader = open_leader(rules)
     assert leader.low_watermark() == -1
     for node_id, start in ((2, 4), (3, 2)):
@@ -457,7 +457,7 @@ class Partition(RuleBasedStateMachine):
         self.high_watermark = now
 
     @invariant()
-    def everybody_who_may_be_in_the_set_has_what_is_committed(self) -> None:
+    def every_possible_isr_member_has_what_is_committed(self) -> None:
         """Whatever of it the controller grants next, and whether the leader has heard of the last or not."""
         for node_id in self.granted[-1]:
             if node_id != 1:
@@ -491,18 +491,18 @@ def live(machine: Any, rng: Random, steps: int) -> None:
         if (call is not calls[5] or machine.asked) and (call is not calls[6] or machine.answers):
             call()
             machine.the_high_watermark_never_goes_back()
-            machine.everybody_who_may_be_in_the_set_has_what_is_committed()
+            machine.every_possible_isr_member_has_what_is_committed()
             machine.the_set_is_one_that_was_granted()
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_it_holds_in_long_lives(seed: int) -> None:
+def test_the_in_sync_rules_hold_in_long_random_runs(seed: int) -> None:
     rng = Random(seed)
     for _ in range(40):
         live(Partition(), rng, 200)
 
 
-def test_nobody_waits_for_a_replica_whose_log_directory_failed(rules: Rules) -> None:
+def test_a_replica_with_a_failed_log_directory_is_not_waited_for(rules: Rules) -> None:
     def uses(*directories: bytes) -> Any:
         return SimpleNamespace(**vars(broker(EPOCHS[3])), can_use=lambda directory: directory in directories)
 

@@ -96,7 +96,7 @@ def test_a_follower_is_caught_up_at_the_end_or_for_as_long_as_it_may_lag() -> No
     assert not follower.is_caught_up(6, 151, 50)
 
 
-def test_who_reaches_the_end_of_the_last_fetch_was_caught_up_then() -> None:
+def test_a_follower_that_reaches_the_previous_log_end_was_caught_up_at_that_time() -> None:
     follower = FollowerState(2)
     fetched(follower, 0, 5, 100)
     assert follower.caught_up_ms == -inf
@@ -112,7 +112,7 @@ def test_who_reaches_the_end_of_the_last_fetch_was_caught_up_then() -> None:
     assert follower.caught_up_ms == 500, "it does not go back"
 
 
-def test_the_clock_of_a_session_counts_for_who_is_at_the_end_until_it_leaves() -> None:
+def test_session_time_counts_for_a_follower_at_the_end_until_it_leaves() -> None:
     follower, clock, other = FollowerState(2), FetchClock(), FetchClock()
     fetched(follower, 5, 5, 100, clock)
     clock.ms = 900

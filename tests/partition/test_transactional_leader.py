@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.partition.in_sync import PartitionState
-from kpybroker.machines.partition.leader import Leader, Marker
+from kpybroker.machines.partition.leader import Marker, PartitionLeader
 from kpybroker.machines.partition.role import READ_COMMITTED, READ_UNCOMMITTED
 from kpybroker.machines.partition.validation import ValidationConfig
 from kpystorage.directory import LogDirectory
@@ -35,19 +35,19 @@ CONFIG = ValidationConfig()
 
 
 @contextmanager
-def new_leader(config: LogConfig = LogConfig()) -> Iterator[Leader]:  # noqa: B008  it never changes
+def new_leader(config: LogConfig = LogConfig()) -> Iterator[PartitionLeader]:  # noqa: B008  it never changes
     """The leader of a partition without records, whose only replica is this one."""
     disk = MemoryDisk()
     disk.make_directory("/data")
     directory = LogDirectory("/data", disk, Random(1), lambda _failure: None, config)
     directory.open(NOW_MS)
     log = directory.create_log("t", 0, bytes(15) + b"\x01", config, NOW_MS)
-    yield Leader(log.open(), 1, PartitionState(0, 0, [1], [1]), 0)
+    yield PartitionLeader(log.open(), 1, PartitionState(0, 0, [1], [1]), 0)
     directory.close()
 
 
 @pytest.fixture
-def leader() -> Iterator[Leader]:
+def leader() -> Iterator[PartitionLeader]:
     with new_leader() as leader:
         yield leader
 
@@ -67,26 +67,28 @@ def batch(sequence: int, epoch: int = 0, *, transactional: bool = True) -> memor
     )
 
 
-def append(leader: Leader, sequence: int, epoch: int = 0, *, transactional: bool = True) -> int:
+def append(leader: PartitionLeader, sequence: int, epoch: int = 0, *, transactional: bool = True) -> int:
     """Append as a request with a transactional id; the offset."""
     records = batch(sequence, epoch, transactional=transactional)
     return leader.append(records, CONFIG, NOW_MS, transactional=True)[0]
 
 
-def verify(leader: Leader, sequence: int = 0, epoch: int = 0, *, bumps_epoch: bool = False) -> None:
+def verify(leader: PartitionLeader, sequence: int = 0, epoch: int = 0, *, bumps_epoch: bool = False) -> None:
     leader.verifications.begin(PRODUCER, epoch, sequence, NOW_MS, bumps_epoch=bumps_epoch).verified = True
 
 
-def end(leader: Leader, epoch: int = 0, *, commit: bool = True, coordinator_epoch: int = 0, level: int = 0) -> int:
+def end(
+    leader: PartitionLeader, epoch: int = 0, *, commit: bool = True, coordinator_epoch: int = 0, level: int = 0
+) -> int:
     return leader.append_marker(Marker(PRODUCER, epoch, commit, coordinator_epoch, level), NOW_MS)
 
 
-def ends(leader: Leader) -> tuple[int, int]:
+def ends(leader: PartitionLeader) -> tuple[int, int]:
     """The offsets where readers of committed records, and of all, have to stop."""
     return leader.end_for(READ_COMMITTED).offset, leader.end_for(READ_UNCOMMITTED).offset
 
 
-def test_nothing_is_opened_that_is_not_verified(leader: Leader) -> None:
+def test_an_unverified_transaction_is_not_started(leader: PartitionLeader) -> None:
     with pytest.raises(InvalidTxnState):
         append(leader, 0)
     asked = leader.verifications.begin(PRODUCER, 0, 0, NOW_MS, bumps_epoch=False)
@@ -99,7 +101,7 @@ def test_nothing_is_opened_that_is_not_verified(leader: Leader) -> None:
     assert leader.verifications.of_producers == {}
 
 
-def test_a_request_without_a_transactional_id_writes_into_none(leader: Leader) -> None:
+def test_a_request_without_a_transactional_id_writes_into_none(leader: PartitionLeader) -> None:
     verify(leader)
     with pytest.raises(KafkaError) as refused:
         leader.append(batch(0), CONFIG, NOW_MS)
@@ -107,7 +109,7 @@ def test_a_request_without_a_transactional_id_writes_into_none(leader: Leader) -
     assert leader.log.end.offset == 0
 
 
-def test_a_marker_in_between_ends_the_verification(leader: Leader) -> None:
+def test_a_marker_in_between_ends_the_verification(leader: PartitionLeader) -> None:
     verify(leader)
     assert end(leader, commit=False) == 0
     with pytest.raises(InvalidTxnState):
@@ -115,7 +117,7 @@ def test_a_marker_in_between_ends_the_verification(leader: Leader) -> None:
     assert ends(leader) == (1, 1)
 
 
-def test_each_transaction_is_verified_anew(leader: Leader) -> None:
+def test_each_transaction_is_verified_anew(leader: PartitionLeader) -> None:
     verify(leader)
     append(leader, 0)
     assert end(leader) == 1
@@ -130,7 +132,7 @@ def test_each_transaction_is_verified_anew(leader: Leader) -> None:
     assert (aborted.producer_id, aborted.first_offset, aborted.last_offset) == (PRODUCER, 2, 3)
 
 
-def test_what_was_sent_behind_a_refused_batch_is_refused_too(leader: Leader) -> None:
+def test_batches_after_a_refused_one_are_refused_too(leader: PartitionLeader) -> None:
     leader.verifications.begin(PRODUCER, 0, 0, NOW_MS, bumps_epoch=False)
     verify(leader, 1)
     with pytest.raises(OutOfOrderSequence):
@@ -140,7 +142,7 @@ def test_what_was_sent_behind_a_refused_batch_is_refused_too(leader: Leader) -> 
     assert leader.verifications.of_producers[PRODUCER].lowest_sequence == 5
 
 
-def test_a_producer_of_which_nothing_is_known_begins_at_zero_in_its_own_epoch(leader: Leader) -> None:
+def test_a_producer_of_which_nothing_is_known_begins_at_zero_in_its_own_epoch(leader: PartitionLeader) -> None:
     verify(leader, 3, bumps_epoch=True)
     with pytest.raises(OutOfOrderSequence):
         append(leader, 3)
@@ -149,7 +151,7 @@ def test_a_producer_of_which_nothing_is_known_begins_at_zero_in_its_own_epoch(le
     assert append(leader, 3) == 0
 
 
-def test_a_repeated_batch_needs_no_transaction(leader: Leader) -> None:
+def test_a_repeated_batch_needs_no_transaction(leader: PartitionLeader) -> None:
     verify(leader)
     append(leader, 0)
     end(leader)
@@ -157,7 +159,7 @@ def test_a_repeated_batch_needs_no_transaction(leader: Leader) -> None:
     assert leader.log.end.offset == 2
 
 
-def test_a_fenced_producer_is_told_so(leader: Leader) -> None:
+def test_a_fenced_producer_gets_producer_fenced(leader: PartitionLeader) -> None:
     verify(leader, epoch=1)
     append(leader, 0, 1)
     end(leader, 2, commit=False)
@@ -170,7 +172,7 @@ def test_a_fenced_producer_is_told_so(leader: Leader) -> None:
         append(leader, 0, 1, transactional=False)
 
 
-def test_a_coordinator_of_the_past_is_fenced(leader: Leader) -> None:
+def test_a_coordinator_of_the_past_is_fenced(leader: PartitionLeader) -> None:
     verify(leader)
     append(leader, 0)
     end(leader, coordinator_epoch=5)
@@ -179,7 +181,7 @@ def test_a_coordinator_of_the_past_is_fenced(leader: Leader) -> None:
     assert leader.log.end.offset == 2
 
 
-def test_the_second_generation_ends_with_a_higher_epoch(leader: Leader) -> None:
+def test_the_second_generation_ends_with_a_higher_epoch(leader: PartitionLeader) -> None:
     verify(leader)
     append(leader, 0)
     with pytest.raises(InvalidProducerEpoch):
@@ -189,7 +191,7 @@ def test_the_second_generation_ends_with_a_higher_epoch(leader: Leader) -> None:
     assert ends(leader) == (3, 3)
 
 
-def test_a_marker_says_by_which_version_its_transaction_works(leader: Leader) -> None:
+def test_a_marker_says_by_which_version_its_transaction_works(leader: PartitionLeader) -> None:
     verify(leader)
     append(leader, 0)
     with pytest.raises(StorageError) as refused:
@@ -198,7 +200,7 @@ def test_a_marker_says_by_which_version_its_transaction_works(leader: Leader) ->
     assert ends(leader) == (0, 1)
 
 
-def test_a_coordinator_writes_without_sequences(leader: Leader) -> None:
+def test_a_coordinator_writes_without_sequences(leader: PartitionLeader) -> None:
     data = build_batch(
         [Record(timestamp=NOW_MS, value=b"v")], producer_id=PRODUCER, producer_epoch=0, transactional=True
     )
@@ -209,7 +211,7 @@ def test_a_coordinator_writes_without_sequences(leader: Leader) -> None:
     assert ends(leader) == (0, 1)
 
 
-def test_a_marker_counts_when_all_replicas_have_it(leader: Leader) -> None:
+def test_a_marker_counts_when_all_replicas_have_it(leader: PartitionLeader) -> None:
     verify(leader)
     append(leader, 0)
     leader.update(PartitionState(0, 1, [1, 2], [1, 2]), 0)
@@ -221,7 +223,7 @@ def test_a_marker_counts_when_all_replicas_have_it(leader: Leader) -> None:
     assert ends(leader) == (2, 2)
 
 
-def test_verifications_that_lead_to_nothing_are_forgotten(leader: Leader) -> None:
+def test_verifications_that_lead_to_nothing_are_forgotten(leader: PartitionLeader) -> None:
     verify(leader)
     leader.verifications.expire(NOW_MS + 9, 10)
     assert PRODUCER in leader.verifications.of_producers
@@ -229,7 +231,7 @@ def test_verifications_that_lead_to_nothing_are_forgotten(leader: Leader) -> Non
     assert leader.verifications.of_producers == {}
 
 
-def play(leader: Leader, ends: list[tuple[int, bool, bool]]) -> None:
+def play(leader: PartitionLeader, ends: list[tuple[int, bool, bool]]) -> None:
     """Transactions end one after the other: whose, whether it commits, whether it has written something."""
     sequences = dict.fromkeys(range(1, 4), 0)
     for producer_id, commit, writes in ends:

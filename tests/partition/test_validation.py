@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kpybroker.machines.errors import KafkaError
-from kpybroker.machines.partition.validation import Refused, ValidationConfig, sole_batch, validate
+from kpybroker.machines.partition.validation import BatchRefused, ValidationConfig, sole_batch, validate
 from kpywire import error_codes
 from kpywire.batch import CRC_POSITION, LOG_APPEND_TIME, BatchHeader, check_crc, parse_header, placed
 from kpywire.crc import crc32c
@@ -40,18 +40,18 @@ def accepted(records: memoryview, config: ValidationConfig) -> Accepted:
     """The outcome for a view. That for bytes has to be the same."""
     copied = verdict(bytes(records), config)
     found = verdict(records, config)
-    if isinstance(found, Refused):
-        assert isinstance(copied, Refused)
+    if isinstance(found, BatchRefused):
+        assert isinstance(copied, BatchRefused)
         assert (copied.code, copied.message, copied.record_errors) == (found.code, found.message, found.record_errors)
         raise found
     assert copied == found
     return found
 
 
-def verdict(records: bytes | memoryview, config: ValidationConfig) -> Accepted | Refused:
+def verdict(records: bytes | memoryview, config: ValidationConfig) -> Accepted | BatchRefused:
     try:
         fields, buffer, log_append_time_ms = validate(records, config, NOW, 7, 1000, "t-0")
-    except Refused as refused:
+    except BatchRefused as refused:
         return refused
     return Accepted(placed(fields, 1000, 7), buffer, log_append_time_ms)
 
@@ -60,8 +60,8 @@ def accept(batch: bytes, config: ValidationConfig | None = None) -> Accepted:
     return accepted(memoryview(bytearray(batch)), config or ValidationConfig())
 
 
-def refusal(batch: bytes, config: ValidationConfig | None = None) -> Refused:
-    with pytest.raises(Refused) as caught:
+def refusal(batch: bytes, config: ValidationConfig | None = None) -> BatchRefused:
+    with pytest.raises(BatchRefused) as caught:
         accept(batch, config)
     return caught.value
 
@@ -80,7 +80,7 @@ def test_a_batch_is_stamped_where_it_lies() -> None:
 @pytest.mark.parametrize(
     "config", [ValidationConfig(), ValidationConfig(log_append_time=True)], ids=["create", "append"]
 )
-def test_of_bytes_a_stamped_copy_comes_out(config: ValidationConfig) -> None:
+def test_stamping_immutable_bytes_returns_a_copy(config: ValidationConfig) -> None:
     batch = batch_of(b"a", b"b", timestamp=NOW - 5)
     given = bytes(batch)
     found = verdict(given, config)
@@ -111,7 +111,7 @@ def test_bytes_behind_the_batch_are_cut_off() -> None:
     ],
 )
 def test_a_request_holds_one_batch_for_a_partition(records: bytes, code: int) -> None:
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(BatchRefused) as caught:
         sole_batch(records)
     assert caught.value.code == code
     assert refusal(records).code == code
@@ -120,7 +120,7 @@ def test_a_request_holds_one_batch_for_a_partition(records: bytes, code: int) ->
 def test_zstd_came_with_version_7() -> None:
     batch = batch_of(b"a", codec=4)
     assert sole_batch(batch, 7) == parse_header(batch)
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(BatchRefused) as caught:
         sole_batch(batch, 6)
     assert caught.value.code == error_codes.UNSUPPORTED_COMPRESSION_TYPE
 
@@ -148,7 +148,7 @@ def test_a_bad_batch_is_refused(batch: bytes, code: int) -> None:
     assert (refused.message is None) == (not refused.record_errors), "Kafka explains only errors of records"
 
 
-def test_a_length_that_never_ends_is_told_from_one_that_is_wrong() -> None:
+def test_an_unterminated_varint_is_distinguished_from_a_wrong_length() -> None:
     """Kafka meets the one where it expects nothing bad, the other where it does."""
     whole = batch_of(b"a", b"b")
     second = 61 + (len(whole) - 61) // 2
@@ -161,7 +161,7 @@ def test_a_length_that_never_ends_is_told_from_one_that_is_wrong() -> None:
 def test_a_refused_batch_is_left_alone() -> None:
     for batch in (batch_of(b"a", timestamp=NOW + 3_600_001), changed(batch_of(b"a"), record_count=2)):
         buffer = bytearray(batch)
-        with pytest.raises(Refused):
+        with pytest.raises(BatchRefused):
             validate(memoryview(buffer), ValidationConfig(), NOW, 7, 1000)
         assert buffer == batch
 
@@ -224,7 +224,7 @@ def test_a_topic_with_its_own_codec_stores_that(codec: int, compression_type: st
     ]
 
 
-def test_what_is_too_large_after_it_was_compressed_anew_is_refused() -> None:
+def test_a_batch_too_large_after_recompression_is_refused() -> None:
     batch = batch_of(bytes(2000), codec=4)
     config = ValidationConfig(max_message_bytes=1000, compression_type="uncompressed")
     assert refusal(batch, config).code == error_codes.MESSAGE_TOO_LARGE
@@ -268,7 +268,7 @@ def test_any_bytes_are_accepted_or_refused(data: bytes, batch: bytes, place: int
         records[CRC_POSITION : CRC_POSITION + 4] = crc32c(bytes(records[21:])).to_bytes(4, "big")
     try:
         accepted = accept(bytes(records))
-    except Refused:
+    except BatchRefused:
         return
     assert len(list(read_records(accepted.buffer))) == accepted.header.record_count
 

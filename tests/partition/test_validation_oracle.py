@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pytest
 
-from kpybroker.machines.partition.validation import Refused, ValidationConfig, sole_batch, validate
+from kpybroker.machines.partition.validation import BatchRefused, ValidationConfig, sole_batch, validate
 from kpywire import error_codes
 from kpywire.batch import (
     ATTRIBUTES_POSITION,
@@ -265,7 +265,7 @@ def verdict_of(case: Case, records: bytes | memoryview, config: ValidationConfig
     try:
         sole_batch(records, case.version)
         fields, buffer, log_append_time_ms = validate(records, config, NOW, EPOCH, base_offset, "t-0")
-    except Refused as refused:
+    except BatchRefused as refused:
         return batches.Verdict(
             error_code=refused.code, message=refused.message, record_errors=tuple(refused.record_errors)
         )

@@ -12,7 +12,7 @@ from test_documented_commands import FENCE, IN_FENCE, IN_TABLE, parse, words_of
 
 from kpybroker.client.client_configs import PROPERTIES
 from kpybroker.config.authorizer_configs import OF_OWN_ZOOKEEPER
-from kpybroker.config.broker import KNOWN
+from kpybroker.config.broker_values import KNOWN
 from kpybroker.config.synonyms import base_of_listener_config
 from kpybroker.machines.scan import options as of_scans
 from kpybroker.pipeline.sink import options as of_sinks
@@ -45,9 +45,9 @@ def wrong_commands(text: str) -> Iterator[str]:
         except (click.exceptions.Exit, click.exceptions.NoArgsIsHelpError):
             continue
         except click.ClickException as error:
-            said = error.format_message()
-            if "does not exist" not in said and "No such file" not in said:
-                yield f"kpybroker {line}: {said}"
+            reported = error.format_message()
+            if "does not exist" not in reported and "No such file" not in reported:
+                yield f"kpybroker {line}: {reported}"
 
 
 def wrong_programs(text: str) -> Iterator[str]:

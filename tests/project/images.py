@@ -4,7 +4,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -14,6 +13,7 @@ from pathlib import Path
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from sources import ROOT
 
+from oracle import free_port
 from oracle.process import die_with_parent
 
 READY = "Kafka Server started"
@@ -23,8 +23,7 @@ PLACES = {"kafka": "etc/kafka/docker", "confluent": "etc/confluent/docker", "bin
 
 
 def free_address() -> str:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return f"127.0.0.1:{probe.getsockname()[1]}"
+    return f"127.0.0.1:{free_port()}"
 
 
 def laid_out(root: Path) -> Path:
@@ -72,11 +71,11 @@ def started(image: Path, command: Sequence[str], ready: str = READY, **variables
     )
     try:
         assert process.stdout is not None
-        said: list[str] = []
-        while not said or ready not in said[-1]:
-            said.append(process.stdout.readline())
-            assert said[-1], f"the broker ended:\n{''.join(said)}"
-        yield said
+        reported: list[str] = []
+        while not reported or ready not in reported[-1]:
+            reported.append(process.stdout.readline())
+            assert reported[-1], f"the broker ended:\n{''.join(reported)}"
+        yield reported
     finally:
         # The whole session, as when a container ends: scripts leave things in the background.
         os.killpg(process.pid, signal.SIGTERM)

@@ -2,13 +2,14 @@
 
 import os
 import signal
-import socket
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
+from oracle import free_port
 
 READY = "Kafka Server started"
 HIDDEN = ("PYTHONPATH", "VIRTUAL_ENV", "PYTHONHOME")
@@ -40,19 +41,18 @@ def run(
 @contextmanager
 def broker(programs: Path, directory: Path) -> Iterator[str]:
     """A broker from these programs; ends cleanly."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        address = f"127.0.0.1:{probe.getsockname()[1]}"
+    address = f"127.0.0.1:{free_port()}"
     command = [programs / "kpybroker", "start", "--data", directory / "data", "--listen", address, "--http", "off"]
     process = subprocess.Popen(command, cwd=directory, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     try:
         assert process.stdout is not None
-        said = []
+        reported = []
         for line in process.stdout:
-            said.append(line)
+            reported.append(line)
             if READY in line:
                 break
         else:
-            pytest.fail(f"the broker ended:\n{''.join(said)}")
+            pytest.fail(f"the broker ended:\n{''.join(reported)}")
         yield address
         process.send_signal(signal.SIGTERM)
         assert process.wait(20) == 0

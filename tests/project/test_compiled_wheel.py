@@ -70,12 +70,12 @@ NOT_OF_COMPILED_CODE = (
 )
 """These tests plant defects, or put objects of their own in the place of compiled ones, which compiled code refuses."""
 PROTOCOL_SUITES = (
-    "test_acls.py",
-    "test_protocol_produce.py",
-    "test_protocol_fetch.py",
-    "test_protocol_groups.py",
-    "test_protocol_group_offsets.py",
-    "test_protocol_transactions.py",
+    "security/test_acls.py",
+    "produce/test_protocol_produce.py",
+    "fetch/test_protocol_fetch.py",
+    "groups/test_protocol_groups.py",
+    "groups/test_protocol_group_offsets.py",
+    "transactions/test_protocol_transactions.py",
 )
 PATIENCE_S = 1800
 """For the build, or for a suite. Each takes some minutes on a machine that does nothing else."""
@@ -131,7 +131,7 @@ def programs(wheel: Path, interpreter: Path, tmp_path_factory: pytest.TempPathFa
     return home / "venv" / "bin"
 
 
-def test_it_holds_every_source_and_the_compiled_modules_beside_theirs(wheel: Path) -> None:
+def test_the_wheel_has_every_source_and_the_compiled_modules(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as opened:
         names = {name for name in opened.namelist() if ".dist-info/" not in name}
     roots = [ROOT / package for package in SHIPPED]
@@ -186,12 +186,12 @@ def test_the_modules_pass_the_tests_of_their_sources(programs: Path, interpreter
     run(tester, "-m", "pytest", *options, form, *tests, cwd=tmp_path, variables=found, timeout_s=PATIENCE_S)
 
 
-def test_it_passes_protocol_suites(programs: Path) -> None:
+def test_the_compiled_wheel_passes_protocol_suites(programs: Path) -> None:
     suites = [ROOT / "compat-tests" / name for name in PROTOCOL_SUITES]
     command = (sys.executable, "-m", "pytest", "--kpybroker", programs / "kpybroker", "-m", "not java", *suites)
     run(*command, cwd=ROOT, timeout_s=PATIENCE_S)
 
 
-def test_it_mutes_clients_above_their_quota(programs: Path) -> None:
+def test_the_compiled_wheel_mutes_clients_above_their_quota(programs: Path) -> None:
     command = (sys.executable, "-m", "pytest", f"--hostile-kpybroker={programs / 'kpybroker'}")
     run(*command, "tests/hostile/test_quotas.py", cwd=ROOT, timeout_s=PATIENCE_S)

@@ -19,8 +19,8 @@ from testcontainers.core.config import testcontainers_config
 from testcontainers.core.container import DockerContainer
 from testcontainers.core.waiting_utils import wait_for_logs
 
-from fake_engine import fake_engine
 from kpybroker.cli.kafka_tools.__main__ import TOOLS
+from support.fake_engine import fake_engine
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def test_arguments_of_confluents_image_are_variables(image: Path) -> None:
     assert {"num.partitions=3", f"listeners=PLAINTEXT://{address}"} <= set(lines)
 
 
-def test_what_a_mounted_file_says_is_not_overridden_by_the_images_own_defaults(image: Path) -> None:
+def test_defaults_of_the_image_do_not_override_a_mounted_file(image: Path) -> None:
     address = free_address()
     file = image / "mnt/shared/config/server.properties"
     file.parent.mkdir(parents=True)
@@ -166,8 +166,8 @@ def test_testcontainers_boots_the_image(image: Path, module: Module) -> None:
     )
     starter = image / "testcontainers_start.sh"
     starter.write_text(script.replace("/etc/", f"{image}/etc/"))
-    with started(image, [module.shell, str(starter)], **variables) as said:
-        assert len([line for line in said if re.search(module.ready, line)]) == 1
+    with started(image, [module.shell, str(starter)], **variables) as reported:
+        assert len([line for line in reported if re.search(module.ready, line)]) == 1
         assert echoed(outside) == b"world"
         if not module.kraft:
             with socket.create_connection(("127.0.0.1", int(zookeeper.rpartition(":")[2])), 10) as asked:
@@ -217,8 +217,8 @@ def test_testcontainers_of_python_boots_the_image_with_its_own_script(
     starter = image / "tc-start.sh"
     starter.write_text(here(module.script))
     variables = {name: here(str(value)) for name, value in module.env.items()}
-    with started(image, ["sh", str(starter)], **variables) as said:
-        assert len([line for line in said if module.wait_for.search(line)]) == 1
+    with started(image, ["sh", str(starter)], **variables) as reported:
+        assert len([line for line in reported if module.wait_for.search(line)]) == 1
         assert echoed(places["9093"]) == b"world"
 
 

@@ -202,8 +202,8 @@ def test_every_compiled_module_is_imported_there(programs: Path, wanted: Wanted,
     script = tmp_path / "imported.py"
     script.write_text(IMPORTED)
     words = (wanted.suffix, SHARED, *hatch_build.MODULES)
-    said = run(programs / "python", script, *words, cwd=tmp_path, timeout_s=PATIENCE_S)
-    assert int(said) == len(hatch_build.MODULES) + 1
+    reported = run(programs / "python", script, *words, cwd=tmp_path, timeout_s=PATIENCE_S)
+    assert int(reported) == len(hatch_build.MODULES) + 1
 
 
 def test_its_own_pip_takes_it(wheel: Path, wanted: Wanted, tmp_path: Path) -> None:

@@ -21,18 +21,18 @@ IVY = (
 
 
 def console(*, terminal: bool) -> tuple[Console, io.StringIO]:
-    said = io.StringIO()
-    return Console(file=said, force_terminal=terminal, width=120, color_system=None), said
+    reported = io.StringIO()
+    return Console(file=reported, force_terminal=terminal, width=120, color_system=None), reported
 
 
 def test_a_log_has_a_line_when_a_wait_begins_for_each_download_and_when_it_is_over(tmp_path: Path) -> None:
-    shown, said = console(terminal=False)
+    shown, reported = console(terminal=False)
     log = tmp_path / "spark.log"
     log.touch()
     with waiting(shown, "Starting Spark", log):
-        assert said.getvalue() == "Starting Spark ...\n"
+        assert reported.getvalue() == "Starting Spark ...\n"
         log.write_text(IVY)
-    assert said.getvalue().splitlines()[1:] == [
+    assert reported.getvalue().splitlines()[1:] == [
         "  looks for its Kafka connector",
         "  downloads spark-sql-kafka-0-10_2.13-4.0.0.jar",
         "Starting Spark: 0 s",
@@ -40,16 +40,16 @@ def test_a_log_has_a_line_when_a_wait_begins_for_each_download_and_when_it_is_ov
 
 
 def test_a_terminal_shows_the_download_beside_what_is_waited_for(tmp_path: Path) -> None:
-    shown, said = console(terminal=True)
+    shown, reported = console(terminal=True)
     log = tmp_path / "spark.log"
     log.write_text(IVY)
     with waiting(shown, "Starting Spark", log):
         pass
-    assert "Starting Spark: downloads spark-sql-kafka-0-10_2.13-4.0.0.jar" in said.getvalue()
-    assert said.getvalue().endswith("Starting Spark: 0 s\n")
+    assert "Starting Spark: downloads spark-sql-kafka-0-10_2.13-4.0.0.jar" in reported.getvalue()
+    assert reported.getvalue().endswith("Starting Spark: 0 s\n")
 
 
-def test_what_is_waited_for_ends_the_following_when_it_fails(tmp_path: Path) -> None:
+def test_a_failed_awaited_process_ends_the_demo(tmp_path: Path) -> None:
     log = tmp_path / "spark.log"
     log.touch()
     with pytest.raises(OSError, match="no Java"), waiting(console(terminal=False)[0], "Starting Spark", log):
@@ -57,16 +57,16 @@ def test_what_is_waited_for_ends_the_following_when_it_fails(tmp_path: Path) -> 
 
 
 def test_a_log_hears_four_times_of_a_bar_and_a_terminal_all_the_time() -> None:
-    shown, said = console(terminal=False)
+    shown, reported = console(terminal=False)
     with bar(shown, "produces", 4000) as advance:
         for _ in range(40):
             advance(100)
-    said_so_far = [line.split(", ")[0] for line in said.getvalue().splitlines()]
-    assert said_so_far == [f"produces: {done},000 of 4,000" for done in (1, 2, 3, 4)]
-    shown, said = console(terminal=True)
+    printed_so_far = [line.split(", ")[0] for line in reported.getvalue().splitlines()]
+    assert printed_so_far == [f"produces: {done},000 of 4,000" for done in (1, 2, 3, 4)]
+    shown, reported = console(terminal=True)
     with bar(shown, "produces", 4000) as advance:
         advance(4000)
-    assert "4000/4000" in said.getvalue()
+    assert "4000/4000" in reported.getvalue()
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_a_demo_without_java_says_so_before_it_starts_anything(home: str | None,
     assert finished.stderr == f"Error: Spark needs Java 17 or 21, and {looked}\n"
 
 
-def test_what_make_installs_is_shown() -> None:
+def test_the_installation_output_of_make_is_shown() -> None:
     """pip says what it does, in a terminal and in a log."""
     recipes = (ROOT / "Makefile").read_text()
     (runs, tests) = (recipes.partition(f"$(VENV)/{stamp}: ")[2].partition("\n\n")[0] for stamp in (".runs", ".tests"))

@@ -36,10 +36,10 @@ def test_days_begin_at_midnight_utc_and_a_cancelled_flight_counts_with_its_dista
 )
 def test_a_window_that_differs_from_the_csv_is_an_error(found: dict[tuple[int, str], Sums]) -> None:
     expected = by_day([flight(NEW_YEAR_MS, 5)])
-    said = io.StringIO()
-    assert verdict(expected, expected, Console(file=said))
-    assert not verdict(found, expected, Console(file=said))
-    assert "1 of 1 windows differ" in said.getvalue()
+    reported = io.StringIO()
+    assert verdict(expected, expected, Console(file=reported))
+    assert not verdict(found, expected, Console(file=reported))
+    assert "1 of 1 windows differ" in reported.getvalue()
 
 
 def test_the_data_set_is_the_whole_year() -> None:

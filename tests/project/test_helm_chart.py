@@ -157,8 +157,8 @@ def test_a_node_takes_what_its_pod_tells_it(values: dict[str, Any], of_the_last:
     run_it.chmod(0o755)
     script.write_text(files["start.sh"].replace("/etc/kafka/docker/run", str(run_it)))
     given = {each["name"]: each["value"] for each in container_of(manifests)["env"] if "value" in each}
-    said = output("sh", script, POD_NAME=f"kafka-{ordinal}", PATH="/usr/bin:/bin", **given)
-    variables = {name: value for name, value in lines_of(said).items() if name.startswith("KAFKA_")}
+    reported = output("sh", script, POD_NAME=f"kafka-{ordinal}", PATH="/usr/bin:/bin", **given)
+    variables = {name: value for name, value in lines_of(reported).items() if name.startswith("KAFKA_")}
     properties.write_text(files["server.properties"])
     written = output(sys.executable, "-m", "kpybroker.config", properties, **variables)
     properties.write_text(written)
@@ -230,9 +230,9 @@ def test_kubernetes_knows_every_field(values: dict[str, Any]) -> None:
 
 def test_helm_finds_nothing_to_mend() -> None:
     for path in (None, *EXAMPLES):
-        said = ask_helm("lint", "--strict", CHART, *(("--values", path) if path else ()))
-        assert "0 chart(s) failed" in said
-        assert "[WARNING]" not in said
+        reported = ask_helm("lint", "--strict", CHART, *(("--values", path) if path else ()))
+        assert "0 chart(s) failed" in reported
+        assert "[WARNING]" not in reported
 
 
 def test_helm_takes_every_value_from_its_command_line() -> None:

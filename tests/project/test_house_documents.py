@@ -1,10 +1,11 @@
 """The documents that a newcomer reads first stay short, and have what they promise."""
 
+import ast
 import re
 import subprocess
 
 import pytest
-from sources import ROOT
+from sources import ROOT, tree_of
 
 from kpybroker import __version__
 
@@ -19,7 +20,7 @@ RECIPES = {
     "An API": (
         "kpybroker/requests/handlers/__init__.py",
         "kpybroker/requests/guards/needs.py",
-        "compat-tests/test_differential.py",
+        "compat-tests/protocol/test_differential.py",
     ),
     "A config": ("kpybroker/config/own_configs.py", "kpybroker/config/honoured.py", "kpybroker/config/stored.py"),
     "A metric": ("kpybroker/monitoring/metrics/exposition.py", "release/documents/metrics.py"),
@@ -98,3 +99,17 @@ def test_changes_are_in_versions_the_newest_first() -> None:
     assert versions[0] == __version__
     numbers = [[*map(int, re.findall(r"\d+", version)), *([] if "dev" in version else [999])] for version in versions]
     assert numbers == sorted(numbers, reverse=True)
+
+
+def test_every_option_of_the_tests_is_listed() -> None:
+    added = {
+        call.args[0].value
+        for name in ("conftest.py", "compat-tests/conftest.py")
+        for call in ast.walk(tree_of(ROOT / name))
+        if isinstance(call, ast.Call) and getattr(call.func, "attr", "") == "addoption"
+        if isinstance(call.args[0], ast.Constant)
+    }
+    rows = "\n".join(
+        line for line in (ROOT / "compat-tests/README.md").read_text().splitlines() if line.startswith("|")
+    )
+    assert added == set(re.findall(r"`(--[\w-]+)[ `]", rows))

@@ -33,8 +33,8 @@ def test_an_import_path_of_the_documents_works(module: str, name: str) -> None:
 
 def test_a_module_that_moved_is_the_same_under_both_names() -> None:
     program = (
-        "from kpybroker.lake.generations import Wish\n"
-        "from kpybroker.pipeline.lake.generations import Wish as Moved\n"
+        "from kpybroker.lake.generations import WriteMode as Wish\n"
+        "from kpybroker.pipeline.lake.generations import WriteMode as Moved\n"
         "import kpybroker.lake, kpybroker.pipeline.lake\n"
         "print(Wish is Moved, kpybroker.lake is kpybroker.pipeline.lake)"
     )

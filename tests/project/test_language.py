@@ -107,7 +107,7 @@ def test_lines_of_documents_are_short() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "reported"),
     [
         ("The log is made anew.", "a.md:1: 'anew': write again"),
         ("Whoever reads it", "a.md:1: 'Whoever': write the thing itself"),
@@ -115,9 +115,9 @@ def test_lines_of_documents_are_short() -> None:
         ("It is read again.", None),
     ],
 )
-def test_a_word_is_named_with_its_place_and_what_to_write(line: str, said: str | None) -> None:
+def test_a_word_is_named_with_its_place_and_what_to_write(line: str, reported: str | None) -> None:
     found = words_found("a.md", line)
-    assert [each[: len(said)] for each in found] == [said] if said else not found
+    assert [each[: len(reported)] for each in found] == [reported] if reported else not found
 
 
 @pytest.mark.parametrize(

@@ -3,22 +3,17 @@
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
+from images import free_address
 from sources import ROOT
 
 from kpybroker.client.client import Client
-
-
-def free_address(stack: ExitStack) -> str:
-    """Taken until the stack is closed, so that the next one is another."""
-    return f"127.0.0.1:{stack.enter_context(socket.create_server(('127.0.0.1', 0))).getsockname()[1]}"
 
 
 @contextmanager
@@ -32,27 +27,26 @@ def made(data: Path, listen: str, http: str) -> Iterator[list[str]]:
     )
     try:
         assert process.stdout is not None
-        said = []
+        reported = []
         for line in process.stdout:
-            said.append(line.strip())
+            reported.append(line.strip())
             if line.startswith("In Spark"):
                 break
-        yield said
+        yield reported
     finally:
         os.killpg(process.pid, signal.SIGTERM)
         process.communicate(timeout=20)
 
 
 def test_two_run_side_by_side(tmp_path: Path) -> None:
-    with ExitStack() as ports:
-        listen, http = [free_address(ports) for _ in range(2)], [free_address(ports) for _ in range(2)]
+    listen, http = [free_address() for _ in range(2)], [free_address() for _ in range(2)]
     with (
         made(tmp_path / "first", listen[0], http[0]) as first,
         made(tmp_path / "second", listen[1], http[1]) as second,
     ):
-        for said, address, page in zip((first, second), listen, http, strict=True):
-            assert any(line.startswith(f"kpybroker serves {address}, data in ") for line in said), said
-            assert f"metrics on port {page.rpartition(':')[2]}: /metrics, /live, /ready" in said
+        for reported, address, page in zip((first, second), listen, http, strict=True):
+            assert any(line.startswith(f"kpybroker serves {address}, data in ") for line in reported), reported
+            assert f"metrics on port {page.rpartition(':')[2]}: /metrics, /live, /ready" in reported
             with urllib.request.urlopen(f"http://{page}/ready", timeout=10) as answer:
                 assert answer.status == 200
             with Client(address) as client:

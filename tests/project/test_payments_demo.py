@@ -40,11 +40,11 @@ def test_cancelled_baskets_are_not_expected() -> None:
     ],
     ids=["missing", "a-cent", "too-many-accounts", "too-many-payments"],
 )
-def test_what_is_not_exact_is_an_error(found: Totals, counted: int, complaint: str) -> None:
-    said = io.StringIO()
-    assert verdict(RIGHT, RIGHT, 3, Console(file=said))
-    assert not verdict(found, RIGHT, counted, Console(file=said))
-    assert f"Not exact: {complaint}" in said.getvalue()
+def test_an_inexact_total_is_an_error(found: Totals, counted: int, complaint: str) -> None:
+    reported = io.StringIO()
+    assert verdict(RIGHT, RIGHT, 3, Console(file=reported))
+    assert not verdict(found, RIGHT, counted, Console(file=reported))
+    assert f"Not exact: {complaint}" in reported.getvalue()
 
 
 @pytest.mark.slow
@@ -54,10 +54,10 @@ def test_totals_are_exact_though_everything_is_restarted() -> None:
     command = [sys.executable, "-m", "examples.payments", "--seconds", "5", "--pause", "2"]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as demo:
         try:
-            said, _ = demo.communicate(timeout=450)
+            reported, _ = demo.communicate(timeout=450)
         finally:
             demo.terminate()
-    assert demo.returncode == 0, said
-    restarted = set(re.findall(r"^ +[\d.]+ s +(\w+).* ended by SIG\w+ and started again$", said, re.MULTILINE))
+    assert demo.returncode == 0, reported
+    restarted = set(re.findall(r"^ +[\d.]+ s +(\w+).* ended by SIG\w+ and started again$", reported, re.MULTILINE))
     assert restarted == {"broker", "till", "Spark"}
-    assert "count exactly once" in said
+    assert "count exactly once" in reported

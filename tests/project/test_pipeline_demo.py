@@ -1,4 +1,7 @@
-"""The page and the comparisons of the demo ``make pipeline``. compat-tests/test_pipeline.py runs the demo itself."""
+"""The page and the comparisons of the demo ``make pipeline``.
+
+The demo itself is run by compat-tests/tutorials/test_pipeline.py.
+"""
 
 from examples.pipeline.demo import alike
 from examples.pipeline.page import Batch, Verdict, page

@@ -2,7 +2,6 @@
 
 import os
 import re
-import socket
 import subprocess
 import sys
 import tomllib
@@ -11,6 +10,8 @@ from pathlib import Path
 
 import pytest
 from sources import ROOT
+
+from oracle import free_port
 
 TEXT = (ROOT / "README.md").read_text() + (ROOT / "docs" / "first-day.md").read_text()
 DEFAULT = "127.0.0.1:9092"
@@ -37,8 +38,7 @@ def block_with(language: str, words: str) -> str:
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A broker started as the README says, on a port that is free."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        address = f"127.0.0.1:{probe.getsockname()[1]}"
+    address = f"127.0.0.1:{free_port()}"
     data = tmp_path_factory.mktemp("readme") / "data"
     command = [str(PROGRAMS / "kpybroker"), "start", "--data", str(data), "--listen", address, "--http", "off"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
@@ -69,16 +69,17 @@ def run(command: list[str], address: str, *, all_of_it: bool = False, programs: 
 
 def steps() -> list[tuple[str, str]]:
     """The commands of the tour, each with what the README shows below it."""
-    told = "".join(blocks("console"))
+    notified = "".join(blocks("console"))
     return [
-        (step.partition("\n")[0], step.partition("\n")[2]) for step in re.split(r"^\$ ", told, flags=re.MULTILINE)[1:]
+        (step.partition("\n")[0], step.partition("\n")[2])
+        for step in re.split(r"^\$ ", notified, flags=re.MULTILINE)[1:]
     ]
 
 
-def steady(said: str) -> list[str]:
+def steady(reported: str) -> list[str]:
     for pattern, instead in VARIES:
-        said = pattern.sub(instead, said)
-    return [line.strip() for line in said.splitlines()]
+        reported = pattern.sub(instead, reported)
+    return [line.strip() for line in reported.splitlines()]
 
 
 def test_the_tour_prints_what_the_readme_shows_and_python_reads_it(address: str) -> None:
@@ -86,9 +87,9 @@ def test_the_tour_prints_what_the_readme_shows_and_python_reads_it(address: str)
     for command, shown in steps():
         assert steady(run(["sh", "-euc", command], address, all_of_it=True)) == steady(shown), command
     script = block_with("python", "KafkaProducer").replace(DEFAULT, address)
-    said = run([sys.executable, "-c", script], address)
-    assert "b'ada' b'hello world'" in said
-    assert "b'grace' b'hello too'" in said
+    reported = run([sys.executable, "-c", script], address)
+    assert "b'ada' b'hello world'" in reported
+    assert "b'grace' b'hello too'" in reported
 
 
 def test_an_output_that_is_not_shown_so_is_a_difference() -> None:
@@ -128,9 +129,8 @@ def test_every_command_that_is_shown_exists(command: str) -> None:
     assert "Usage:" in run([str(PROGRAMS / "kpybroker"), command, "--help"], DEFAULT)
 
 
-def test_what_a_started_broker_says_to_paste_works(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        address = f"127.0.0.1:{probe.getsockname()[1]}"
+def test_the_commands_that_a_started_broker_prints_work(tmp_path: Path) -> None:
+    address = f"127.0.0.1:{free_port()}"
     command = [str(PROGRAMS / "kpybroker"), "start", "--data", str(tmp_path), "--listen", address, "--http", "off"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:

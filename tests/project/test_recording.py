@@ -35,7 +35,7 @@ def test_the_picture_is_drawn_from_the_recording() -> None:
     assert (header["version"], header["width"]) == (2, recording.COLUMNS)
 
 
-def test_it_plays_for_about_twenty_seconds_in_the_order_of_time() -> None:
+def test_the_recording_takes_about_twenty_seconds_in_time_order() -> None:
     times = [at_s for at_s, _ in EVENTS]
     assert times == sorted(times)
     assert 15 <= times[-1] <= 25
@@ -51,7 +51,7 @@ def test_every_command_is_in_it_and_exists() -> None:
     assert "rror" not in SHOWN
 
 
-def test_nothing_of_the_machine_is_in_it() -> None:
+def test_the_recording_has_no_paths_of_the_machine() -> None:
     assert not re.search(r"/tmp/|/work/|/root|/home", SHOWN)
 
 

@@ -217,5 +217,5 @@ def test_wheels_are_compiled_for_every_python_and_machine_that_is_promised() -> 
 def test_cibuildwheel_itself_understands_what_it_shall_build(platform: str, machines: set[str]) -> None:
     if importlib.util.find_spec("cibuildwheel") is None:
         pytest.skip("cibuildwheel is not installed")
-    said = run(sys.executable, "-m", "cibuildwheel", "--platform", platform, "--print-build-identifiers", ROOT)
-    assert set(said.split()) == {f"cp3{minor}-{machine}" for minor in (11, 12, 13, 14) for machine in machines}
+    reported = run(sys.executable, "-m", "cibuildwheel", "--platform", platform, "--print-build-identifiers", ROOT)
+    assert set(reported.split()) == {f"cp3{minor}-{machine}" for minor in (11, 12, 13, 14) for machine in machines}

@@ -8,9 +8,9 @@ import pytest
 from click.testing import CliRunner
 from images import free_address, laid_out, started
 
-from certificates import Authority
 from kpybroker.cli import main
 from kpybroker.config.properties import written_properties
+from support.certificates import Authority
 
 RUN = "etc/kafka/docker/run"
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from sources import ROOT
 
-STAGES = ("lint", "test-fast", "test-slow", "compat-java", "compat-rest", "compat-spark")
+STAGES = ("lint", "test-fast", "test-slow", "compat-java", "compat-groups", "compat-rest", "compat-spark")
 PROGRAM = """\
 #!/bin/sh
 case "$*" in

@@ -8,8 +8,8 @@ from release.structure import Structure, imports_below, structure_of
 MOST_ENTRIES = 14
 MOST_ARROWS = 80
 MOST_FLOORS = 12
-CIRCLES = 8
-"""The circles of modules that are left, each within one room. The number may only fall."""
+CIRCLES = 2
+"""The circles of modules that are left, each within one room; ARCHITECTURE.md has their reasons."""
 OF_EVERY_PACKAGE = {"__init__.py", "__main__.py", "py.typed", "__pycache__"}
 
 

@@ -116,7 +116,7 @@ def lines_with(pattern: re.Pattern[str]) -> list[str]:
     ]
 
 
-def test_nothing_is_left_to_do_in_a_comment() -> None:
+def test_no_comment_has_something_left_to_do() -> None:
     assert not lines_with(LEFTOVERS)
 
 
@@ -164,7 +164,7 @@ def test_pure_packages_are_given_their_random_numbers() -> None:
 
 
 @pytest.mark.parametrize("path", python_files(*DECIDES), ids=relative)
-def test_what_decides_does_not_even_name_a_type_of_the_world_outside(path: Path) -> None:
+def test_pure_modules_import_no_types_of_impure_ones(path: Path) -> None:
     """Import contracts look at imports at run time; this looks at those for type checkers, too."""
     imported = set()
     for node in ast.walk(tree_of(path)):
@@ -177,7 +177,7 @@ def test_what_decides_does_not_even_name_a_type_of_the_world_outside(path: Path)
     assert not imported & STANDARD_OUTSIDE
 
 
-def test_what_decides_reads_no_clock_of_datetime() -> None:
+def test_pure_modules_read_no_clock_of_datetime() -> None:
     """Dates are computed in pure modules, so the module may be imported; the present time comes as an argument."""
     found = [
         f"{relative(path)}:{node.lineno}"
@@ -214,14 +214,13 @@ def test_every_shipped_module_is_used() -> None:
 
 
 def test_every_handler_module_is_served() -> None:
-    """Each module is the home of a served API, is used by one, or waits for its feature."""
+    """Each module is the home of a served API, or is used by one."""
     graph = grimp.build_graph("kpybroker", cache_dir=None)
     modules = {module.rpartition(".")[2] for module in graph.find_children("kpybroker.requests.handlers")}
     used = {name for name in modules if graph.find_modules_that_directly_import(f"kpybroker.requests.handlers.{name}")}
     homes = {handlers.home_of(name) for name in handlers.SERVED}
     assert homes <= modules
-    assert modules - homes - set(handlers.NOT_ADVERTISED) - set(handlers.OF_ZOOKEEPER_CONTROLLERS) <= used
-    assert not set(handlers.NOT_ADVERTISED) & set(handlers.SERVED)
+    assert modules - homes - set(handlers.OF_ZOOKEEPER_CONTROLLERS) <= used
 
 
 @pytest.mark.parametrize("name", handlers.SERVED)

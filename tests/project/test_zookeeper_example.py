@@ -18,7 +18,7 @@ LAST = "Ctrl-C ends everything."
 
 
 @pytest.mark.java
-def test_what_it_says_to_try_works_and_ctrl_c_ends_all(tmp_path: Path) -> None:
+def test_the_printed_commands_of_the_example_work_and_ctrl_c_ends_all(tmp_path: Path) -> None:
     first, zookeeper = (free_address().rpartition(":")[2] for _ in range(2))
     command = [sys.executable, "-m", "examples.zookeeper", "--brokers", "1", "--port", first]
     process = subprocess.Popen(
@@ -31,13 +31,13 @@ def test_what_it_says_to_try_works_and_ctrl_c_ends_all(tmp_path: Path) -> None:
         preexec_fn=die_with_parent,
     )
     assert process.stdout is not None
-    said: list[str] = []
+    reported: list[str] = []
     try:
-        while not said or LAST not in said[-1]:
-            said.append(process.stdout.readline())
-            assert said[-1], f"it ended:\n{''.join(said)}"
-        pid = next(int(found[1]) for line in said if (found := re.search(r"kill -9 (\d+)", line)))
-        tried = [line.partition("#")[0] for line in said if line.startswith("  ") and "kpybroker" in line]
+        while not reported or LAST not in reported[-1]:
+            reported.append(process.stdout.readline())
+            assert reported[-1], f"it ended:\n{''.join(reported)}"
+        pid = next(int(found[1]) for line in reported if (found := re.search(r"kill -9 (\d+)", line)))
+        tried = [line.partition("#")[0] for line in reported if line.startswith("  ") and "kpybroker" in line]
         for line in tried[:5]:
             ended = subprocess.run(["/bin/sh", "-ec", line], capture_output=True, text=True, timeout=60, check=False)
             # The tree may contradict itself for a moment.
@@ -46,7 +46,7 @@ def test_what_it_says_to_try_works_and_ctrl_c_ends_all(tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         rest = process.communicate(timeout=90)[0]
     assert process.returncode == 0, rest
-    assert "Traceback" not in "".join(said) + rest
+    assert "Traceback" not in "".join(reported) + rest
     assert not Path(f"/proc/{pid}").exists()
     assert shlex.split(tried[-1])[1:] == ["start", str(tmp_path / "broker-1" / "server.properties")]
     assert (tmp_path / "broker-1" / "data" / "meta.properties").exists()

@@ -10,12 +10,12 @@ from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.controller_rules import BrokerConfigRules
 from kpybroker.hosts.quorum.first_start import NodeIdentity, identify, standalone_voters
 from kpybroker.hosts.quorum.formatter import Formatting, format_directories
-from kpybroker.hosts.quorum.host import Identity, QuorumConfig, QuorumHost, Timings
-from kpybroker.hosts.quorum.membership import Membership
+from kpybroker.hosts.quorum.host import QuorumConfig, QuorumHost, QuorumIdentity, Timings
+from kpybroker.hosts.quorum.membership import QuorumMembership
 from kpybroker.hosts.quorum.metadata_log import MetadataLog
 from kpybroker.hosts.quorum.reign import ControllerParts
 from kpybroker.hosts.quorum.snapshotting import SnapshotPolicy
-from kpybroker.machines.controller.state import Settings
+from kpybroker.machines.controller.state import StaticSettings
 from kpybroker.machines.metadata.chosen_levels import choose_levels
 from kpybroker.machines.metadata.delta import MetadataDelta
 from kpybroker.machines.metadata.image import MetadataImage
@@ -91,13 +91,13 @@ class HostWorld:
         self.directory.open(now_ms)
         list(self.directory.recover())
         self.metadata_log = MetadataLog(self.directory, LogConfig(segment_bytes=segment_bytes), now_ms)
-        identity = Identity(self.identity.cluster_id, self.identity.voter, self.identity.static_voters)
+        identity = QuorumIdentity(self.identity.cluster_id, self.identity.voter, self.identity.static_voters)
         self.host = QuorumHost(
             self.scheduler,
             self.metadata_log,
             identity,
             ControllerParts(
-                Settings(self.config.node_id, tokens=token_settings(self.config)),
+                StaticSettings(self.config.node_id, tokens=token_settings(self.config)),
                 BrokerConfigRules(self.config),
                 self.rng,
                 self.identity.bootstrap_records,
@@ -107,7 +107,7 @@ class HostWorld:
             None,
             self.failures.append,
         )
-        self.membership = Membership(self.scheduler, self.host, identity, self.host.send, self.rng)
+        self.membership = QuorumMembership(self.scheduler, self.host, identity, self.host.send, self.rng)
         self.host.subscribe(lambda _image, delta: self.news.append(delta))
 
     def start(self) -> "HostWorld":

@@ -42,7 +42,7 @@ class Played:
         self.history.add_voters(1, voter_set(voters))
 
 
-def test_who_is_no_voter_asks_to_become_one_until_the_log_says_so() -> None:
+def test_an_observer_requests_to_become_a_voter_until_the_log_has_it() -> None:
     played = Played()
     played.scheduler.advance(PERIOD_MS)
     assert not played.asked, "it has read nothing yet, or voters are configured"
@@ -67,7 +67,7 @@ def test_who_is_no_voter_asks_to_become_one_until_the_log_says_so() -> None:
     assert len(played.asked) == 2
 
 
-def test_who_lost_its_disk_first_has_its_vote_of_before_removed() -> None:
+def test_a_voter_with_a_new_disk_first_removes_its_old_voter_entry() -> None:
     played = Played()
     played.write(FIRST, Voter(3, OLD))
     played.scheduler.advance(PERIOD_MS)

@@ -119,7 +119,7 @@ def test_the_controller_of_this_process_is_asked_without_a_connection() -> None:
     assert (request, played.answers, played.links) == (ALLOCATE, [block(5)], [])
 
 
-def test_who_asks_before_there_is_a_controller_is_answered_by_the_first_one() -> None:
+def test_requests_without_a_controller_are_answered_by_the_first_one() -> None:
     played = Played()
     played.ask()
     assert not played.links
@@ -129,7 +129,7 @@ def test_who_asks_before_there_is_a_controller_is_answered_by_the_first_one() ->
     assert played.answers == [block(7)]
 
 
-def test_who_is_told_that_there_is_no_controller_asks_again_wherever_it_is_then() -> None:
+def test_a_client_asks_any_broker_again_after_no_controller() -> None:
     played = Played()
     played.replica.lead(9093)
     played.ask()
@@ -143,7 +143,7 @@ def test_who_is_told_that_there_is_no_controller_asks_again_wherever_it_is_then(
     assert played.answers == [block(9)]
 
 
-def test_nobody_waits_for_the_answer_of_who_leads_no_more() -> None:
+def test_requests_to_a_former_controller_are_not_waited_for() -> None:
     played = Played()
     played.replica.lead(9093)
     played.ask()
@@ -173,7 +173,7 @@ def test_a_lost_connection_is_made_again() -> None:
     assert played.answers == [block(3)]
 
 
-def test_who_finds_no_controller_in_time_is_told_so_once() -> None:
+def test_a_request_without_a_controller_in_time_fails_once() -> None:
     played = Played()
     played.ask()
     played.scheduler.advance(TIMEOUT_MS + RETRY_MS)
@@ -183,7 +183,7 @@ def test_who_finds_no_controller_in_time_is_told_so_once() -> None:
     assert (len(played.answers), played.links) == (1, [])
 
 
-def test_what_the_controller_does_not_serve_is_not_asked_for_ever() -> None:
+def test_requests_that_the_controller_does_not_serve_are_not_repeated_endlessly() -> None:
     played = Played()
     played.replica.lead(9093)
     from kpywire.messages.unregister_broker import UnregisterBrokerRequest
@@ -193,13 +193,13 @@ def test_what_the_controller_does_not_serve_is_not_asked_for_ever() -> None:
     assert [answer.error_code for answer in played.answers] == [error_codes.UNSUPPORTED_VERSION]
 
 
-def test_whatever_brokers_forward_can_be_told_that_there_is_no_controller() -> None:
+def test_every_forwarded_request_has_an_answer_for_a_missing_controller() -> None:
     forwarded = [api.request_class(key) for key in served_versions() if hasattr(load(key), "forward")]
     assert {CreateTopicsRequest, AddRaftVoterRequest} <= set(forwarded)
     assert [each.__name__ for each in forwarded if each not in error_responses._RESPONSES] == []
 
 
-def test_who_asks_a_quorum_that_has_another_leader_by_now_asks_that_one() -> None:
+def test_a_request_to_a_former_leader_goes_to_the_new_leader() -> None:
     played = Played()
     played.replica.lead(None, here=True)
     played.channel.send(DescribeQuorumRequest(topics=[]), played.answers.append)

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 
-from kpybroker.hosts.network.outgoing import NobodyListens
+from kpybroker.hosts.network.outgoing import NoListener
 from kpybroker.hosts.quorum.ended_brokers import MOST_LOOKS, EndedBrokers
-from kpybroker.machines.controller.heartbeats import Heartbeats, Session
+from kpybroker.machines.controller.heartbeats import BrokerSession, Heartbeats
 
-BROKER = Session(2, 7)
+BROKER = BrokerSession(2, 7)
 
 
 class PlayedConnection:
@@ -34,7 +34,7 @@ class Watched:
 
     def __init__(self) -> None:
         self.links: list[PlayedLink] = []
-        self.gone: list[Session] = []
+        self.gone: list[BrokerSession] = []
         self.refuses_at_once = False
         self.heartbeats = Heartbeats(9_000)
         self.ended = EndedBrokers(self._connect, {2: ("there", 9092)}.get, self.heartbeats, self.gone.append)
@@ -47,14 +47,14 @@ class Watched:
         link = PlayedLink(opened, lost)
         self.links.append(link)
         if self.refuses_at_once:
-            lost(NobodyListens("refused"))
+            lost(NoListener("refused"))
         return link
 
 
 def test_a_broker_whose_connection_closes_and_whose_port_is_closed_is_gone() -> None:
     watched = Watched()
     watched.connection.end()
-    watched.links[0].lost(NobodyListens("refused"))
+    watched.links[0].lost(NoListener("refused"))
     assert watched.gone == [BROKER]
 
 
@@ -77,33 +77,33 @@ def test_a_broker_that_only_lost_its_connection_is_not_gone() -> None:
     watched.connection.end()
     watched.ended.heard(BROKER, PlayedConnection())
     assert watched.links[0].is_closed
-    watched.links[0].lost(NobodyListens("too late"))
+    watched.links[0].lost(NoListener("too late"))
     assert watched.gone == []
 
 
-def test_one_that_accepted_in_its_last_moment_is_looked_at_again() -> None:
+def test_a_broker_that_accepted_while_ending_is_probed_again() -> None:
     watched = Watched()
     watched.connection.end()
     watched.links[0].opened()
     watched.links[0].lost("reset")
-    watched.links[1].lost(NobodyListens("refused"))
+    watched.links[1].lost(NoListener("refused"))
     assert watched.gone == [BROKER]
 
 
-def test_who_has_a_connection_is_known_to_have_it_until_it_is_closed() -> None:
+def test_a_broker_counts_as_connected_until_its_connection_closes() -> None:
     watched = Watched()
     assert watched.heartbeats.is_connected(BROKER)
-    assert not watched.heartbeats.is_connected(Session(2, 8))
+    assert not watched.heartbeats.is_connected(BrokerSession(2, 8))
     watched.connection.end()
     assert not watched.heartbeats.is_connected(BROKER)
 
 
 def test_a_broker_that_registers_again_over_its_connection_is_known_by_its_new_epoch() -> None:
     watched = Watched()
-    again = Session(2, 9)
+    again = BrokerSession(2, 9)
     watched.ended.heard(again, watched.connection)
     watched.connection.end()
-    watched.links[0].lost(NobodyListens("refused"))
+    watched.links[0].lost(NoListener("refused"))
     assert watched.gone == [again]
 
 
@@ -114,21 +114,21 @@ def test_an_earlier_connection_says_nothing_of_a_broker_that_has_another() -> No
     assert watched.links == []
 
 
-def test_a_broker_that_nobody_knows_the_address_of_is_not_looked_at() -> None:
+def test_a_broker_without_a_known_address_is_not_probed() -> None:
     watched = Watched()
-    watched.ended.look(Session(3, 1))
+    watched.ended.look(BrokerSession(3, 1))
     assert (watched.links, watched.gone) == ([], [])
 
 
-def test_who_leads_no_more_looks_no_more() -> None:
+def test_a_former_controller_probes_no_brokers() -> None:
     watched = Watched()
     watched.connection.end()
     watched.ended.close()
-    watched.links[0].lost(NobodyListens("refused"))
+    watched.links[0].lost(NoListener("refused"))
     assert (watched.links[0].is_closed, watched.gone) == (True, [])
 
 
-def test_one_that_accepts_and_closes_for_ever_is_there() -> None:
+def test_a_broker_that_accepts_and_closes_connections_counts_as_running() -> None:
     watched = Watched()
     watched.connection.end()
     for link in watched.links:  # which grows

@@ -91,7 +91,7 @@ def test_the_records_are_written_once() -> None:
     assert again.image.finalized_features == LEVELS
 
 
-def test_before_a_leader_wrote_them_nobody_takes_them_for_metadata(tmp_path: Path) -> None:
+def test_unwritten_bootstrap_records_are_not_taken_for_metadata(tmp_path: Path) -> None:
     world = HostWorld(formatted())
     assert world.image.metadata_version is None
     assert not world.image.scram_credentials

@@ -76,7 +76,7 @@ def begun_with(level: int) -> list[FeatureLevelRecord]:
         FeatureLevelRecord(name="metadata.version", feature_level=level),
         FeatureLevelRecord(name="eligible.leader.replicas.version", feature_level=1),
         FeatureLevelRecord(name="group.version", feature_level=1),
-        FeatureLevelRecord(name="share.version", feature_level=1),
+        FeatureLevelRecord(name="share.version", feature_level=2 if level >= 31 else 1),
         FeatureLevelRecord(name="streams.version", feature_level=1),
         FeatureLevelRecord(name="transaction.version", feature_level=2),
     ]
@@ -136,7 +136,7 @@ def test_a_broker_alone_gets_its_identity_and_no_more() -> None:
     assert disk.list_directory(ONE) == disk.list_directory(TWO) == ["meta.properties"]
 
 
-def test_what_is_formatted_is_never_formatted_again() -> None:
+def test_a_formatted_directory_is_never_formatted_again() -> None:
     disk = MemoryDisk()
     format_directories(disk, formatting(directories=[ONE]), Random(1), NOW_MS)
     before = disk.read(f"{ONE}/meta.properties")

@@ -35,7 +35,7 @@ def test_a_new_node_formats_leads_and_finalises_its_features() -> None:
         "metadata.version": 33,
         "eligible.leader.replicas.version": 1,
         "group.version": 1,
-        "share.version": 1,
+        "share.version": 2,
         "streams.version": 1,
         "transaction.version": 2,
     }
@@ -48,14 +48,14 @@ def test_a_new_node_formats_leads_and_finalises_its_features() -> None:
     assert state.voted_directory_id == world.identity.voter.directory_id
 
 
-def test_who_asks_before_the_controller_is_there_is_told_so() -> None:
+def test_a_request_before_the_controller_is_ready_gets_an_error() -> None:
     world = HostWorld()
     (answer,) = world.send(world.registration())
     assert answer.error_code == error_codes.NOT_CONTROLLER
     assert world.start().ask(world.registration()).error_code == error_codes.NONE
 
 
-def test_nothing_leaves_before_the_disk_has_it() -> None:
+def test_messages_are_sent_after_their_records_are_on_disk() -> None:
     scheduler = SlowScheduler()
     world = HostWorld(scheduler=scheduler)
     world.host.start()
@@ -254,7 +254,7 @@ def test_a_subscriber_that_fails_stops_the_node() -> None:
     assert "The metadata cannot be applied: defect" in world.failures
 
 
-def test_who_watches_the_leader_is_no_part_of_applying_the_metadata() -> None:
+def test_watchers_of_the_leader_are_called_apart_from_applying_metadata() -> None:
     world = HostWorld()
 
     def fail() -> None:
@@ -488,7 +488,7 @@ def calls_of_a_whole_life() -> int:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("power", [True, False], ids=["power failure", "process death"])
-def test_what_was_acknowledged_survives_a_crash_at_every_call(power: bool) -> None:
+def test_acknowledged_records_survive_a_crash_at_every_call(power: bool) -> None:
     for crash_at in range(1, calls_of_a_whole_life() + 1):
         disk, acknowledged, asked = run_until_the_disk_dies(crash_at, crash_at)
         image = surviving_image(disk.after_power_failure() if power else disk.after_process_death())

@@ -14,7 +14,7 @@ from kpystorage.real_disk import RealDisk
 from kpywire.codec import decode, encode
 from kpywire.messages.metadata import MetadataRequest
 from oracle.broker import ApacheKafka
-from raw_client import RawClient
+from support.raw_client import RawClient
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 
@@ -98,7 +98,7 @@ def test_ours_goes_on_where_kafka_stopped(swapped: Swapped) -> None:
         "metadata.version": 33,
         "eligible.leader.replicas.version": 1,
         "group.version": 1,
-        "share.version": 1,
+        "share.version": 2,
         "streams.version": 1,
         "transaction.version": 2,
     }

@@ -174,8 +174,8 @@ def test_format_says_and_writes_what_kafka_storage_does(tmp_path: Path) -> None:
     cases += [("both", "dynamic", (f"--initial-controllers={wrong}",)) for wrong in WRONG_CONTROLLERS]
     commands = []
     for number, (node, quorum, options) in enumerate(cases):
-        for who in ("kafka", "kpybroker"):
-            directory = tmp_path / str(number) / who
+        for caller in ("kafka", "kpybroker"):
+            directory = tmp_path / str(number) / caller
             directory.mkdir(parents=True)
             lines = (NODES[node], QUORUMS[quorum], "controller.listener.names=CONTROLLER")
             text = "\n".join((*lines, f"log.dirs={directory}/data,{directory}/more"))
@@ -193,8 +193,8 @@ def test_format_says_and_writes_what_kafka_storage_does(tmp_path: Path) -> None:
     for number, (case, is_old) in enumerate(zip(cases, of_4_3, strict=True)):
         kafka = next(answers[is_old])
         ours = CliRunner().invoke(command, [part.replace("/kafka/", "/kpybroker/") for part in commands[number][1:]])
-        said = ours.output.replace("kpybroker format: ", "").replace("/kpybroker/", "/kafka/")
-        found = outcome(ours.exit_code, said, tmp_path / str(number) / "kpybroker")
+        reported = ours.output.replace("kpybroker format: ", "").replace("/kpybroker/", "/kafka/")
+        found = outcome(ours.exit_code, reported, tmp_path / str(number) / "kpybroker")
         expected = outcome(kafka["code"], kafka["said"], tmp_path / str(number) / "kafka")
         if found != expected:
             differing[case] = (expected, found)
@@ -210,10 +210,10 @@ def kafka_storage(commands: list[list[str]], release: str) -> list[dict[str, Any
     return answers
 
 
-def outcome(code: int, said: str, directory: Path) -> tuple[int, list[str], dict[str, Any]]:
+def outcome(code: int, reported: str, directory: Path) -> tuple[int, list[str], dict[str, Any]]:
     """The exit code, what was said, in any order, and what is in the files: without times, ids made by chance, and
     levels that are not there yet."""
-    lines = sorted(line for line in said.splitlines() if line and not line.startswith("Bootstrap metadata"))
+    lines = sorted(line for line in reported.splitlines() if line and not line.startswith("Bootstrap metadata"))
     files = [path for path in directory.rglob("*") if path.is_file() and path.name != "server.properties"]
     return code, lines, {str(path.relative_to(directory)): contents(path) for path in sorted(files)}
 

@@ -8,7 +8,7 @@ from kpybroker.hosts.quorum.leaderless import PATIENCE_MS, Leaderless
 from kpybroker.runtime.io.scheduler import ManualScheduler
 
 
-def test_what_lasts_is_told_once_for_each_reason(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_lasting_absence_of_a_leader_is_logged_once_per_reason(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "kpybroker.controller")
     scheduler = ManualScheduler()
     is_led = [True]

@@ -56,7 +56,7 @@ def partition_count(world: HostWorld, name: str) -> int:
     return len(world.image.topics[name].partitions)
 
 
-def test_what_is_decided_in_steps_is_what_is_decided_at_once() -> None:
+def test_a_decision_in_steps_equals_the_decision_at_once() -> None:
     requests = [
         create(topic_request("large", MANY), topic_request("small"), topic_request("large", 2)),
         create(topic_request("large", MANY), *(topic_request(f"t{number}", 2) for number in range(LARGE_RECORDS))),
@@ -108,12 +108,12 @@ def test_readers_never_see_half_of_a_topic(world: HostWorld) -> None:
     assert len(world.image.topics) == 201
 
 
-def test_each_part_of_a_long_change_is_told_before_the_client_is(world: HostWorld) -> None:
-    told = len(world.news)
+def test_each_part_of_a_long_change_is_published_before_the_client_is_answered(world: HostWorld) -> None:
+    notified = len(world.news)
     answers = world.send(create(*(topic_request(f"t{number}", 2) for number in range(200))))
     world.scheduler.run()
     assert answers[0].topics[0].error_code == error_codes.NONE
-    news = world.news[told:]
+    news = world.news[notified:]
     assert sum(len(delta.created_topics) for delta in news) == 200
     assert all(len(delta.partitions[topic]) == 2 for delta in news for topic in delta.created_topics)
     assert [one.next_offset for one in news[:-1]] == [one.first_offset for one in news[1:]]

@@ -83,17 +83,19 @@ def test_the_tree_can_be_drawn_searched_and_had_as_json(node: HostWorld) -> None
 
 
 def test_the_shell_goes_around(node: HostWorld) -> None:
-    said = answered("-d", node.path, stdin="cd image/configs\npwd\nls\ncd ..\npwd\nls configs/TOPIC:orders\nexit\nls\n")
-    assert said.split() == ["/image/configs", "BROKER", "TOPIC:orders", "/image", "retention.ms"]
+    reported = answered(
+        "-d", node.path, stdin="cd image/configs\npwd\nls\ncd ..\npwd\nls configs/TOPIC:orders\nexit\nls\n"
+    )
+    assert reported.split() == ["/image/configs", "BROKER", "TOPIC:orders", "/image", "retention.ms"]
 
 
 def test_the_shell_survives_what_it_does_not_understand(node: HostWorld) -> None:
-    said = answered("-d", node.path, stdin="nonsense\ncat /nope\ncd /image/provenance\n'\ncat /image\npwd\n")
-    assert "nonsense is not a command" in said
-    assert "/nope: No such file or directory." in said
-    assert "/image/provenance: Not a directory" in said
-    assert "/image: Is a directory" in said
-    assert said.endswith("/\n")
+    reported = answered("-d", node.path, stdin="nonsense\ncat /nope\ncd /image/provenance\n'\ncat /image\npwd\n")
+    assert "nonsense is not a command" in reported
+    assert "/nope: No such file or directory." in reported
+    assert "/image/provenance: Not a directory" in reported
+    assert "/image: Is a directory" in reported
+    assert reported.endswith("/\n")
 
 
 @pytest.mark.parametrize(
@@ -105,12 +107,12 @@ def test_the_shell_survives_what_it_does_not_understand(node: HostWorld) -> None
     ],
 )
 def test_a_path_that_leads_nowhere_is_one_line(node: HostWorld, words: tuple[str, str], line: str) -> None:
-    said = answered("-d", node.path, *words, code=1)
-    assert said.endswith(line)
-    assert said.count("\n") == 1
+    reported = answered("-d", node.path, *words, code=1)
+    assert reported.endswith(line)
+    assert reported.count("\n") == 1
 
 
-def test_what_holds_no_metadata_is_one_line(tmp_path: Path) -> None:
+def test_a_file_without_metadata_is_reported_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "garbage.checkpoint").write_bytes(b"\0" * 100)
     for words in (["-d", tmp_path], ["-d", tmp_path / "nowhere"], ["-s", tmp_path / "missing.log"]):
         assert answered(*words, "ls", code=1).count("\n") == 1

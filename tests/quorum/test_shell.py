@@ -75,7 +75,7 @@ def test_an_answer_that_cannot_be_given_is_the_end_of_nothing_else() -> None:
     assert world.failures == []
 
 
-def test_who_wants_records_that_a_snapshot_stands_for_by_now_is_told_of_the_snapshot() -> None:
+def test_a_fetch_below_the_log_start_gets_the_snapshot_id() -> None:
     policy = SnapshotPolicy(max_new_record_bytes=2_000, delay_ms=0, retention_bytes=3_000)
     world = HostWorld(policy=policy, segment_bytes=4_000).start().with_broker()
     for number in range(60):
@@ -87,7 +87,7 @@ def test_who_wants_records_that_a_snapshot_stands_for_by_now_is_told_of_the_snap
     assert world.failures == []
 
 
-def test_after_a_restart_too_a_replica_that_went_another_way_in_an_older_epoch_is_told_where() -> None:
+def test_a_replica_that_diverged_in_an_older_epoch_gets_the_divergence_after_a_restart() -> None:
     """The segment still has what the snapshot stands for, whose epochs were forgotten (found by simulation)."""
     policy = SnapshotPolicy(max_new_record_bytes=2_000, delay_ms=0, retention_bytes=3_000)
     world = HostWorld(policy=policy).start().with_broker()
@@ -138,7 +138,7 @@ def test_a_batch_that_the_log_refuses_ends_the_node() -> None:
     assert "more than a segment" in line
 
 
-def test_what_fails_behind_a_saved_election_ends_the_node(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_after_a_saved_election_stops_the_node(monkeypatch: pytest.MonkeyPatch) -> None:
     world = HostWorld()
 
     def append(_batches: object, _now_ms: int) -> None:
@@ -149,6 +149,6 @@ def test_what_fails_behind_a_saved_election_ends_the_node(monkeypatch: pytest.Mo
     assert "The metadata cannot be applied: defect" in world.failures
 
 
-def test_what_the_quorum_writes_waits_behind_nothing_else() -> None:
+def test_writes_of_the_quorum_wait_for_no_other_writes() -> None:
     world = HostWorld(scheduler=BusyScheduler()).start().with_broker()
     assert world.create("orders").topics[0].error_code == error_codes.NONE

@@ -14,7 +14,7 @@ from kpybroker.machines.quotas.client_quotas import (
 )
 from kpybroker.machines.quotas.rate import MOST_THROTTLE_MS, Rate
 from kpybroker.machines.quotas.shares import FORGOTTEN_MS, MOST_SHARES
-from kpybroker.machines.quotas.throttle import Throttle
+from kpybroker.machines.quotas.throttle import QuotaThrottle
 
 BOTH, DEFAULT = "both", None
 LEVELS: tuple[Entity, ...] = (
@@ -37,7 +37,7 @@ def quotas_of(entities: dict[Entity, float]) -> ClientQuotas:
 
 
 @given(st.sets(st.integers(0, 7), min_size=1))
-def test_the_first_level_that_is_set_counts_and_says_who_shares(levels: set[int]) -> None:
+def test_the_most_specific_quota_counts_and_decides_which_clients_share_it(levels: set[int]) -> None:
     quotas = quotas_of({LEVELS[level]: level + 1.0 for level in levels})
     found = quotas.find(PRODUCER_BYTE_RATE, "u", "c")
     assert found is not None
@@ -45,7 +45,7 @@ def test_the_first_level_that_is_set_counts_and_says_who_shares(levels: set[int]
     assert tuple(found.share) == SHARES[min(levels)]
 
 
-def test_a_kind_that_nobody_uses_costs_nothing() -> None:
+def test_an_unused_kind_of_quota_costs_nothing() -> None:
     quotas = quotas_of({(("user", "u"),): 5})
     assert quotas.find(CONTROLLER_MUTATION_RATE, "u", "c") is None
     assert quotas.kinds == {PRODUCER_BYTE_RATE}
@@ -66,12 +66,12 @@ def test_values_that_are_no_limits_are_ignored() -> None:
 
 
 def test_a_tiny_quota_and_a_large_request_overflow_nothing() -> None:
-    throttle = Throttle(PRODUCER_BYTE_RATE, quotas_of({(("user", "u"),): 1e-300}))
+    throttle = QuotaThrottle(PRODUCER_BYTE_RATE, quotas_of({(("user", "u"),): 1e-300}))
     assert throttle.record("u", "c", 1e300, 1_000) == MOST_THROTTLE_MS
 
 
-def test_the_table_is_bounded_and_forgets_what_nobody_uses() -> None:
-    throttle = Throttle(PRODUCER_BYTE_RATE, quotas_of({(("client-id", None),): 10}))
+def test_the_quota_table_is_bounded_and_drops_unused_entries() -> None:
+    throttle = QuotaThrottle(PRODUCER_BYTE_RATE, quotas_of({(("client-id", None),): 10}))
     for number in range(MOST_SHARES + 500):
         throttle.record("u", f"c{number}", 1, 1_000)
     assert len(throttle) == MOST_SHARES
@@ -84,7 +84,7 @@ def test_the_table_is_bounded_and_forgets_what_nobody_uses() -> None:
 def test_long_client_ids_have_shares_of_their_own_and_are_not_kept() -> None:
     long, other = "c" * 30_000, "c" * 29_999 + "d"
     quotas = quotas_of({(("client-id", None),): 10, (("client-id", long),): 20})
-    throttle = Throttle(PRODUCER_BYTE_RATE, quotas)
+    throttle = QuotaThrottle(PRODUCER_BYTE_RATE, quotas)
     assert throttle.record("u", long, 150, 0) == 0, "its own quota counts"
     assert throttle.record("u", other, 150, 0) > 0
     assert throttle.record("u", other[:-1], 1, 0) == 0
@@ -95,15 +95,15 @@ def test_long_client_ids_have_shares_of_their_own_and_are_not_kept() -> None:
 def test_a_million_client_ids_are_bounded_in_memory() -> None:
     """A hundred thousand here, ten times as many as are remembered."""
     quotas = quotas_of({(("user", None), ("client-id", None)): 10})
-    throttle = Throttle(PRODUCER_BYTE_RATE, quotas)
+    throttle = QuotaThrottle(PRODUCER_BYTE_RATE, quotas)
     for number in range(10 * MOST_SHARES):
         throttle.record("u", f"c{number}", 1, number)
     assert len(throttle) <= MOST_SHARES
     assert len(quotas._found) <= MOST_FOUND
 
 
-def test_what_was_recorded_by_mistake_is_taken_back() -> None:
-    throttle = Throttle(PRODUCER_BYTE_RATE, quotas_of({(("user", "u"),): 10}))
+def test_a_mistaken_quota_recording_is_undone() -> None:
+    throttle = QuotaThrottle(PRODUCER_BYTE_RATE, quotas_of({(("user", "u"),): 10}))
     assert throttle.record("u", "c", 1_000, 0) > 0
     throttle.note("u", "c", -1_000, 0)
     assert throttle.record("u", "c", 99, 0) == 0

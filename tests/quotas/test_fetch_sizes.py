@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import oracle
-from kpybroker.requests.serving.reading.throttled import charged_bytes
+from kpybroker.requests.serving.reading.answer import charged_bytes
 from kpywire.codec import encode
 from kpywire.messages.fetch import (
     AbortedTransaction,
@@ -62,12 +62,12 @@ def test_a_response_is_charged_as_by_apache_kafka() -> None:
     rng, ours, lines = random.Random(5), [], []
     for version in VERSIONS:
         for _ in range(ROUNDS):
-            told = topics(rng, version)
+            notified = topics(rng, version)
             session_id = 9 if version >= SESSIONS_FROM else 0
-            response = FetchResponse(throttle_time_ms=5, error_code=0, session_id=session_id, responses=told)
+            response = FetchResponse(throttle_time_ms=5, error_code=0, session_id=session_id, responses=notified)
             if version >= HINTS_FROM:  # the hints at leaders are sent, but not charged
                 response.node_endpoints = [NodeEndpoint(node_id=1, host="h", port=1)]
-            ours.append(charged_bytes(told, version))
+            ours.append(charged_bytes(notified, version))
             lines.append(f"{version} {encode(response, version).hex()}\n")
     classes = oracle.compile_java(Path(__file__).with_name("FetchSizes.java"))
     finished = oracle.java(

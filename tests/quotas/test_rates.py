@@ -6,10 +6,10 @@ from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.quotas.addresses import AddressRates, plain
 from kpybroker.machines.quotas.client_quotas import PRODUCER_BYTE_RATE, ClientQuotas, Entity, Share
 from kpybroker.machines.quotas.mutations import mutation_quotas
-from kpybroker.machines.quotas.rate import Rate, Windows
+from kpybroker.machines.quotas.rate import QuotaWindows, Rate
 from kpybroker.machines.quotas.rounding import rounded
 from kpybroker.machines.quotas.shares import FORGOTTEN_MS, Shares
-from kpybroker.machines.quotas.throttle import Throttle
+from kpybroker.machines.quotas.throttle import QuotaThrottle
 from kpybroker.machines.quotas.token_bucket import TokenBucket, bucket_throttle_ms
 from kpywire import error_codes
 
@@ -25,19 +25,21 @@ def quotas_of(kind: str, limit: float) -> ClientQuotas:
 @pytest.mark.parametrize(
     ("windows", "now_ms", "seconds"),
     [
-        (Windows(11, 1_000), 0, 10.0),
-        (Windows(11, 1_000), 999, 10.999),
-        (Windows(11, 1_000), 1_000, 10.0),
-        (Windows(11, 1_000), 4_500, 10.5),
-        (Windows(11, 1_000), 9_999, 10.999),
-        (Windows(11, 1_000), 10_000, 10.0),
-        (Windows(11, 1_000), 10_999, 10.999),
-        (Windows(3, 2_000), 0, 4.0),
-        (Windows(3, 2_000), 5_000, 5.0),
-        (Windows(2, 1_000), 1_999, 1.999),
+        (QuotaWindows(11, 1_000), 0, 10.0),
+        (QuotaWindows(11, 1_000), 999, 10.999),
+        (QuotaWindows(11, 1_000), 1_000, 10.0),
+        (QuotaWindows(11, 1_000), 4_500, 10.5),
+        (QuotaWindows(11, 1_000), 9_999, 10.999),
+        (QuotaWindows(11, 1_000), 10_000, 10.0),
+        (QuotaWindows(11, 1_000), 10_999, 10.999),
+        (QuotaWindows(3, 2_000), 0, 4.0),
+        (QuotaWindows(3, 2_000), 5_000, 5.0),
+        (QuotaWindows(2, 1_000), 1_999, 1.999),
     ],
 )
-def test_a_rate_is_measured_over_all_windows_but_one_at_least(windows: Windows, now_ms: int, seconds: float) -> None:
+def test_a_rate_is_measured_over_all_windows_but_one_at_least(
+    windows: QuotaWindows, now_ms: int, seconds: float
+) -> None:
     rate = Rate(windows)
     rate.record(1_000.0, 0)
     assert rate.elapsed_ms(now_ms) == seconds * 1_000
@@ -45,7 +47,7 @@ def test_a_rate_is_measured_over_all_windows_but_one_at_least(windows: Windows, 
 
 
 def test_an_amount_counts_for_all_windows_after_the_last_one_of_its_sample() -> None:
-    rate = Rate(Windows(11, 1_000))
+    rate = Rate(QuotaWindows(11, 1_000))
     rate.record(100.0, 0)
     rate.record(100.0, 999)
     assert rate.per_second(11_998) == pytest.approx(200 / 11.998)
@@ -53,7 +55,7 @@ def test_an_amount_counts_for_all_windows_after_the_last_one_of_its_sample() -> 
 
 
 def test_a_window_that_is_over_is_followed_by_another_sample() -> None:
-    rate = Rate(Windows(11, 1_000))
+    rate = Rate(QuotaWindows(11, 1_000))
     rate.record(100.0, 0)
     rate.record(40.0, 1_000)
     assert rate.per_second(10_999) == pytest.approx(140 / 10.999)
@@ -61,11 +63,11 @@ def test_a_window_that_is_over_is_followed_by_another_sample() -> None:
 
 
 def test_a_rate_has_one_sample_more_than_windows() -> None:
-    rate = Rate(Windows(2, 1_000))
+    rate = Rate(QuotaWindows(2, 1_000))
     for second in range(3):
         rate.record(10.0**second, second * 1_000)
     assert rate.per_second(2_000) == pytest.approx(110 / 1.0), "the first one is two windows old"
-    rate = Rate(Windows(3, 1_000))
+    rate = Rate(QuotaWindows(3, 1_000))
     for second in range(9):
         rate.record(1.0, second * 1_000)
         assert rate.per_second(second * 1_000) == pytest.approx(min(second + 1, 3) / 2.0)
@@ -73,7 +75,7 @@ def test_a_rate_has_one_sample_more_than_windows() -> None:
 
 def test_the_oldest_sample_is_used_again_before_it_is_forgotten() -> None:
     """Its last event may be young although it began long ago."""
-    rate = Rate(Windows(2, 1_000))
+    rate = Rate(QuotaWindows(2, 1_000))
     for now_ms, amount in ((0, 1.0), (999, 10.0), (1_000, 100.0), (2_000, 1_000.0)):
         rate.record(amount, now_ms)
     assert rate.per_second(2_500) == pytest.approx(1_111 / 2.5)
@@ -82,19 +84,19 @@ def test_the_oldest_sample_is_used_again_before_it_is_forgotten() -> None:
 
 
 def test_a_client_waits_until_its_rate_would_be_at_its_quota() -> None:
-    throttle = Throttle(PRODUCER_BYTE_RATE, quotas_of(PRODUCER_BYTE_RATE, 10.0))
+    throttle = QuotaThrottle(PRODUCER_BYTE_RATE, quotas_of(PRODUCER_BYTE_RATE, 10.0))
     assert throttle.record("u", "c", 100, 0) == 0, "the quota over ten seconds"
     assert throttle.record("u", "c", 50, 0) == 5_000
     assert throttle.record("u", "c", 0, 1_000) == 5_000
     assert throttle.record("u", "c", 0, 4_999) == 4_001
     assert throttle.record("u", "c", 0, 10_000) == 5_000
-    bounded = Throttle(PRODUCER_BYTE_RATE, quotas_of(PRODUCER_BYTE_RATE, 10.0), most_ms=700)
+    bounded = QuotaThrottle(PRODUCER_BYTE_RATE, quotas_of(PRODUCER_BYTE_RATE, 10.0), most_ms=700)
     assert bounded.record("u", "c", 150, 0) == 700
 
 
 def test_the_largest_amount_that_fits_a_quota() -> None:
-    for windows, most in ((Windows(), 100.0), (Windows(3, 2_000), 40.0)):
-        throttle = Throttle(PRODUCER_BYTE_RATE, quotas_of(PRODUCER_BYTE_RATE, 10.0), windows)
+    for windows, most in ((QuotaWindows(), 100.0), (QuotaWindows(3, 2_000), 40.0)):
+        throttle = QuotaThrottle(PRODUCER_BYTE_RATE, quotas_of(PRODUCER_BYTE_RATE, 10.0), windows)
         assert throttle.most_in_windows("u", "c") == most
         assert throttle.record("u", "c", most, 0) == 0
         assert throttle.record("u", "c", 1, 0) > 0
@@ -105,7 +107,7 @@ def test_shown_are_the_rates_and_the_mean_of_the_waits_of_those_that_came_last()
     quotas = ClientQuotas()
     anybody: Entity = (("client-id", None),)
     quotas.changed([anybody], {anybody: {PRODUCER_BYTE_RATE: 10.0}})
-    throttle = Throttle(PRODUCER_BYTE_RATE, quotas)
+    throttle = QuotaThrottle(PRODUCER_BYTE_RATE, quotas)
     for client_id, amount in (("a", 100), ("b", 200), ("c", 300)):
         throttle.record("u", client_id, amount, 0)
     throttle.waits("u", "b", 1_000, 0)
@@ -119,7 +121,7 @@ def test_shown_are_the_rates_and_the_mean_of_the_waits_of_those_that_came_last()
 
 @pytest.mark.parametrize(("windows", "size_ms", "burst"), [(11, 1_000, 22), (3, 1_000, 6), (3, 5_000, 30)])
 def test_a_bucket_holds_the_quota_of_all_windows_and_fills_at_its_rate(windows: int, size_ms: int, burst: int) -> None:
-    bucket = TokenBucket(Windows(windows, size_ms))
+    bucket = TokenBucket(QuotaWindows(windows, size_ms))
     assert bucket.take(burst + 8, 2.0, 0) == -8
     assert bucket_throttle_ms(-8, 2.0) == 4_000
     assert bucket.tokens(2.0, 3_000) == -2

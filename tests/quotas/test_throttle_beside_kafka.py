@@ -10,8 +10,8 @@ import oracle
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.quotas.client_quotas import CLIENT_KINDS, ClientQuotas, Entity
 from kpybroker.machines.quotas.mutations import MutationQuotas
-from kpybroker.machines.quotas.rate import Windows
-from kpybroker.machines.quotas.throttle import Throttle
+from kpybroker.machines.quotas.rate import QuotaWindows
+from kpybroker.machines.quotas.throttle import QuotaThrottle
 from oracle.recorded import Asked, AskedAtOnce, Play
 
 HERE = Path(oracle.__file__).parent
@@ -33,7 +33,7 @@ class Managers:
     def answer(self, words: list[str]) -> str:
         command, self.now_ms = words[0], self.now_ms + int(words[1])
         if command == "begin":
-            self._begin(Windows(int(words[2]), int(words[3]) * 1_000))
+            self._begin(QuotaWindows(int(words[2]), int(words[3]) * 1_000))
             return ""
         if command == "set":
             self._set(*words[2:])
@@ -59,12 +59,12 @@ class Managers:
             return f"refused {quota.throttle_ms}"
         return f"accepted {quota.throttle_ms}"
 
-    def _begin(self, windows: Windows) -> None:
+    def _begin(self, windows: QuotaWindows) -> None:
         self.known = ClientQuotas()
         self.quotas.clear()
         produce, _, time, _ = CLIENT_KINDS
-        self.bytes = Throttle(produce, self.known, windows)
-        self.time = Throttle(time, self.known, windows, most_ms=windows.size_ms)
+        self.bytes = QuotaThrottle(produce, self.known, windows)
+        self.time = QuotaThrottle(time, self.known, windows, most_ms=windows.size_ms)
         self.mutations = MutationQuotas(self.known, windows)
 
     def _set(self, user: str, client_id: str, value: str) -> None:

@@ -13,16 +13,16 @@ from typing import Any, NamedTuple
 
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.controller_rules import BrokerConfigRules
-from kpybroker.hosts.network.outgoing import NobodyListens
+from kpybroker.hosts.network.outgoing import NoListener
 from kpybroker.hosts.network.peer import Link
 from kpybroker.hosts.network.peers import Peers
 from kpybroker.hosts.quorum.formatter import Formatting, format_directories
-from kpybroker.hosts.quorum.host import Identity, QuorumConfig, QuorumHost, Timings
-from kpybroker.hosts.quorum.membership import Membership
+from kpybroker.hosts.quorum.host import QuorumConfig, QuorumHost, QuorumIdentity, Timings
+from kpybroker.hosts.quorum.membership import QuorumMembership
 from kpybroker.hosts.quorum.metadata_log import MetadataLog
 from kpybroker.hosts.quorum.reign import ControllerParts
 from kpybroker.hosts.quorum.snapshotting import SnapshotPolicy
-from kpybroker.machines.controller.state import Settings
+from kpybroker.machines.controller.state import StaticSettings
 from kpybroker.machines.metadata.chosen_levels import choose_levels
 from kpybroker.machines.metadata.delta import MetadataDelta
 from kpybroker.machines.metadata.image import MetadataImage
@@ -32,7 +32,7 @@ from kpybroker.runtime.io.scheduler import Pieces
 from kpystorage import quorum_state
 from kpystorage.directory import LogDirectory
 from kpystorage.log_config import LogConfig
-from kpystorage.quorum_state import QuorumState
+from kpystorage.quorum_state import StoredQuorumState
 from kpystorage.sim_disk import SimDisk
 from kpywire import api, codec, error_codes
 from kpywire.header import decode_request_header, encode_response_header
@@ -264,13 +264,13 @@ class Node:
         is_controller = self.id in world.controllers
         used = self.listener_names[0]
         static = [each._replace(endpoints=(world.endpoint(each.id, used),)) for each in self.static]
-        identity = Identity(CLUSTER_ID, voter, static, world.bootstrap, used, is_controller)
+        identity = QuorumIdentity(CLUSTER_ID, voter, static, world.bootstrap, used, is_controller)
         self.host = QuorumHost(
             scheduler,
             log,
             identity,
             ControllerParts(
-                Settings(self.id, configured_voters=tuple([voter.id for voter in self.static])),
+                StaticSettings(self.id, configured_voters=tuple([voter.id for voter in self.static])),
                 BrokerConfigRules(config),
                 world.rng,
                 world.bootstrap_records,
@@ -280,7 +280,7 @@ class Node:
             Peers(scheduler, self.connect, f"node-{self.id}", REQUEST_TIMEOUT_MS),
             lambda line: world.fail(f"node {self.id}: {line}"),
         )
-        Membership(scheduler, self.host, identity, world.ask_controller, world.rng)
+        QuorumMembership(scheduler, self.host, identity, world.ask_controller, world.rng)
         self.host.subscribe(self.published)
         self.host.start(self.caught_up)
 
@@ -304,7 +304,7 @@ class Node:
         asked, given = request.topics[0].partitions[0], response.topics[0].partitions[0]
         if not given.vote_granted or asked.pre_vote:
             return
-        state = quorum_state.read(self.disk, f"{PATH}/__cluster_metadata-0/quorum-state") or QuorumState()
+        state = quorum_state.read(self.disk, f"{PATH}/__cluster_metadata-0/quorum-state") or StoredQuorumState()
         is_saved = (state.leader_epoch, state.voted_id) == (given.leader_epoch, asked.replica_id)
         if not is_saved and state.leader_epoch <= given.leader_epoch:
             self.world.fail(f"node {self.id} says what a crash would make it forget")
@@ -318,7 +318,7 @@ class Node:
         listener_name = SAFE if port > SAFE_PORTS else CONTROLLER
         wire = Wire(world, self, receiver, taken, lost, listener_name)
         if not receiver.is_up or listener_name not in receiver.listener_names:
-            world.later(1, lambda: None if wire.is_closed else lost(NobodyListens("refused")))
+            world.later(1, lambda: None if wire.is_closed else lost(NoListener("refused")))
             return wire
         if listener_name != self.listener_names[0]:
             world.misled += 1

@@ -41,7 +41,7 @@ def sent(quorum: Quorum, now_ms: float = 0) -> list[Send]:
     """The requests that leave now; what has to be saved first is."""
     found: list[Send] = []
     while (ready := quorum.ready()) is not None:
-        found += [each for each in ready.said if isinstance(each, Send)]
+        found += [each for each in ready.outgoing if isinstance(each, Send)]
         if ready.election is not None:
             quorum.step(ElectionPersisted(ready.election), now_ms)
     return found
@@ -50,7 +50,7 @@ def sent(quorum: Quorum, now_ms: float = 0) -> list[Send]:
 def answers(quorum: Quorum) -> dict[str, Response]:
     found: dict[str, Response] = {}
     while (ready := quorum.ready()) is not None:
-        found |= {each.ticket: each.response for each in ready.said if isinstance(each, Answer)}
+        found |= {each.ticket: each.response for each in ready.outgoing if isinstance(each, Answer)}
         if ready.election is not None:
             quorum.step(ElectionPersisted(ready.election), 0)
     return found

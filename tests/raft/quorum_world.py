@@ -102,10 +102,10 @@ class Disk:
         assert header.base_offset == self.next_offset, "a batch leaves no gap and overwrites nothing"
         self.log.append(StoredBatch(header.base_offset, header.next_offset, header.partition_leader_epoch, data))
         if header.is_control:
-            said = VoterHistory()
-            read_control_batch(header, data, said)
-            if said.voters:
-                self.voters.append((header.base_offset, said.voters))
+            outgoing = VoterHistory()
+            read_control_batch(header, data, outgoing)
+            if outgoing.voters:
+                self.voters.append((header.base_offset, outgoing.voters))
 
     def truncate_to(self, offset: int) -> None:
         while self.log and self.log[-1].next_offset > offset:
@@ -203,7 +203,7 @@ class Node:
         if election is None:
             self.write(ready)
             return
-        assert not ready.said, "nothing is said before the election it rests on is on disk"
+        assert not ready.outgoing, "nothing is said before the election it rests on is on disk"
 
         def persisted() -> None:
             self.disk.election = election
@@ -223,8 +223,8 @@ class Node:
         self.busy = False
         if ready.batches:
             self.flush()
-        for said in ready.said:
-            self.world.say(self, said)
+        for outgoing in ready.outgoing:
+            self.world.say(self, outgoing)
         self.pump()
 
     def flush(self) -> None:
@@ -246,15 +246,15 @@ class Node:
         return [batch.data for batch in self.disk.log if batch.base_offset >= offset][: self.world.faults.chunk_batches]
 
 
-def is_backed(node: Node, said: Send | Answer) -> bool:
+def is_backed(node: Node, outgoing: Send | Answer) -> bool:
     """Whether the vote that something rests on is on disk, or a later epoch, in which it does not count any more."""
     election = node.disk.election
-    if isinstance(said, Send):
-        epoch, voted_id, request = said.request.epoch, node.id, said.request  # type: ignore[union-attr]
+    if isinstance(outgoing, Send):
+        epoch, voted_id, request = outgoing.request.epoch, node.id, outgoing.request  # type: ignore[union-attr]
     else:
-        epoch, request = said.response.known.epoch, said.ticket[1]
+        epoch, request = outgoing.response.known.epoch, outgoing.ticket[1]
         voted_id = request.replica.id if isinstance(request, Vote) else NO_NODE
-        if not (isinstance(said.response, VoteResponse) and said.response.granted):
+        if not (isinstance(outgoing.response, VoteResponse) and outgoing.response.granted):
             return election.epoch >= epoch
     if not isinstance(request, Vote) or request.pre_vote:
         return election.epoch >= epoch
@@ -351,15 +351,15 @@ class World:
 
     # The network.
 
-    def say(self, sender: Node, said: Send | Answer) -> None:
-        assert is_backed(sender, said), "it says what a crash would make it forget"
-        if isinstance(said, Answer):
-            response: Any = said.response
-            if isinstance(said.read_from, int):
-                response = response._replace(batches=sender.read(said.read_from))
-            said.ticket[0](response)
+    def say(self, sender: Node, outgoing: Send | Answer) -> None:
+        assert is_backed(sender, outgoing), "it says what a crash would make it forget"
+        if isinstance(outgoing, Answer):
+            response: Any = outgoing.response
+            if isinstance(outgoing.read_from, int):
+                response = response._replace(batches=sender.read(outgoing.read_from))
+            outgoing.ticket[0](response)
             return
-        receiver = self.nodes[said.node_id - 1]
+        receiver = self.nodes[outgoing.node_id - 1]
         answered = [False]
 
         def settle(message: Message) -> None:
@@ -368,13 +368,13 @@ class World:
                 sender.step(message)
 
         def answer(response: FetchResponse) -> None:
-            self._carry(receiver, sender, lambda: settle(Answered(said.node_id, said.request, response)))
+            self._carry(receiver, sender, lambda: settle(Answered(outgoing.node_id, outgoing.request, response)))
 
-        sender.later(REQUEST_TIMEOUT_MS, lambda: settle(Unanswered(said.node_id, said.request)))
+        sender.later(REQUEST_TIMEOUT_MS, lambda: settle(Unanswered(outgoing.node_id, outgoing.request)))
         if receiver.quorum is None:
-            sender.later(1, lambda: settle(Unanswered(said.node_id, said.request, is_gone=True)))
+            sender.later(1, lambda: settle(Unanswered(outgoing.node_id, outgoing.request, is_gone=True)))
         else:
-            self._carry(sender, receiver, lambda: receiver.step(Asked((answer, said.request), said.request)))
+            self._carry(sender, receiver, lambda: receiver.step(Asked((answer, outgoing.request), outgoing.request)))
 
     def _carry(self, sender: Node, receiver: Node, deliver: Callable[[], None]) -> None:
         is_cut = frozenset((sender.id, receiver.id)) in self.cut_off

@@ -46,7 +46,7 @@ def test_a_leader_answers_in_its_own_epoch_alone(epoch: int, code: int) -> None:
     }
 
 
-def test_who_does_not_lead_names_the_leader() -> None:
+def test_a_follower_answers_with_the_leader() -> None:
     quorum = node(LED)
     quorum.step(Asked("fetch", Fetch(4, ReplicaKey(3, DISK[3]), 20, 3, -1)), 0)
     known = Known(4, 2, error_codes.NOT_LEADER_OR_FOLLOWER)
@@ -98,7 +98,7 @@ def test_a_replica_that_lacks_what_is_no_longer_there_is_sent_to_the_snapshot() 
     quorum.step(Asked("s", request), now_ms)
     ready = quorum.ready()
     assert ready is not None
-    assert ready.said == [Answer("s", FetchSnapshotResponse(Known(5, 1), OffsetAndEpoch(10, 3), 7), request)]
+    assert ready.outgoing == [Answer("s", FetchSnapshotResponse(Known(5, 1), OffsetAndEpoch(10, 3), 7), request)]
 
 
 def test_fetches_that_wait_are_refused_when_the_leader_resigns() -> None:
@@ -176,7 +176,7 @@ def test_a_change_is_refused_when_the_leader_resigns_meanwhile() -> None:
     assert answers(quorum)["remove"] == VoterResponse(Known(5, 1, error_codes.NOT_LEADER_OR_FOLLOWER))
 
 
-def test_who_does_not_wait_for_the_commit_is_answered_at_once() -> None:
+def test_a_change_that_does_not_wait_for_the_commit_is_answered_at_once() -> None:
     quorum, now_ms = established()
     quorum.step(Asked("add", AddVoter(Voter(5, DISK[5]), 400, ack_when_committed=False)), now_ms)
     assert answers(quorum)["add"] == VoterResponse(Known(5, 1))
@@ -230,15 +230,15 @@ def test_a_voter_that_moved_is_written_and_answered_at_once() -> None:
     assert quorum.next_offset == 22
 
 
-def test_what_configured_voters_report_is_remembered_and_not_written() -> None:
+def test_updates_of_configured_voters_are_kept_in_memory_only() -> None:
     quorum, _, now_ms = leader(VoterHistory([Voter(1), Voter(2), Voter(3)]))
     quorum.step(LogSynced(21), now_ms)
     quorum.step(Asked("f", fetch_of(2, 21, 5)), now_ms)
     quorum.step(Asked("told", UpdateVoter(5, VOTERS[1])), now_ms)
     quorum.step(Asked("too new", UpdateVoter(5, Voter(3, DISK[3], (), (1, 1)))), now_ms)
-    said = answers(quorum)
-    assert said["told"] == VoterResponse(Known(5, 1))
-    assert said["too new"] == VoterResponse(Known(5, 1, error_codes.INVALID_REQUEST))
+    outgoing = answers(quorum)
+    assert outgoing["told"] == VoterResponse(Known(5, 1))
+    assert outgoing["too new"] == VoterResponse(Known(5, 1, error_codes.INVALID_REQUEST))
     assert isinstance(quorum.role, Leader)
     assert quorum.role.known_voters == {1: VOTERS[0], 2: VOTERS[1], 3: Voter(3, kraft_versions=(0, 0))}
     assert quorum.next_offset == 21

@@ -30,7 +30,7 @@ def test_a_later_request_to_the_same_node_takes_the_place_of_the_first() -> None
     assert talks.settle(2, SAME)
 
 
-def test_messages_are_said_once_and_in_order() -> None:
+def test_messages_are_sent_once_and_in_order() -> None:
     talks = Conversations()
     assert not talks.has_words
     talks.tell(2, REQUEST)
@@ -93,7 +93,7 @@ def test_an_answer_ends_the_failures_unless_it_was_of_no_use() -> None:
     assert not failures_count(talks)
 
 
-def test_another_role_begins_with_nothing_asked_and_nobody_in_backoff() -> None:
+def test_a_new_role_begins_without_requests_in_flight_or_backoffs() -> None:
     talks = failed()
     talks.ask(3, REQUEST)
     talks.forget()

@@ -15,7 +15,7 @@ from kpybroker.machines.raft.control_records import (
 from kpybroker.machines.raft.errors import CannotUpgrade
 from kpybroker.machines.raft.messages import AddVoter, Fetch, Known, RemoveVoter, ReplicaKey, UpdateVoter, VoterResponse
 from kpybroker.machines.raft.roles import ElectionState, Leader, PendingChange
-from kpybroker.machines.raft.voter_changes import ANOTHER_IS_PENDING, NOTHING_IS_COMMITTED, Refusal, VoterChange
+from kpybroker.machines.raft.voter_changes import ANOTHER_IS_PENDING, NOTHING_IS_COMMITTED, VoterChange, VotersRefusal
 from kpybroker.machines.raft.voter_wire import REMOVAL_TIMEOUT_MS, answer_to_wire, change_from_wire
 from kpybroker.machines.raft.voters import Voter, VoterEndpoint, VoterHistory, Voters, from_record, to_record, voter_set
 from kpybroker.machines.raft.wire_form import endpoints_in, response_from_wire, to_wire
@@ -64,12 +64,12 @@ def leader_with(high_watermark: int | None = 10) -> Leader:
     return leader
 
 
-def decided(change: VoterChange, known: VoterHistory, leader: Leader | None = None) -> Voters | Refusal:
+def decided(change: VoterChange, known: VoterHistory, leader: Leader | None = None) -> Voters | VotersRefusal:
     leader = leader_with() if leader is None else leader
     decision = voter_changes.changed(leader, known, change, NOW_MS)
     early = voter_changes.refusal(leader, known, change)
     is_lagging = isinstance(change, AddVoter) and change.voter.id == 6
-    assert early == (decision if isinstance(decision, Refusal) and not is_lagging else None)
+    assert early == (decision if isinstance(decision, VotersRefusal) and not is_lagging else None)
     return decision
 
 
@@ -79,41 +79,41 @@ def test_a_replica_that_has_caught_up_becomes_a_voter() -> None:
 
 def test_a_replica_that_lags_does_not() -> None:
     refused = decided(add(voter(6)), history(1, 2))
-    assert isinstance(refused, Refusal)
+    assert isinstance(refused, VotersRefusal)
     assert refused.error_code == TIMED_OUT
     assert "ReplicaKey(id=6," in (refused.message or "")
     assert "lagging" in (refused.message or "")
 
 
 @pytest.mark.parametrize("change", [add(voter(5)), remove(voter(2)), update(voter(2))])
-def test_one_change_at_a_time_and_none_before_the_last_one_is_committed(change: VoterChange) -> None:
+def test_voter_changes_run_one_at_a_time_after_the_last_commit(change: VoterChange) -> None:
     leader = leader_with()
     leader.change = PendingChange("ticket", 12, NOW_MS)
-    assert decided(change, history(1, 2), leader) == Refusal(TIMED_OUT, ANOTHER_IS_PENDING)
-    assert decided(change, history(1, 2), leader_with(None)) == Refusal(TIMED_OUT, NOTHING_IS_COMMITTED)
+    assert decided(change, history(1, 2), leader) == VotersRefusal(TIMED_OUT, ANOTHER_IS_PENDING)
+    assert decided(change, history(1, 2), leader_with(None)) == VotersRefusal(TIMED_OUT, NOTHING_IS_COMMITTED)
     refused = decided(change, history(1, 2, offset=10))
-    assert isinstance(refused, Refusal)
+    assert isinstance(refused, VotersRefusal)
     assert refused.error_code == TIMED_OUT
     assert "latest voter change at 10 with HWM 10" in (refused.message or "")
-    assert not isinstance(decided(change, history(1, 2, offset=9)), Refusal)
+    assert not isinstance(decided(change, history(1, 2, offset=9)), VotersRefusal)
 
 
 @pytest.mark.parametrize(("change", "doing"), [(add(voter(5)), "adding"), (remove(voter(2)), "removing")])
 def test_configured_voters_are_not_changed(change: VoterChange, doing: str) -> None:
     message = f"Cluster doesn't support {doing} voter because the kraft.version feature is 0"
-    assert decided(change, history(1, 2, level=0)) == Refusal(error_codes.UNSUPPORTED_VERSION, message)
+    assert decided(change, history(1, 2, level=0)) == VotersRefusal(error_codes.UNSUPPORTED_VERSION, message)
 
 
 def test_configured_voters_may_report_themselves() -> None:
     configured = history(1, 2, level=0)
     assert decided(update(voter(2)), configured) is configured.voters
-    assert decided(update(voter(3)), configured) == Refusal(error_codes.VOTER_NOT_FOUND)
+    assert decided(update(voter(3)), configured) == VotersRefusal(error_codes.VOTER_NOT_FOUND)
 
 
 def test_an_id_that_votes_already_is_not_added_with_another_disk() -> None:
     other_disk = voter(2)._replace(directory_id=b"o" * 16)
     refused = decided(add(other_disk), history(1, 2))
-    assert isinstance(refused, Refusal)
+    assert isinstance(refused, VotersRefusal)
     assert refused.error_code == error_codes.DUPLICATE_VOTER
     assert all(f"id={each}," in (refused.message or "") for each in (1, 2))
 
@@ -124,7 +124,7 @@ def test_an_id_that_votes_already_is_not_added_with_another_disk() -> None:
 def test_a_voter_must_know_the_level_that_is_finalised(levels: tuple[int, int], fits: bool) -> None:
     for change in (add(voter(5, *levels)), update(voter(2, *levels))):
         answer = decided(change, history(1, 2))
-        assert isinstance(answer, Refusal) is not fits
+        assert isinstance(answer, VotersRefusal) is not fits
         assert fits or answer.error_code == error_codes.INVALID_REQUEST  # type: ignore[union-attr]
 
 
@@ -133,10 +133,10 @@ def test_a_voter_is_removed_with_its_own_disk_and_never_the_last_one() -> None:
     assert decided(remove(voter(1)), history(1, 2)) == {2: voter(2)}
     for absent in (voter(3), voter(2)._replace(directory_id=b"o" * 16)):
         refused = decided(remove(absent), history(1, 2))
-        assert isinstance(refused, Refusal)
+        assert isinstance(refused, VotersRefusal)
         assert refused.error_code == error_codes.VOTER_NOT_FOUND
     refused = decided(remove(voter(1)), history(1))
-    assert isinstance(refused, Refusal)
+    assert isinstance(refused, VotersRefusal)
     assert refused.error_code == error_codes.INVALID_REQUEST
 
 
@@ -146,7 +146,7 @@ def test_a_voter_that_moved_keeps_its_disk_and_news_alone_is_written() -> None:
     assert decided(update(moved), known) == {1: voter(1), 2: moved}
     assert decided(update(voter(2)), known) is known.voters
     for absent in (voter(3), voter(2)._replace(directory_id=b"o" * 16)):
-        assert decided(update(absent), known) == Refusal(error_codes.VOTER_NOT_FOUND)
+        assert decided(update(absent), known) == VotersRefusal(error_codes.VOTER_NOT_FOUND)
 
 
 def test_voters_of_the_log_are_not_known_from_reports() -> None:
@@ -158,8 +158,8 @@ def test_voters_of_the_log_are_not_known_from_reports() -> None:
 @pytest.mark.parametrize(("levels", "fits"), [((0, 0), True), ((0, 1), True), ((1, 1), False), ((-2, -1), False)])
 def test_a_report_is_of_a_voter_that_knows_the_present_level(levels: tuple[int, int], fits: bool) -> None:
     known = version_upgrade.known_at_first(history(1, 2, level=0), voter(1))
-    answer = version_upgrade.with_told(known, voter(2, *levels))
-    expected = {1: voter(1), 2: voter(2, *levels)} if fits else Refusal(error_codes.INVALID_REQUEST)
+    answer = version_upgrade.with_update(known, voter(2, *levels))
+    expected = {1: voter(1), 2: voter(2, *levels)} if fits else VotersRefusal(error_codes.INVALID_REQUEST)
     assert answer == expected
 
 
@@ -254,7 +254,7 @@ def test_a_refusal_has_a_text_and_a_success_has_none(request_: Any) -> None:
         assert (answer.error_code, answer.error_message, answer.throttle_time_ms) == (code, text, 0)
 
 
-def test_a_voter_that_moved_learns_who_leads_and_where() -> None:
+def test_a_voter_with_a_new_address_learns_the_leader_and_its_address() -> None:
     asked = to_wire(update(voter(5)), "c", ())
     refused = VoterResponse(Known(4, 1, error_codes.NOT_LEADER_OR_FOLLOWER))
     answer = over_the_wire(answer_to_wire(asked, refused, VoterEndpoint("CONTROLLER", "there", 9001)))

@@ -3,7 +3,7 @@
 import pytest
 
 from kpybroker.machines.raft import leading
-from kpybroker.machines.raft.leading import CAUGHT_UP_MS, MOST_REPLICAS, OBSERVER_SESSION_MS, Parked
+from kpybroker.machines.raft.leading import CAUGHT_UP_MS, MOST_REPLICAS, OBSERVER_SESSION_MS, ParkedFetch
 from kpybroker.machines.raft.messages import Fetch, ReplicaKey
 from kpybroker.machines.raft.roles import ElectionState, Leader
 from kpybroker.machines.raft.voters import Voter, Voters, voter_set
@@ -126,7 +126,7 @@ def test_a_client_without_a_node_id_is_no_replica() -> None:
         ((), 15, {}, None),
     ],
 )
-def test_what_a_majority_of_the_voters_has_is_committed(
+def test_records_on_a_majority_of_voters_are_committed(
     ids: tuple[int, ...], synced: int, ends: dict[int, int], wanted: int | None
 ) -> None:
     leader = new_leader(epoch_start_offset=10)
@@ -188,7 +188,7 @@ def full_of_strangers(first_ms: int) -> Leader:
     return leader
 
 
-def test_one_observer_too_many_is_not_remembered_until_others_fall_silent() -> None:
+def test_observers_above_the_maximum_wait_until_others_are_silent() -> None:
     leader = full_of_strangers(NOW_MS)
     leading.note_life(leader, voters(1, 2), key(5), NOW_MS + OBSERVER_SESSION_MS)
     assert key(5) not in leader.replicas
@@ -216,5 +216,5 @@ def test_a_voter_takes_the_place_of_the_observer_that_has_been_silent_for_longes
     [(9, 8, True), (10, 8, False), (11, 8, False), (10, 7, True), (10, 9, False), (10, -1, True), (9, 7, True)],
 )
 def test_records_or_a_high_watermark_that_is_not_known_are_news(offset: int, known: int, has_news: bool) -> None:
-    parked = Parked("ticket", Fetch(4, key(2), offset, 4, known), 100)
+    parked = ParkedFetch("ticket", Fetch(4, key(2), offset, 4, known), 100)
     assert parked.has_news(10, 8) is has_news

@@ -38,7 +38,7 @@ def describe(quorum: Quorum, version: int) -> DescribeQuorumResponse:
     return response
 
 
-def test_who_does_not_lead_cannot_tell() -> None:
+def test_only_the_leader_describes_the_quorum() -> None:
     for version in range(3):
         response = describe(new_quorum(), version)
         (partition,) = response.topics[0].partitions
@@ -63,7 +63,7 @@ def test_a_leader_tells_how_far_it_is_before_and_after_its_first_commit() -> Non
         quorum.step(LogSynced(1), 0)
 
 
-def test_voters_and_observers_are_as_far_as_their_last_fetch_told() -> None:
+def test_the_description_has_the_offset_of_each_replicas_last_fetch() -> None:
     voters = [ME, Voter(5, b"5" * 16), Voter(6, b"6" * 16)]
     history = VoterHistory()
     history.add_kraft_version(-1, 1)

@@ -24,7 +24,7 @@ def test_a_controller_becomes_active_and_all_nodes_publish_the_same(dynamic: boo
     cluster.check()
 
 
-def test_who_was_away_for_long_is_given_a_snapshot() -> None:
+def test_a_node_that_was_away_for_long_gets_a_snapshot() -> None:
     cluster = HostCluster(2, 3, observers=1, dynamic=True)
     assert cluster.run(10_000, cluster.agreed)
     away = next(node for node in cluster.nodes.values() if node is not cluster.leader)

@@ -43,13 +43,13 @@ def test_a_role_has_kafkas_name(role: Role, name: str, leader_id: int, voted_id:
     assert local_state(quorum) == LocalState(name, leader_id, 3, voted_id, -1, 7)
 
 
-def test_who_follows_and_is_no_voter_observes() -> None:
+def test_a_follower_that_is_not_a_voter_is_an_observer() -> None:
     quorum = Quorum(ME, VoterHistory([OTHER]), LED, log_view(7, 3))
     quorum.role = Follower(LED, 0)
     assert local_state(quorum).role == "observer"
 
 
-def test_what_is_committed_is_known_once_it_is() -> None:
+def test_a_committed_offset_is_known_at_once() -> None:
     quorum = Quorum(ME, VoterHistory([ME]), ElectionState(), log_view(0, -1))
     quorum.start()
     vote = quorum.ready()

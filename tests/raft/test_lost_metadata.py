@@ -38,9 +38,9 @@ def vote_of(quorum: Quorum, end: OffsetAndEpoch, epoch: int, *, pre_vote: bool) 
     vote = Vote(epoch, ReplicaKey(2, ZERO_UUID), end, pre_vote, ReplicaKey(1, ZERO_UUID))
     quorum.step(Asked("ticket", vote), 0)
     while (ready := quorum.ready()) is not None:
-        for said in ready.said:
-            if isinstance(said, Answer) and isinstance(said.response, VoteResponse):
-                return said.response.granted
+        for outgoing in ready.outgoing:
+            if isinstance(outgoing, Answer) and isinstance(outgoing.response, VoteResponse):
+                return outgoing.response.granted
         if ready.election is not None:
             quorum.step(ElectionPersisted(ready.election), 0)
     raise AssertionError("no answer")
@@ -56,11 +56,13 @@ def vote_of(quorum: Quorum, end: OffsetAndEpoch, epoch: int, *, pre_vote: bool) 
         (OffsetAndEpoch(5, 4), True),
     ],
 )
-def test_it_votes_for_nobody_who_lacks_what_it_had(end: OffsetAndEpoch, granted: bool, pre_vote: bool) -> None:
+def test_a_node_that_lost_records_votes_for_no_candidate_without_them(
+    end: OffsetAndEpoch, granted: bool, pre_vote: bool
+) -> None:
     assert vote_of(voter_that_lost(VOTERS), end, 5, pre_vote=pre_vote) is granted
 
 
-def test_it_does_not_stand_for_election_before_it_has_caught_up() -> None:
+def test_a_node_that_lost_its_metadata_starts_no_election_before_it_caught_up() -> None:
     quorum = voter_that_lost(VOTERS)
     for _ in range(5):
         now_ms = quorum.deadline_ms

@@ -17,12 +17,12 @@ VOTERS = [Voter(1), Voter(2), Voter(3)]
 def request_of(quorum: Quorum) -> Request:
     ready = quorum.ready()
     assert ready is not None
-    (said,) = ready.said
-    assert isinstance(said, Send)
-    return said.request
+    (outgoing,) = ready.outgoing
+    assert isinstance(outgoing, Send)
+    return outgoing.request
 
 
-def test_who_fails_again_and_again_is_asked_less_and_less_often_until_it_answers() -> None:
+def test_backoff_grows_with_failures_until_an_answer() -> None:
     log = LogView(1, LeaderEpochs([(1, 0)]), synced_offset=1)
     quorum = Quorum(Voter(4), VoterHistory(VOTERS), ElectionState(1, leader_id=2), log)
     quorum.start(0)
@@ -59,7 +59,7 @@ def test_no_number_of_others_keeps_a_voter_from_counting() -> None:
     assert leading.committed(leader, 1, voters) == 2
 
 
-def test_what_a_leader_appended_and_nobody_wrote_was_never_there() -> None:
+def test_appended_records_that_were_never_written_are_dropped() -> None:
     log = LogView(0, LeaderEpochs(), synced_offset=0)
     quorum = Quorum(VOTERS[0], VoterHistory(VOTERS[:1]), ElectionState(), log)
     quorum.start(0)
@@ -77,7 +77,7 @@ def test_what_a_leader_appended_and_nobody_wrote_was_never_there() -> None:
     assert ready is None or not ready.batches
 
 
-def test_who_does_not_lead_has_nothing_to_resign_from() -> None:
+def test_a_node_that_is_not_the_leader_cannot_resign() -> None:
     log = LogView(1, LeaderEpochs([(1, 0)]), synced_offset=1)
     quorum = Quorum(VOTERS[0], VoterHistory(VOTERS), ElectionState(1, leader_id=2), log)
     quorum.start(0)

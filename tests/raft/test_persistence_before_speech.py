@@ -54,7 +54,7 @@ def next_ready(quorum: Quorum) -> Ready:
 
 
 def requests(ready: Ready) -> list[Send]:
-    return [said for said in ready.said if isinstance(said, Send)]
+    return [outgoing for outgoing in ready.outgoing if isinstance(outgoing, Send)]
 
 
 def elect(quorum: Quorum) -> float:
@@ -68,7 +68,7 @@ def elect(quorum: Quorum) -> float:
     assert isinstance(quorum.role, Candidate)
     ready = next_ready(quorum)
     assert ready.election is not None
-    assert not ready.said, "its own vote is not on disk yet"
+    assert not ready.outgoing, "its own vote is not on disk yet"
     quorum.step(ElectionPersisted(ready.election), now_ms)
     asked = requests(next_ready(quorum))
     quorum.step(Answered(2, asked[0].request, VoteResponse(Known(quorum.epoch), True)), now_ms)
@@ -90,16 +90,16 @@ def test_a_vote_leaves_when_it_is_on_disk() -> None:
     quorum.step(Asked("vote", Vote(4, ReplicaKey(2), EVERYTHING, False, ReplicaKey(1))), 0)
     ready = next_ready(quorum)
     assert ready.election == ElectionState(4, voted_id=2)
-    assert not ready.said
+    assert not ready.outgoing
     assert quorum.ready() is None
     quorum.step(ElectionPersisted(ready.election), 0)
-    assert next_ready(quorum).said == [Answer("vote", VoteResponse(Known(4), True))]
+    assert next_ready(quorum).outgoing == [Answer("vote", VoteResponse(Known(4), True))]
 
 
 def test_another_candidate_of_the_same_epoch_gets_no_vote_even_after_a_restart() -> None:
     quorum = node(election=ElectionState(4, voted_id=2))
     quorum.step(Asked("vote", Vote(4, ReplicaKey(3), EVERYTHING, False, ReplicaKey(1))), 0)
-    assert next_ready(quorum).said == [Answer("vote", VoteResponse(Known(4), False))]
+    assert next_ready(quorum).outgoing == [Answer("vote", VoteResponse(Known(4), False))]
 
 
 def test_a_candidate_whose_log_lacks_something_gets_no_vote() -> None:
@@ -108,7 +108,7 @@ def test_a_candidate_whose_log_lacks_something_gets_no_vote() -> None:
     ready = next_ready(quorum)
     assert ready.election == ElectionState(4), "the epoch counts all the same"
     quorum.step(ElectionPersisted(ready.election), 0)
-    assert next_ready(quorum).said == [Answer("vote", VoteResponse(Known(4), False))]
+    assert next_ready(quorum).outgoing == [Answer("vote", VoteResponse(Known(4), False))]
 
 
 @pytest.mark.parametrize(
@@ -128,13 +128,13 @@ def test_a_vote_that_makes_no_sense_is_refused_with_the_error_of_kafka(vote: Vot
         assert ready.election == ElectionState(4)
         quorum.step(ElectionPersisted(ready.election), 0)
         ready = next_ready(quorum)
-    (answer,) = ready.said
+    (answer,) = ready.outgoing
     assert isinstance(answer, Answer)
     assert not answer.response.granted
     assert answer.response.known.error_code == error_code
 
 
-def test_what_the_leader_has_not_synced_does_not_count() -> None:
+def test_unsynced_records_of_the_leader_do_not_count() -> None:
     quorum = node()
     now_ms = elect(quorum)
     acknowledge(quorum, 1, 1, now_ms)
@@ -169,9 +169,9 @@ def test_a_follower_acknowledges_what_it_has_synced() -> None:
     quorum.step(Answered(2, first.request, FetchResponse(Known(1, 2), 1, batches=[batch])), now_ms)
     ready = next_ready(quorum)
     assert ready.batches == [batch]
-    (told,) = requests(ready)
-    assert isinstance(told.request, UpdateVoter), "who was configured tells of itself, meanwhile"
-    quorum.step(Answered(2, told.request, VoterResponse(Known(1, 2))), now_ms)
+    (notified,) = requests(ready)
+    assert isinstance(notified.request, UpdateVoter), "who was configured tells of itself, meanwhile"
+    quorum.step(Answered(2, notified.request, VoterResponse(Known(1, 2))), now_ms)
     assert quorum.ready() is None, "the next fetch would acknowledge what may be lost"
     quorum.step(LogSynced(2), now_ms)
     (second,) = requests(next_ready(quorum))
@@ -190,8 +190,8 @@ def test_a_damaged_batch_is_asked_for_again() -> None:
     quorum.step(Answered(2, first.request, FetchResponse(Known(1, 2), 1, batches=[bytes(batch)])), now_ms)
     assert quorum.ready() is None
     quorum.step(Tick(), now_ms + 1000)
-    (told,) = requests(next_ready(quorum))
-    quorum.step(Answered(2, told.request, VoterResponse(Known(1, 2))), now_ms + 1000)
+    (notified,) = requests(next_ready(quorum))
+    quorum.step(Answered(2, notified.request, VoterResponse(Known(1, 2))), now_ms + 1000)
     (second,) = requests(next_ready(quorum))
     assert second.request == first.request
 
@@ -213,17 +213,17 @@ def test_a_resigning_leader_names_the_best_candidate_first() -> None:
     next_ready(quorum)
     quorum.step(Asked("fetch", Fetch(1, ReplicaKey(3), 1, 1, -1)), now_ms)
     quorum.resign()
-    told = [said for said in next_ready(quorum).said if isinstance(said, Send)]
+    notified = [outgoing for outgoing in next_ready(quorum).outgoing if isinstance(outgoing, Send)]
     best_first = (ReplicaKey(3), ReplicaKey(2))
-    assert told == [Send(each.id, EndQuorumEpoch(1, 1, best_first)) for each in best_first]
+    assert notified == [Send(each.id, EndQuorumEpoch(1, 1, best_first)) for each in best_first]
 
 
-def test_who_leads_is_told_to_the_voters_until_they_follow() -> None:
+def test_a_leader_sends_begin_quorum_epoch_until_the_voters_follow() -> None:
     quorum = node()
     now_ms = elect(quorum)
-    told = requests(next_ready(quorum))
-    assert [send.node_id for send in told] == [2, 3]
-    quorum.step(Answered(2, told[0].request, EpochResponse(Known(1, 1))), now_ms)
+    notified = requests(next_ready(quorum))
+    assert [send.node_id for send in notified] == [2, 3]
+    quorum.step(Answered(2, notified[0].request, EpochResponse(Known(1, 1))), now_ms)
     quorum.step(Tick(), now_ms + quorum.timing.fetch_timeout_ms / 2)
     assert [send.node_id for send in requests(next_ready(quorum))] == [2, 3]
 
@@ -245,14 +245,14 @@ def test_a_leader_that_says_that_it_leads_no_more_is_not_waited_for() -> None:
     assert quorum.deadline_ms <= 10 + quorum.timing.gone_backoff_max_ms
 
 
-def test_who_learns_of_a_lost_leader_grants_the_question_before_the_vote() -> None:
+def test_a_voter_that_lost_its_leader_grants_the_pre_vote() -> None:
     quorum = node(election=ElectionState(1, leader_id=2))
     (first,) = requests(next_ready(quorum))
     quorum.step(Answered(2, first.request, FetchResponse(Known(1, 2))), 0)
     ask = Vote(1, ReplicaKey(3), EVERYTHING, True, ReplicaKey(1))
     quorum.step(Asked("before", ask), 1)
     (second,) = requests(ready := next_ready(quorum))
-    assert Answer("before", VoteResponse(Known(1, 2), False)) in ready.said
+    assert Answer("before", VoteResponse(Known(1, 2), False)) in ready.outgoing
     quorum.step(Unanswered(2, second.request, is_gone=True), 2)
     quorum.step(Asked("after", ask), 3)
-    assert Answer("after", VoteResponse(Known(1, 2), True)) in next_ready(quorum).said
+    assert Answer("after", VoteResponse(Known(1, 2), True)) in next_ready(quorum).outgoing

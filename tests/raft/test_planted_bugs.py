@@ -59,7 +59,7 @@ def a_node_votes_twice(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(voting, "_grants_for_good", lambda _role, _vote, is_complete: is_complete)
 
 
-def who_lacks_records_is_elected(patch: pytest.MonkeyPatch) -> None:
+def a_candidate_without_records_is_elected(patch: pytest.MonkeyPatch) -> None:
     would_grant = voting.would_grant
     patch.setattr(
         voting, "would_grant", lambda role, vote, end: would_grant(role, vote, end._replace(offset=0, epoch=0))
@@ -92,7 +92,7 @@ PLANTS = [
     the_leader_counts_what_it_has_not_synced,
     a_follower_acknowledges_what_it_has_not_synced,
     a_node_votes_twice,
-    who_lacks_records_is_elected,
+    a_candidate_without_records_is_elected,
     half_is_a_majority,
     logs_are_not_compared,
     answers_to_an_older_role_count,

@@ -58,7 +58,7 @@ def sync_all(quorum: Quorum) -> None:
     quorum.step(LogSynced(quorum.next_offset), NOW)
 
 
-def test_nothing_happens_before_the_start() -> None:
+def test_a_quorum_does_nothing_before_its_start() -> None:
     quorum = new_quorum()
     assert quorum.ready() is None
     assert not quorum.is_leader

@@ -66,7 +66,7 @@ def next_ready(quorum: Quorum) -> Ready:
 
 
 def request_in(ready: Ready) -> Fetch | FetchSnapshot:
-    (request,) = [said.request for said in ready.said if isinstance(said, Send)]
+    (request,) = [outgoing.request for outgoing in ready.outgoing if isinstance(outgoing, Send)]
     assert isinstance(request, Fetch | FetchSnapshot)
     return request
 
@@ -95,7 +95,7 @@ def replicate(quorum: Quorum) -> None:
     [(fetch_snapshot, SnapshotInstalled(SNAPSHOT, written())), (replicate, LogSynced(2))],
     ids=["snapshot", "log"],
 )
-def test_who_waits_for_its_own_disk_does_not_stand(begin: Callable[[Quorum], None], done: Message) -> None:
+def test_a_node_that_waits_for_its_disk_starts_no_election(begin: Callable[[Quorum], None], done: Message) -> None:
     quorum = follower()
     begin(quorum)
     quorum.step(Tick(), LONG_MS)
@@ -103,7 +103,7 @@ def test_who_waits_for_its_own_disk_does_not_stand(begin: Callable[[Quorum], Non
     assert quorum.ready() is None, "it cannot ask for anything"
     assert quorum.deadline_ms > LONG_MS, "nothing is due"
     quorum.step(Asked("before", ASK_BEFORE), LONG_MS)
-    assert next_ready(quorum).said == [Answer("before", VoteResponse(Known(1, 2), True))], "another may"
+    assert next_ready(quorum).outgoing == [Answer("before", VoteResponse(Known(1, 2), True))], "another may"
     quorum.step(done, LONG_MS)
     assert isinstance(quorum.role, Follower)
     assert quorum.role.deadline_ms == LONG_MS + quorum.timing.fetch_timeout_ms

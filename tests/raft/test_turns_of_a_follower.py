@@ -115,7 +115,7 @@ def test_a_log_that_diverges_is_cut_and_asked_for_again() -> None:
     ready = quorum.ready()
     assert ready is not None
     assert ready.truncate_to == 15
-    assert not ready.said, "not before the files were cut"
+    assert not ready.outgoing, "not before the files were cut"
     quorum.step(LogTruncated(), 20)
     assert quorum.deadline_ms == 10 + FETCH_MS
     (again,) = sent(quorum)
@@ -272,7 +272,7 @@ def part(
     ready = quorum.ready()
     if ready is None:
         return [], []
-    return ready.snapshot_parts, [each for each in ready.said if isinstance(each, Send)]
+    return ready.snapshot_parts, [each for each in ready.outgoing if isinstance(each, Send)]
 
 
 def test_a_snapshot_comes_in_parts_and_gives_patience() -> None:
@@ -361,7 +361,7 @@ def test_an_old_snapshot_changes_nothing() -> None:
     assert quorum.high_watermark is None
 
 
-def test_a_snapshot_that_nobody_waits_for_gives_no_patience_and_takes_none() -> None:
+def test_a_snapshot_part_that_was_not_requested_changes_no_timeout() -> None:
     quorum, send = follower()
     for message in (SnapshotInstalled(OffsetAndEpoch(20, 3), in_the_log()), SnapshotBroken(SNAPSHOT)):
         quorum.step(message, 500)

@@ -68,7 +68,7 @@ def test_a_voter_begins_with_what_its_disk_says(
     assert not quorum.is_leader
 
 
-def test_who_led_and_votes_no_more_observes() -> None:
+def test_a_removed_former_leader_becomes_an_observer() -> None:
     for history in (in_the_log(VOTERS[1:]), in_the_log([Voter(1, DISK[9]), *VOTERS[1:]])):
         quorum = node(ElectionState(4, leader_id=1), history)
         assert isinstance(quorum.role, Unattached)
@@ -108,7 +108,7 @@ def test_a_follower_whose_leader_is_silent_asks_too() -> None:
     assert {each.node_id for each in sent(quorum)} == {2, 3}
 
 
-def test_who_is_silent_is_asked_again_after_its_backoff() -> None:
+def test_a_silent_voter_is_asked_again_after_its_backoff() -> None:
     quorum, asked, now_ms = prospective()
     quorum.step(Unanswered(2, asked[0].request), now_ms)
     assert sent(quorum) == []
@@ -136,7 +136,7 @@ def test_two_refusals_of_three_end_the_question_at_once() -> None:
     assert quorum.role.deadline_ms == now_ms + ELECTION_MS + DRAWN_MS
 
 
-def test_who_asked_because_its_leader_was_silent_goes_back_to_it_when_others_still_hear_it() -> None:
+def test_a_prospective_follows_its_leader_again_when_other_voters_still_hear_it() -> None:
     quorum = node(LED)
     sent(quorum)
     quorum.step(Tick(), FETCH_MS)
@@ -195,7 +195,7 @@ def test_a_candidate_votes_for_itself_on_disk_first_and_begins_its_time_then() -
     ready = quorum.ready()
     assert ready is not None
     assert ready.election == role.election
-    assert not ready.said
+    assert not ready.outgoing
     assert quorum.ready() is None
     quorum.step(ElectionPersisted(role.election), now_ms + 10 * ELECTION_MS)
     assert role.granted == [1]
@@ -250,10 +250,10 @@ def test_an_answer_of_a_newer_epoch_ends_a_candidacy() -> None:
 
 
 def test_a_leader_announces_itself_until_a_voter_fetches() -> None:
-    quorum, told, now_ms = leader()
+    quorum, notified, now_ms = leader()
     assert isinstance(quorum.role, Leader)
-    assert told == [Send(each, BeginQuorumEpoch(5, 1, ReplicaKey(each, DISK[each]))) for each in (2, 3)]
-    for send in told:
+    assert notified == [Send(each, BeginQuorumEpoch(5, 1, ReplicaKey(each, DISK[each]))) for each in (2, 3)]
+    for send in notified:
         quorum.step(Answered(send.node_id, send.request, EpochResponse(Known(5, 1))), now_ms)
     assert quorum.deadline_ms == now_ms + FETCH_MS / 2
     quorum.step(Asked("f", Fetch(5, ReplicaKey(3, DISK[3]), 20, 3, -1, 500)), now_ms + 10)
@@ -279,7 +279,7 @@ def test_a_leader_that_no_majority_follows_resigns_after_one_and_a_half_fetch_ti
     assert sent(quorum) == [Send(each, EndQuorumEpoch(5, 1, candidates)) for each in (2, 3)], "the best first"
 
 
-def test_fetched_snapshots_keep_a_leader_in_office() -> None:
+def test_fetches_of_snapshots_keep_a_leader_from_resigning() -> None:
     quorum, _, now_ms = leader()
     request = FetchSnapshot(5, ReplicaKey(2, DISK[2]), SNAPSHOT, 0, 100)
     for _ in range(3):
@@ -290,7 +290,7 @@ def test_fetched_snapshots_keep_a_leader_in_office() -> None:
     assert not quorum.is_leader
 
 
-def test_who_resigned_waits_for_others_and_stands_in_a_later_epoch_alone() -> None:
+def test_a_resigned_leader_waits_and_stands_only_in_a_later_epoch() -> None:
     quorum = node(ElectionState(4, leader_id=1))
     quorum.step(Tick(), ELECTION_MS + DRAWN_MS - 1)
     assert isinstance(quorum.role, Resigned)
@@ -315,5 +315,5 @@ def test_a_removed_leader_leads_until_that_is_committed_and_then_observes() -> N
     quorum.step(LogSynced(22), now_ms)
     assert isinstance(quorum.role, Unattached)
     assert (quorum.leader_id, quorum.role.deadline_ms) == (-1, NEVER)
-    told = [each for each in sent(quorum) if isinstance(each.request, EndQuorumEpoch)]
-    assert [each.node_id for each in told] == [2, 3]
+    notified = [each for each in sent(quorum) if isinstance(each.request, EndQuorumEpoch)]
+    assert [each.node_id for each in notified] == [2, 3]

@@ -7,8 +7,8 @@ import pytest
 from host_cluster import Faults, HostCluster
 
 from kpybroker.machines.raft.errors import CannotUpgrade
-from kpybroker.machines.raft.version_upgrade import known_at_first, upgraded, with_told
-from kpybroker.machines.raft.voter_changes import Refusal
+from kpybroker.machines.raft.version_upgrade import known_at_first, upgraded, with_update
+from kpybroker.machines.raft.voter_changes import VotersRefusal
 from kpybroker.machines.raft.voters import Voter, VoterEndpoint, VoterHistory
 from kpywire import error_codes
 
@@ -27,23 +27,23 @@ def settled(cluster: HostCluster, answers: list[Any]) -> tuple[int, str | None]:
     return answers[0].error_code, answers[0].error_message
 
 
-def test_a_leader_knows_itself_until_others_have_told() -> None:
+def test_a_leader_knows_its_own_versions_before_those_of_others() -> None:
     known = known_at_first(CONFIGURED, voter(1))
     with pytest.raises(CannotUpgrade, match="because not all of the voters support it"):
         upgraded(CONFIGURED, known, 1)
-    told = with_told(known, voter(2))
-    assert not isinstance(told, Refusal)
-    assert upgraded(CONFIGURED, told, 1) == {1: voter(1), 2: voter(2)}
-    assert upgraded(CONFIGURED, told, 0) is None
+    notified = with_update(known, voter(2))
+    assert not isinstance(notified, VotersRefusal)
+    assert upgraded(CONFIGURED, notified, 1) == {1: voter(1), 2: voter(2)}
+    assert upgraded(CONFIGURED, notified, 0) is None
     with pytest.raises(CannotUpgrade):
-        upgraded(CONFIGURED, {**told, 2: voter(2, 0, 0)}, 1)
+        upgraded(CONFIGURED, {**notified, 2: voter(2, 0, 0)}, 1)
 
 
 @pytest.mark.parametrize(
     ("says", "code"), [(voter(3), error_codes.VOTER_NOT_FOUND), (voter(2, 1, 1), error_codes.INVALID_REQUEST)]
 )
-def test_what_cannot_be_is_not_believed(says: Voter, code: int) -> None:
-    assert with_told(known_at_first(CONFIGURED, voter(1)), says) == Refusal(code)
+def test_an_impossible_version_report_is_ignored(says: Voter, code: int) -> None:
+    assert with_update(known_at_first(CONFIGURED, voter(1)), says) == VotersRefusal(code)
 
 
 def test_configured_voters_become_ones_that_can_be_changed() -> None:

@@ -62,7 +62,7 @@ def test_a_log_is_durable_once_it_is_synced_to_its_end() -> None:
     assert log.synced_offset == 3, "no more is durable than there is"
 
 
-def test_batches_that_nobody_wrote_are_dropped_without_a_word_to_the_files() -> None:
+def test_unwritten_batches_are_dropped_without_truncating_files() -> None:
     log = new_log()
     first = batch(0, 3)
     log.append(first)
@@ -263,7 +263,7 @@ def test_a_replica_that_ends_before_the_log_begins_takes_the_snapshot_first(
     assert kept_log(12, 3, OffsetAndEpoch(12, 3)).needs_snapshot(offset, epoch) is needs
 
 
-def test_who_needs_no_snapshot() -> None:
+def test_a_fetch_within_the_log_needs_no_snapshot() -> None:
     assert not kept_log().needs_snapshot(0, 0), "nothing is missing, and there is none"
     nothing = LogView(20, LeaderEpochs([(1, 0)]), synced_offset=20, snapshot=OffsetAndEpoch(0, 0))
     assert not nothing.needs_snapshot(0, 0), "the snapshot of `format` holds no record of the log"

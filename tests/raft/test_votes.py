@@ -91,7 +91,7 @@ def test_each_role_grants_what_kafkas_does(role: Role, pre_vote: bool, real_vote
         (OffsetAndEpoch(50, 2), False),
     ],
 )
-def test_only_who_has_all_that_this_node_has_gets_its_vote(end: OffsetAndEpoch, is_complete: bool) -> None:
+def test_only_a_candidate_with_a_complete_log_gets_the_vote(end: OffsetAndEpoch, is_complete: bool) -> None:
     for pre_vote in (False, True):
         assert voting.would_grant(Unattached(EMPTY), asked_by(2, end, pre_vote=pre_vote), END) is is_complete
 
@@ -148,10 +148,10 @@ def node(role: Role | None = None, *, static: bool = False) -> Quorum:
 def answer_of(quorum: Quorum, request: Request) -> Response:
     quorum.step(Asked("ticket", request), 100)
     while (ready := quorum.ready()) is not None:
-        for said in ready.said:
-            if isinstance(said, Answer):
-                assert said.ticket == "ticket"
-                return said.response
+        for outgoing in ready.outgoing:
+            if isinstance(outgoing, Answer):
+                assert outgoing.ticket == "ticket"
+                return outgoing.response
         if ready.election is not None:
             quorum.step(ElectionPersisted(ready.election), 100)
     raise AssertionError("no answer")
@@ -191,12 +191,12 @@ def begin(epoch: int = 4, leader_id: int = 2, voter: ReplicaKey | None = None) -
         (EndQuorumEpoch(4, -1, ()), INVALID),
     ],
 )
-def test_what_nobody_may_claim_is_refused(request_: Request, code: int) -> None:
+def test_a_claim_of_an_impossible_leader_is_refused(request_: Request, code: int) -> None:
     assert answer_of(node(), request_).known.error_code == code
 
 
 @pytest.mark.parametrize("request_", [begin(leader_id=2), EndQuorumEpoch(4, 2, ())])
-def test_a_second_leader_of_an_epoch_is_refused_and_stops_nobody(request_: Request) -> None:
+def test_a_second_leader_of_an_epoch_is_refused_and_the_first_one_stays(request_: Request) -> None:
     quorum = node(follower(has_fetched=True))
     assert answer_of(quorum, request_) == EpochResponse(Known(4, 3, INVALID))
     assert quorum.leader_id == 3
@@ -233,7 +233,7 @@ def test_a_newer_epoch_is_entered_even_if_the_vote_is_refused() -> None:
 
 
 @pytest.mark.parametrize("role", [Leader(ElectionState(4, 1), 20, [1, 2]), follower(has_fetched=True)])
-def test_who_had_no_wait_begins_one_in_a_newer_epoch(role: Role) -> None:
+def test_a_newer_epoch_starts_an_election_timeout(role: Role) -> None:
     quorum = node(role)
     answer_of(quorum, asked_by(2, OffsetAndEpoch(3, 3), epoch=6))
     assert isinstance(quorum.role, Unattached)

@@ -24,7 +24,7 @@ from kpybroker.machines.raft.messages import (
 )
 from kpybroker.machines.raft.voters import VoterEndpoint
 from kpybroker.machines.raft.wire_form import (
-    Refused,
+    RefusedRequest,
     endpoints_in,
     from_wire,
     refusal,
@@ -82,8 +82,8 @@ def without_later_fields(request: Any) -> Any:
 
 @given(requests.filter(lambda request: not isinstance(request, Fetch)))
 def test_the_first_versions_say_all_that_they_can(request: Request) -> None:
-    said = request._replace(pre_vote=False) if isinstance(request, Vote) else request
-    message = over_the_wire(to_wire(said, CLUSTER_ID, HERE), 0)
+    outgoing = request._replace(pre_vote=False) if isinstance(request, Vote) else request
+    message = over_the_wire(to_wire(outgoing, CLUSTER_ID, HERE), 0)
     assert from_wire(message, CLUSTER_ID) == without_later_fields(request)
 
 
@@ -119,21 +119,21 @@ def test_a_fetch_response_means_the_same_on_the_other_side(response: FetchRespon
 @pytest.mark.parametrize("request_", [Vote(1, ReplicaKey(1), OffsetAndEpoch(0, 0), False, ReplicaKey(2)),
                                       FetchSnapshot(1, ReplicaKey(1), OffsetAndEpoch(0, 0), 0, 1),
                                       Fetch(1, ReplicaKey(1), 0, 0, -1)])  # fmt: skip
-def test_what_is_not_for_this_quorum_never_reaches_it(request_: Request) -> None:
+def test_requests_of_other_quorums_are_refused(request_: Request) -> None:
     message = to_wire(request_, "another", HERE)
     refused = from_wire(message, CLUSTER_ID)
-    assert refused == Refused(error_codes.INCONSISTENT_CLUSTER_ID, True)
+    assert refused == RefusedRequest(error_codes.INCONSISTENT_CLUSTER_ID, True)
     answer, _ = response_from_wire(refusal(message, refused))
     assert answer.known == Known(-1, -1, error_codes.INCONSISTENT_CLUSTER_ID)
     message = to_wire(request_, CLUSTER_ID, HERE)
     message.topics = []
-    assert from_wire(message, CLUSTER_ID) == Refused(error_codes.INVALID_REQUEST, True)
+    assert from_wire(message, CLUSTER_ID) == RefusedRequest(error_codes.INVALID_REQUEST, True)
 
 
 def test_a_fetch_from_nowhere_is_refused_in_its_partition() -> None:
     message = to_wire(Fetch(1, ReplicaKey(1), -1, 0, -1), CLUSTER_ID, HERE)
     refused = from_wire(message, CLUSTER_ID)
-    assert refused == Refused(error_codes.INVALID_REQUEST, False)
+    assert refused == RefusedRequest(error_codes.INVALID_REQUEST, False)
     answer = refusal(message, refused)
     assert (answer.error_code, answer.responses[0].partitions[0].error_code) == (0, error_codes.INVALID_REQUEST)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from kpybroker.hosts.replicas.neighbours import Assigning, Held, Neighbours
+from kpybroker.hosts.replicas.neighbours import Assigning, HeldPartitions, Neighbours
 from kpybroker.hosts.replicas.replica import Replica
 from kpybroker.machines.metadata.image import MetadataImage
 
@@ -28,7 +28,7 @@ class NoMoves:
     def is_moving(self, *_partition: object) -> bool:
         return False
 
-    def resume(self, image: MetadataImage, held: Held) -> None: ...
+    def resume(self, image: MetadataImage, held: HeldPartitions) -> None: ...
 
     def forget(self, topic: str, index: int) -> None: ...
 

@@ -23,14 +23,14 @@ from kpybroker.hosts.replicas.moves import Moves
 from kpybroker.hosts.replicas.neighbours import Neighbours
 from kpybroker.hosts.replicas.replica import Replica
 from kpybroker.hosts.replicas.replicas import Replicas
-from kpybroker.machines.fetch.sessions import Sessions
+from kpybroker.machines.fetch.sessions import FetchSessions
 from kpybroker.machines.metadata.delta import MetadataDelta
 from kpybroker.machines.metadata.image import MetadataImage
 from kpybroker.machines.partition.in_sync import Rules
-from kpybroker.machines.partition.leader import Leader, Marker
+from kpybroker.machines.partition.leader import Marker, PartitionLeader
 from kpybroker.requests.handlers import fetch, list_offsets
 from kpybroker.runtime.calls.call import Call
-from kpybroker.runtime.calls.client import Client
+from kpybroker.runtime.calls.client import ConnectedClient
 from kpybroker.runtime.calls.pending import Pending
 from kpybroker.runtime.calls.steps import at_once
 from kpybroker.runtime.io.scheduler import ManualScheduler, Pieces, Timer
@@ -81,7 +81,7 @@ class Way(Link):
         self.world = world
         self.asks, self.asked = asks, asked
         self.life = world.nodes[asked].life
-        self.client = Client(f"node{asks}", 0, LISTENER)
+        self.client = ConnectedClient(f"node{asks}", 0, LISTENER)
         self._taken, self._lost = taken, lost
         self._there: deque[bytes] = deque()
         self._back: deque[bytes] = deque()
@@ -226,7 +226,7 @@ class WorldNode:
         self.labour = Labour(scheduler)
         self.authorizer = None
         self.image = MetadataImage("cluster")
-        self.fetch_sessions = Sessions(1000, Random(self.id))
+        self.fetch_sessions = FetchSessions(1000, Random(self.id))
         self.node_id = self.id
         self.nodes = Nodes(self.image, LISTENER, None)  # type: ignore[arg-type]
         self.assignments = Assigned()
@@ -318,7 +318,7 @@ class WorldNode:
     def produce(self, count: int = 1, index: int = 0, *, value_bytes: int = 20, **batch: Any) -> int:
         """Append a batch of records as the leader; the offset behind them."""
         replica = self.replica(index)
-        leader: Leader = replica.led()
+        leader: PartitionLeader = replica.led()
         now_ms = self.world.scheduler.now_ms()
         mark = f"{self.world.written}:{self.id}:{leader.epoch}:".encode()
         self.world.written += 1

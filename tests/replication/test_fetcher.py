@@ -10,13 +10,21 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from kpybroker.machines.errors import KafkaError
-from kpybroker.machines.fetch.sessions import FULL, Sessions
+from kpybroker.machines.fetch.sessions import FULL, FetchSessions
 from kpybroker.machines.partition.follower import NextFetch
-from kpybroker.machines.replica_fetcher import Asked, Fetcher, Following, Limits, Reaction, State, reaction_to
+from kpybroker.machines.replica_fetcher import (
+    Fetcher,
+    FetchLimits,
+    FetchState,
+    Following,
+    Reaction,
+    SessionPartition,
+    reaction_to,
+)
 from kpywire import codec, error_codes
 from kpywire.messages.fetch import EpochEndOffset, FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 
-LIMITS = Limits(500, 1, 1 << 20, 1 << 16, 1000.0)
+LIMITS = FetchLimits(500, 1, 1 << 20, 1 << 16, 1000.0)
 TOPICS = (bytes(15) + b"\1", bytes(15) + b"\2")
 
 
@@ -60,7 +68,7 @@ def forgotten(request: FetchRequest) -> list[tuple[int, int]]:
     return [(TOPICS.index(t.topic_id), index) for t in request.forgotten_topics_data for index in t.partitions]
 
 
-def said(code: int, index: int = 0) -> PartitionData:
+def reported(code: int, index: int = 0) -> PartitionData:
     return PartitionData(
         partition_index=index, error_code=code, high_watermark=0, aborted_transactions=None, records=b""
     )
@@ -71,7 +79,7 @@ def answer(*partitions: tuple[int, int, int], session_id: int = 5, error_code: i
     responses = [
         FetchableTopicResponse(
             topic_id=TOPICS[topic],
-            partitions=[said(code, index)],
+            partitions=[reported(code, index)],
         )
         for topic, index, code in partitions
     ]
@@ -110,7 +118,7 @@ def test_the_first_request_names_everything_and_the_next_ones_what_has_moved() -
     codec.encode(moved, 17)
 
 
-def test_nothing_is_asked_where_nothing_is_followed_and_the_last_one_that_goes_is_told() -> None:
+def test_no_fetch_is_sent_without_partitions_and_the_last_removal_is_sent() -> None:
     fetcher = new_fetcher()
     assert fetcher.request(0, freely) is None
     fetcher.add(following())
@@ -166,7 +174,7 @@ def test_an_answer_to_an_earlier_epoch_or_offset_or_to_a_partition_that_waits_is
     ask(fetcher)
     fetcher.add(following(0, 0, epoch=2))
     two.follower.log.end.offset = 1  # type: ignore[misc]
-    fetcher.stop(three, State.ASKING)
+    fetcher.stop(three, FetchState.ASKING)
     assert taken(fetcher, answer(*((0, index, 0) for index in range(4)))) == [four]
 
 
@@ -212,7 +220,7 @@ def test_errors_delay_a_partition_longer_and_longer_and_the_leader_lets_no_reque
     assert waits == [10, 20, 40, 80, 160, 320, 640, 1000, 1000]
 
 
-def test_what_a_throttle_holds_back_leaves_the_session_and_comes_back() -> None:
+def test_throttled_partitions_leave_the_fetch_session_and_come_back() -> None:
     fetcher = new_fetcher()
     one, two = following(0, 0), following(0, 1)
     fetcher.add(one)
@@ -243,13 +251,13 @@ def test_what_a_throttle_holds_back_leaves_the_session_and_comes_back() -> None:
     ],
 )
 def test_every_error_has_the_reaction_that_kafka_has(code: int, asked_epoch: int, reaction: Reaction) -> None:
-    assert reaction_to(following(), said(code), Asked(0, 0, 0, asked_epoch, 1)) is reaction
+    assert reaction_to(following(), reported(code), SessionPartition(0, 0, 0, asked_epoch, 1)) is reaction
 
 
 def test_a_diverging_epoch_asks_for_truncation() -> None:
-    diverges = said(error_codes.NONE)
+    diverges = reported(error_codes.NONE)
     diverges.diverging_epoch = EpochEndOffset(epoch=0, end_offset=3)
-    assert reaction_to(following(), diverges, Asked(0, 0, 0, 1, 1)) is Reaction.TRUNCATE
+    assert reaction_to(following(), diverges, SessionPartition(0, 0, 0, 1, 1)) is Reaction.TRUNCATE
 
 
 class SessionsAgree(RuleBasedStateMachine):
@@ -258,7 +266,7 @@ class SessionsAgree(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.fetcher = new_fetcher()
-        self.sessions = Sessions(3, Random(1))
+        self.sessions = FetchSessions(3, Random(1))
         self.now_ms = 0.0
         self.held_back: set[Any] = set()
         self.wanted: dict[Any, tuple[int, int]] | None = None
@@ -274,13 +282,13 @@ class SessionsAgree(RuleBasedStateMachine):
     def leave(self, key: Any) -> None:
         self.fetcher.remove(key)
 
-    @rule(key=keys, to=st.sampled_from([State.FAILED, State.ASKING, State.FETCHING, State.DELAYED]))
-    def change(self, key: Any, to: State) -> None:
+    @rule(key=keys, to=st.sampled_from([FetchState.FAILED, FetchState.ASKING, FetchState.FETCHING, FetchState.DELAYED]))
+    def change(self, key: Any, to: FetchState) -> None:
         found = self.fetcher.followings.get(key)
         if found is not None:
-            if to is State.FETCHING:
+            if to is FetchState.FETCHING:
                 self.fetcher.go_on(found)
-            elif to is State.DELAYED:
+            elif to is FetchState.DELAYED:
                 self.fetcher.delay(found, self.now_ms)
             else:
                 self.fetcher.stop(found, to)
@@ -334,7 +342,7 @@ class SessionsAgree(RuleBasedStateMachine):
         return {
             key: (each.follower.log.end.offset, each.follower.epoch)
             for key, each in self.fetcher.followings.items()
-            if each.state is State.FETCHING and key not in self.held_back
+            if each.state is FetchState.FETCHING and key not in self.held_back
         }
 
     @invariant()

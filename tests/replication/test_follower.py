@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kpybroker.machines.errors import KafkaError
-from kpybroker.machines.partition.follower import PIECE_BATCHES, PIECE_BYTES, Follower, NextFetch
+from kpybroker.machines.partition.follower import PIECE_BATCHES, PIECE_BYTES, NextFetch, PartitionFollower
 from kpystorage.directory import LogDirectory
 from kpystorage.log import Log
 from kpystorage.log_config import LogConfig
@@ -38,14 +38,14 @@ def marker(offset: int, epoch: int, now_ms: int, **fields: Any) -> bytes:
     return bytes(marker_batch(offset, epoch, now_ms, **fields))
 
 
-def follower(*batches: bytes, epoch: int = 10, config: LogConfig | None = None) -> Follower:
+def follower(*batches: bytes, epoch: int = 10, config: LogConfig | None = None) -> PartitionFollower:
     """A follower that has these."""
-    found = Follower(new_log(config), epoch, 0)
+    found = PartitionFollower(new_log(config), epoch, 0)
     take(found, b"".join(batches))
     return found
 
 
-def take(found: Follower, data: bytes) -> None:
+def take(found: PartitionFollower, data: bytes) -> None:
     view, position = memoryview(data), 0
     while position < len(view):
         position = found.append(view, position, NOW_MS)
@@ -55,7 +55,7 @@ def contents(log: Log) -> bytes:
     return b"".join(segment.log.pread(segment.size, 0) for segment in log.segments)
 
 
-def epochs(found: Follower) -> list[tuple[int, int]]:
+def epochs(found: PartitionFollower) -> list[tuple[int, int]]:
     return found.log.epochs.entries()
 
 
@@ -147,16 +147,16 @@ def test_an_empty_log_begins_with_the_batch_that_its_start_lies_in() -> None:
     assert piece.read() == batch(5, 4) + batch(9)
 
 
-def test_what_is_larger_than_a_piece_or_a_segment_comes_in_several_appends() -> None:
+def test_a_large_fetch_is_appended_in_several_pieces() -> None:
     sent = b"".join(batch(offset, value_bytes=50_000) for offset in range(30))
-    found = Follower(new_log(LogConfig(segment_bytes=200_000)), 0, 0)
+    found = PartitionFollower(new_log(LogConfig(segment_bytes=200_000)), 0, 0)
     view = memoryview(sent)
     position = found.append(view, 0, NOW_MS)
     assert 0 < position < 200_000
     take(found, sent[position:])
     assert contents(found.log) == sent
     assert len(found.log.segments) > 5
-    unlimited = Follower(new_log(), 0, 0)
+    unlimited = PartitionFollower(new_log(), 0, 0)
     assert 0 < unlimited.append(view, 0, NOW_MS) <= PIECE_BYTES < len(sent)
 
 
@@ -179,7 +179,7 @@ def test_a_batch_that_compaction_has_emptied_is_kept() -> None:
 
 @pytest.mark.parametrize("field", ["length", "magic"])
 @pytest.mark.parametrize("is_first", [True, False])
-def test_what_is_smaller_than_a_header_or_of_another_format_is_refused(field: str, *, is_first: bool) -> None:
+def test_too_short_records_or_another_format_are_refused(field: str, *, is_first: bool) -> None:
     found = follower(batch(0))
     damaged = bytearray(batch(1 if is_first else 2))
     if field == "length":
@@ -250,7 +250,7 @@ def test_a_log_without_epochs_goes_on_at_its_high_watermark() -> None:
 # Truncating.
 
 
-def of_epochs(*starts: tuple[int, int], end: int) -> Follower:
+def of_epochs(*starts: tuple[int, int], end: int) -> PartitionFollower:
     """A follower with a batch for each offset, in epochs that begin at these offsets."""
     found = follower()
     for (epoch, start), (_, until) in zip(starts, (*starts[1:], (0, end)), strict=True):
@@ -273,7 +273,7 @@ def of_epochs(*starts: tuple[int, int], end: int) -> Follower:
         (5, -1, 20),  # the leader does not know
     ],
 )
-def test_where_the_logs_part_ours_is_cut(leader_epoch: int, leader_end: int, end: int) -> None:
+def test_a_follower_truncates_its_log_at_the_divergence(leader_epoch: int, leader_end: int, end: int) -> None:
     found = of_epochs((1, 0), (3, 10), end=20)
     found.truncate(leader_epoch, leader_end, NOW_MS)
     assert found.log.end.offset == end
@@ -288,7 +288,7 @@ def test_an_epoch_in_which_nothing_was_written_goes_with_a_truncation_that_cuts_
     assert found.next_fetch == NextFetch(5, 1, 0)
 
 
-def test_a_cut_below_the_high_watermark_takes_it_along_and_is_said(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_truncation_below_the_high_watermark_lowers_it_and_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     found = of_epochs((1, 0), end=9)
     found.heard(9, 0)
     found.truncate(1, 5, NOW_MS)
@@ -297,16 +297,16 @@ def test_a_cut_below_the_high_watermark_takes_it_along_and_is_said(caplog: pytes
     assert "was truncated to offset 5, below its high watermark 9" in caplog.text
 
 
-@pytest.mark.parametrize(("committed", "is_said"), [(3, False), (5, False), (6, True)])
+@pytest.mark.parametrize(("committed", "is_reported"), [(3, False), (5, False), (6, True)])
 def test_a_cut_at_or_above_the_high_watermark_leaves_it(
-    committed: int, caplog: pytest.LogCaptureFixture, *, is_said: bool
+    committed: int, caplog: pytest.LogCaptureFixture, *, is_reported: bool
 ) -> None:
     found = of_epochs((1, 0), end=9)
     found.heard(committed, 0)
     found.truncate(1, 5, NOW_MS)
     assert found.log.end.offset == 5
     assert found.high_watermark.offset == min(committed, 5)
-    assert ("below its high watermark" in caplog.text) is is_said
+    assert ("below its high watermark" in caplog.text) is is_reported
 
 
 def test_a_cut_takes_producers_back_to_what_the_rest_says() -> None:

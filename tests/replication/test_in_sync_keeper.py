@@ -8,7 +8,7 @@ from replica_world import TOPIC_ID, World
 
 from kpybroker.hosts.replicas.in_sync import RETRY_MS, InSyncKeeper
 from kpybroker.machines.partition.in_sync import IsrChange
-from kpybroker.machines.partition.leader import Leader
+from kpybroker.machines.partition.leader import PartitionLeader
 from kpywire import error_codes
 from kpywire.messages.alter_partition import (
     AlterPartitionRequest,
@@ -105,7 +105,7 @@ def test_a_request_that_failed_is_asked_again_with_the_epoch_of_now(code: int) -
     assert request.topics[0].partitions[0].new_isr_with_epochs[0].broker_epoch == 8
 
 
-def test_what_was_not_answered_or_failed_unexpectedly_is_asked_again_and_nothing_else() -> None:
+def test_only_unanswered_or_failed_isr_changes_are_sent_again() -> None:
     asking = Asking()
     asking.until_asked()
     asking.answer({0: error_codes.NONE, 1: error_codes.UNKNOWN_SERVER_ERROR})
@@ -119,7 +119,7 @@ def test_what_was_not_answered_or_failed_unexpectedly_is_asked_again_and_nothing
     assert asking.node.replica(1).led().in_sync.pending is not None, "only the metadata can tell what holds"
 
 
-def test_what_the_metadata_have_told_meanwhile_is_not_asked_again() -> None:
+def test_an_isr_change_that_the_metadata_already_have_is_not_sent_again() -> None:
     asking = Asking()
     asking.until_asked()
     for index in range(PARTITIONS):
@@ -148,20 +148,20 @@ def test_an_end_is_an_end() -> None:
     assert (len(asking.asked), asking.isr(0)) == (1, (1, 2))
 
 
-def test_what_goes_wrong_with_one_partition_leaves_the_others_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_of_one_partition_does_not_affect_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     asking = Asking()
-    shrink = Leader.shrink_in_sync
+    shrink = PartitionLeader.shrink_in_sync
 
-    def broken(self: Leader, now_ms: float) -> IsrChange | None:
+    def broken(self: PartitionLeader, now_ms: float) -> IsrChange | None:
         if self.log.partition == 0:
             raise RuntimeError("something nobody thought of")
         return shrink(self, now_ms)
 
-    monkeypatch.setattr(Leader, "shrink_in_sync", broken)
+    monkeypatch.setattr(PartitionLeader, "shrink_in_sync", broken)
     assert partitions(asking.until_asked()) == [1, 2]
 
 
-def test_nobody_asks_where_nobody_else_holds_anything() -> None:
+def test_a_partition_with_one_replica_proposes_no_isr_change() -> None:
     world = World(1)
     world.nodes[1].produce()
     world.settle(40_000)

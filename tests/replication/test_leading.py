@@ -6,11 +6,11 @@ import pytest
 from replica_world import LISTENER, PORT, TOPIC, TOPIC_ID, VERSIONS, AtOnce, World, WorldNode
 
 from kpybroker.hosts.replicas.leader_throttle import LeaderThrottle
-from kpybroker.machines.replica_fetcher import State
+from kpybroker.machines.replica_fetcher import FetchState
 from kpybroker.requests.handlers import delete_records, list_offsets, produce
 from kpybroker.requests.serving.preferred_replica import RACK_AWARE
 from kpybroker.runtime.calls.call import Call
-from kpybroker.runtime.calls.client import Client
+from kpybroker.runtime.calls.client import ConnectedClient
 from kpybroker.runtime.calls.pending import Pending
 from kpybroker.runtime.calls.steps import at_once
 from kpywire import api, codec, error_codes
@@ -31,7 +31,7 @@ LAG = {"replica.lag.time.max.ms": "2000", "replica.fetch.wait.max.ms": "500"}
 
 
 def call(key: int, version: int) -> Call:
-    return Call(key, version, "test", Client("test", 0, LISTENER), AtOnce(), VERSIONS)
+    return Call(key, version, "test", ConnectedClient("test", 0, LISTENER), AtOnce(), VERSIONS)
 
 
 def fetch(
@@ -112,7 +112,7 @@ def test_a_parked_fetch_of_a_follower_leaves_with_the_append_and_a_consumers_wit
     assert only(consumer.response).records
 
 
-def test_what_keeps_a_follower_from_reading() -> None:
+def test_a_follower_fetch_is_refused_with_kafkas_errors() -> None:
     world = alone()
     node = world.nodes[1]
     node.produce(3)
@@ -129,7 +129,7 @@ def test_what_keeps_a_follower_from_reading() -> None:
     assert only(fetch(node, 9, replica_id=2, epoch=1)).error_code == error_codes.OFFSET_OUT_OF_RANGE
 
 
-def test_where_logs_part_nothing_is_noted_and_nothing_read() -> None:
+def test_a_diverging_fetch_records_no_position_and_reads_nothing() -> None:
     world = alone(2)
     node = world.nodes[1]
     node.produce(3)
@@ -152,7 +152,7 @@ def test_every_version_of_a_followers_fetch_is_served(version: int) -> None:
     assert node.high_watermark() == 1
 
 
-def test_the_set_shrinks_without_who_is_gone_and_grows_with_who_is_back() -> None:
+def test_the_isr_shrinks_and_grows_with_replicas_that_leave_and_return() -> None:
     world = World(3, partitions=2, overrides=LAG)
     world.settle()
     world.nodes[3].kill()
@@ -172,12 +172,12 @@ def test_the_set_shrinks_without_who_is_gone_and_grows_with_who_is_back() -> Non
 
 
 @pytest.mark.parametrize("in_sync", [True, False])
-def test_who_fetches_everything_but_one_partition_is_out_of_sync_there_and_holds_nothing_back(in_sync: bool) -> None:
+def test_a_follower_that_omits_one_partition_leaves_only_its_isr(in_sync: bool) -> None:
     world = World(2, partitions=2, overrides=LAG)
     world.settle()
     (feed,) = {each for each in world.nodes[2].fetchers if (TOPIC_ID, 0) in each.fetcher.followings}
     following = feed.fetcher.followings[TOPIC_ID, 0]
-    feed.fetcher.stop(following, State.FAILED)
+    feed.fetcher.stop(following, FetchState.FAILED)
     if not in_sync:
         world.tell(PartitionChangeRecord(topic_id=TOPIC_ID, partition_id=0, isr=[1]))
     world.run(1_000)
@@ -188,7 +188,7 @@ def test_who_fetches_everything_but_one_partition_is_out_of_sync_there_and_holds
     assert world.nodes[1].high_watermark() == 1
 
 
-def test_who_is_fenced_joins_at_a_fetch_after_it_is_not() -> None:
+def test_a_fenced_replica_joins_with_a_fetch_after_it_is_unfenced() -> None:
     world = World(2, overrides=LAG)
     world.tell(
         BrokerRegistrationChangeRecord(broker_id=2, broker_epoch=EPOCH, fenced=1),
@@ -203,7 +203,7 @@ def test_who_is_fenced_joins_at_a_fetch_after_it_is_not() -> None:
     assert world.nodes[1].replica().led().isr == (1, 2)
 
 
-def test_who_is_fenced_holds_nothing_back_any_more() -> None:
+def test_a_fenced_replica_does_not_hold_the_high_watermark_back() -> None:
     world = alone(2)
     node = world.nodes[1]
     world.tell(PartitionChangeRecord(topic_id=TOPIC_ID, partition_id=0, isr=[1]))
@@ -246,7 +246,7 @@ def test_records_are_deleted_when_all_live_replicas_have_followed() -> None:
     assert outcome(delete(world.nodes[1], 2)) == (error_codes.NONE, 3)
 
 
-def test_who_does_not_follow_is_waited_for_until_it_is_fenced() -> None:
+def test_a_replica_that_does_not_fetch_is_waited_for_until_it_is_fenced() -> None:
     world = World(2)
     world.nodes[1].produce(5)
     world.settle()
@@ -355,7 +355,7 @@ def test_a_consumer_in_another_rack_is_sent_to_the_replica_there() -> None:
 # Who leads (KIP-951).
 
 
-def test_the_wrong_node_says_who_leads_and_where() -> None:
+def test_a_fetch_from_the_wrong_node_gets_the_leader_and_its_address() -> None:
     world = World(2)
     world.lead(2)
     node = world.nodes[1]
@@ -392,7 +392,7 @@ def decoded(answers: Any, version: int) -> ProduceResponse:
 
 
 @pytest.mark.parametrize("version", [9, 10, 12, 13])
-def test_a_produce_to_the_wrong_node_says_who_leads_and_where(version: int) -> None:
+def test_a_produce_to_the_wrong_node_gets_the_leader_and_its_address(version: int) -> None:
     world = World(2)
     world.lead(2)
     response = decoded(produced(world.nodes[1], version), version)
@@ -403,7 +403,7 @@ def test_a_produce_to_the_wrong_node_says_who_leads_and_where(version: int) -> N
     assert (leader, nodes) == (((2, 1), [(2, "node2", PORT)]) if version >= 10 else ((-1, -1), []))
 
 
-def test_a_partition_that_this_node_does_not_hold_is_known_and_one_that_nobody_has_is_not() -> None:
+def test_a_partition_of_another_node_is_known_and_a_missing_one_is_not() -> None:
     world = World(3)
     world.tell(PartitionChangeRecord(topic_id=TOPIC_ID, partition_id=0, replicas=[2, 3], isr=[2, 3], leader=2))
     (answer,) = decoded(produced(world.nodes[1], 12), 12).responses[0].partition_responses
@@ -458,7 +458,7 @@ def test_too_few_in_sync_refuse_at_once_and_hold_back_what_comes_without_that_pr
 # The throttle.
 
 
-def test_who_is_behind_reads_no_faster_than_it_may_and_who_is_in_sync_as_ever() -> None:
+def test_only_replicas_out_of_sync_are_throttled() -> None:
     world = alone(3, topic={"leader.replication.throttled.replicas": "0:1"})
     node = world.nodes[1]
     rate = [1_000_000_000]

@@ -8,7 +8,7 @@ from replica_world import TOPIC, World, WorldNode
 
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.metadata.topic import LOST_DIRECTORY
-from kpybroker.machines.replica_fetcher import State
+from kpybroker.machines.replica_fetcher import FetchState
 from kpystorage.errors import CorruptLog
 from kpywire import error_codes
 from kpywire.batch import parse_header
@@ -99,7 +99,7 @@ def test_a_follower_that_lost_records_leaves_the_in_sync_set_and_fetches_them() 
     world.assert_equal()
 
 
-def test_where_nobody_else_is_in_sync_a_gap_in_what_was_flushed_takes_the_log_offline() -> None:
+def test_a_gap_in_flushed_records_takes_the_only_in_sync_log_offline() -> None:
     world = World(1, topic=SMALL)
     gap = filled(world)
     node = world.nodes[1]
@@ -145,7 +145,7 @@ def test_a_gap_of_the_leader_stops_one_partition_and_no_other(caplog: pytest.Log
         each
         for feed in world.nodes[2].fetchers
         for each in feed.fetcher.followings.values()
-        if each.state is State.FAILED
+        if each.state is FetchState.FAILED
     ]
     assert str(following.replica) == f"{TOPIC}-0"
     (line,) = [record.getMessage() for record in caplog.records if f"{TOPIC}-0" in record.getMessage()]

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from replica_world import TOPIC, TOPIC_ID, World
 
-from kpybroker.machines.partition.follower import Follower
-from kpybroker.machines.replica_fetcher import State
+from kpybroker.machines.partition.follower import PartitionFollower
+from kpybroker.machines.replica_fetcher import FetchState
 from kpywire.messages.fetch import FetchRequest
 from kpywire.metadata_records.config_record import ConfigRecord
 from kpywire.metadata_records.partition_change_record import PartitionChangeRecord
@@ -18,10 +18,10 @@ SEGMENTS = {"segment.bytes": "1048576", "retention.ms": "-1"}
 
 
 def fetches(world: World, asks: int) -> list[FetchRequest]:
-    return [request for who, _, request in world.requests if who == asks and isinstance(request, FetchRequest)]
+    return [request for caller, _, request in world.requests if caller == asks and isinstance(request, FetchRequest)]
 
 
-def state_of(world: World, node_id: int, index: int = 0) -> State:
+def state_of(world: World, node_id: int, index: int = 0) -> FetchState:
     (found,) = [
         following
         for feed in world.nodes[node_id].fetchers
@@ -34,7 +34,7 @@ def state_of(world: World, node_id: int, index: int = 0) -> State:
 # Following.
 
 
-def test_what_is_produced_is_in_all_replicas_at_once_and_committed_with_the_next_fetch() -> None:
+def test_produced_records_reach_all_replicas_and_commit_with_the_next_fetch() -> None:
     world = World(3)
     leader = world.nodes[1]
     leader.produce(3)
@@ -62,7 +62,7 @@ def test_transactions_control_batches_and_producers_are_followed() -> None:
     assert [each.first_offset for each in held.log.aborted_transactions(0, 11)] == [0]
 
 
-def test_one_request_is_under_way_and_names_only_what_moved() -> None:
+def test_one_fetch_is_in_flight_and_names_only_changed_partitions() -> None:
     world = World(2, partitions=40)
     world.run(1_000)
     world.requests.clear()
@@ -171,14 +171,14 @@ def test_a_fenced_follower_waits_for_the_metadata() -> None:
     world.settle()
     world.lead(1, only=(1,))
     world.run(600)
-    assert state_of(world, 2) is State.FAILED
+    assert state_of(world, 2) is FetchState.FAILED
     world.nodes[1].produce(1)
     world.tell()
     world.settle()
     world.assert_equal()
 
 
-def test_nobody_is_asked_while_there_is_no_leader() -> None:
+def test_no_fetch_is_sent_while_there_is_no_leader() -> None:
     world = World(2)
     world.settle()
     world.lead(-1)
@@ -232,15 +232,15 @@ def test_a_connection_that_is_given_up_applies_nothing_more_of_its_answer(monkey
     world.settle()
     (before,) = {feed for feed in world.nodes[2].fetchers if feed.fetcher.followings}
     appended_ms: list[int] = []
-    append = Follower.append
+    append = PartitionFollower.append
 
-    def noted(self: Follower, *arguments: Any) -> int:
+    def noted(self: PartitionFollower, *arguments: Any) -> int:
         if not appended_ms:
             world.tell(world.registration(1, port=9999), only=(2,))
         appended_ms.append(world.scheduler.now_ms())
         return append(self, *arguments)
 
-    monkeypatch.setattr(Follower, "append", noted)
+    monkeypatch.setattr(PartitionFollower, "append", noted)
     for index in range(4):
         world.nodes[1].produce(index=index)
     world.settle()
@@ -253,14 +253,14 @@ def test_a_connection_that_is_given_up_applies_nothing_more_of_its_answer(monkey
 def test_a_partition_that_cannot_be_followed_leaves_the_others_alone(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    begin = Follower.begin
+    begin = PartitionFollower.begin
 
-    def broken(self: Follower, now_ms: int) -> None:
+    def broken(self: PartitionFollower, now_ms: int) -> None:
         if self.log.partition == 1:
             raise RuntimeError("something nobody thought of")
         begin(self, now_ms)
 
-    monkeypatch.setattr(Follower, "begin", broken)
+    monkeypatch.setattr(PartitionFollower, "begin", broken)
     world = World(2, partitions=4)
     for index in range(4):
         world.nodes[1].produce(index=index)
@@ -431,7 +431,7 @@ def test_a_cut_below_the_high_watermark_holds_in_the_next_role_whatever_was_writ
     assert world.nodes[1].high_watermark() == 1
 
 
-def test_who_led_before_and_leads_again_believes_nothing_of_followers_that_followed_another_meanwhile() -> None:
+def test_a_leader_that_returns_forgets_what_it_knew_of_followers() -> None:
     """It reads of both epochs at once (found by simulation, seed 8022)."""
     world = World(3)
     world.nodes[1].produce(1)
@@ -527,7 +527,7 @@ def test_a_leader_hears_of_a_log_start_when_it_outlasts_the_power() -> None:
     assert world.nodes[2].log().log_start_offset == 7
 
 
-def test_of_a_log_that_was_cut_meanwhile_no_log_start_behind_its_end_is_written_down() -> None:
+def test_no_log_start_beyond_the_end_of_a_truncated_log_is_saved() -> None:
     world = World(2, topic=SEGMENTS)
     world.nodes[1].produce(10)
     world.settle()

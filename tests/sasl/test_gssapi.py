@@ -102,7 +102,7 @@ def test_a_choice_without_protection_is_refused() -> None:
 @pytest.mark.parametrize(
     ("code", "is_retriable"), [(0, False), (7, False), (21, True), (31, False), (33, True), (34, True)]
 )
-def test_failures_that_may_be_over_in_a_moment_are_told_apart(code: int, is_retriable: bool) -> None:
+def test_retriable_gssapi_failures_are_recognised(code: int, is_retriable: bool) -> None:
     there = GssapiServer(lambda: Played(is_server=True, code=code), NAMER)
     with pytest.raises(AuthenticationFailed) as failed:
         there.respond(b"junk")
@@ -113,7 +113,7 @@ def test_failures_that_may_be_over_in_a_moment_are_told_apart(code: int, is_retr
 @given(
     some.lists(some.sampled_from([TICKET, ANSWER, b"", OFFER, b"wrapped " + OFFER, b"wrapped ", b"junk"]), max_size=6)
 )
-def test_nobody_is_logged_in_without_a_ticket_and_a_choice_behind_it(messages: list[bytes]) -> None:
+def test_a_gssapi_login_needs_a_ticket_and_a_security_layer_choice(messages: list[bytes]) -> None:
     there = server()
     try:
         for message in messages:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kpybroker.machines.sasl import jaas
-from kpybroker.machines.sasl.jaas import BrokenJaas, Entry, parse, tokens_of
+from kpybroker.machines.sasl.jaas import BrokenJaas, JaasEntry, parse, tokens_of
 
 
 def quoted(text: str) -> str:
@@ -17,7 +17,7 @@ def test_module_flag_and_options_are_read() -> None:
         f"{jaas.PLAIN_MODULE} required // comments are passed over\n"
         ' username="broker" password=\'it"s\' /* these\n too */ user_alice="al\\"i\\\\ce\\t\\101" user_bob=word-$_.1 ;'
     )
-    assert parse(text) == Entry(
+    assert parse(text) == JaasEntry(
         jaas.PLAIN_MODULE,
         {"username": "broker", "password": 'it"s', "user_alice": 'al"i\\ce\tA', "user_bob": "word-$_.1"},
     )
@@ -26,7 +26,7 @@ def test_module_flag_and_options_are_read() -> None:
 @pytest.mark.parametrize("module", sorted(set(jaas.MODULES.values())))
 @pytest.mark.parametrize("flag", ["required", "Requisite", "SUFFICIENT", "optional"])
 def test_every_known_module_and_flag_is_read(module: str, flag: str) -> None:
-    assert parse(f"{module} {flag};") == Entry(module, {})
+    assert parse(f"{module} {flag};") == JaasEntry(module, {})
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_everything_else_is_refused_in_one_line_without_secrets(text: str, messa
 
 def test_a_text_has_just_the_length_that_is_allowed() -> None:
     text = f"{jaas.PLAIN_MODULE} required;"
-    assert parse(text.ljust(jaas.LONGEST_CHARS)) == Entry(jaas.PLAIN_MODULE, {})
+    assert parse(text.ljust(jaas.LONGEST_CHARS)) == JaasEntry(jaas.PLAIN_MODULE, {})
     with pytest.raises(BrokenJaas, match="longer than"):
         parse(text.ljust(jaas.LONGEST_CHARS + 1))
 

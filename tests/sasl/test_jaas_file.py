@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import oracle
-from kpybroker.machines.sasl.jaas import PLAIN_MODULE, SCRAM_MODULE, BrokenJaas, Entry, parse, text_of
+from kpybroker.machines.sasl.jaas import PLAIN_MODULE, SCRAM_MODULE, BrokenJaas, JaasEntry, parse, text_of
 from kpybroker.machines.sasl.jaas_file import LoginFile, parse_file
 
 SERVER = f'KafkaServer {{ {PLAIN_MODULE} required user_alice="a\\"b"; {SCRAM_MODULE} required; }};'
@@ -21,9 +21,9 @@ PARTS = [
 
 def test_a_listener_reads_its_own_section_before_that_of_all() -> None:
     file = LoginFile("f", parse_file(f"{SERVER} // all\n{OUTSIDE}", "-Xmx1g -Dme=it"))
-    plain = Entry(PLAIN_MODULE, {"user_alice": 'a"b'})
-    assert file.of_listener("INSIDE") == ("KafkaServer", (plain, Entry(SCRAM_MODULE, {})))
-    assert file.of_listener("OUTSIDE") == ("outside.KafkaServer", (Entry(SCRAM_MODULE, {"username": "it"}),))
+    plain = JaasEntry(PLAIN_MODULE, {"user_alice": 'a"b'})
+    assert file.of_listener("INSIDE") == ("KafkaServer", (plain, JaasEntry(SCRAM_MODULE, {})))
+    assert file.of_listener("OUTSIDE") == ("outside.KafkaServer", (JaasEntry(SCRAM_MODULE, {"username": "it"}),))
     assert LoginFile("f", {}).of_listener("A") == ("KafkaServer", ())
 
 
@@ -50,7 +50,7 @@ def test_other_texts_are_refused_in_one_line_without_secrets(text: str, words: s
 
 @pytest.mark.parametrize("value", ["", "word", 'a"b\\c', "\n\r\t\x00\x1f", "é\u2028"])
 def test_an_entry_is_written_as_it_is_read(value: str) -> None:
-    entry = Entry(PLAIN_MODULE, {"username": "me", "password": value})
+    entry = JaasEntry(PLAIN_MODULE, {"username": "me", "password": value})
     assert parse(text_of(entry)) == entry
 
 

@@ -2,14 +2,14 @@
 
 import pytest
 
-from kpybroker.machines.sasl.jaas import BrokenJaas, Entry
+from kpybroker.machines.sasl.jaas import BrokenJaas, JaasEntry
 from kpybroker.machines.sasl.krb5_login import Krb5Login, of_client, of_server
 
 SERVER = {"useKeyTab": "true", "storeKey": "True", "keyTab": "/k", "principal": "kafka/h@R"}
 
 
-def entry(options: dict[str, str]) -> Entry:
-    return Entry("com.sun.security.auth.module.Krb5LoginModule", options)
+def entry(options: dict[str, str]) -> JaasEntry:
+    return JaasEntry("com.sun.security.auth.module.Krb5LoginModule", options)
 
 
 def test_a_server_logs_in_by_its_keytab() -> None:

@@ -5,7 +5,15 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from kpybroker.machines.sasl.exchange import AuthenticationFailed, InvalidCredentials
-from kpybroker.machines.sasl.login import REAUTHENTICATES_EVERY_MS, Answer, Login, Now, State, Terms, Verdict
+from kpybroker.machines.sasl.login import (
+    REAUTHENTICATES_EVERY_MS,
+    Login,
+    LoginAnswer,
+    LoginState,
+    LoginTerms,
+    Now,
+    Verdict,
+)
 from kpywire import api
 from kpywire.error_codes import NONE, SASL_AUTHENTICATION_FAILED, UNSUPPORTED_SASL_MECHANISM
 
@@ -38,20 +46,20 @@ class Words:
 
 
 def login(reauth_ms: int = 0, expires_ms: int | None = None) -> Login:
-    return Login(Terms({"WORDS": lambda: Words(expires_ms), "OTHER": Words}, {"WORDS": reauth_ms}))
+    return Login(LoginTerms({"WORDS": lambda: Words(expires_ms), "OTHER": Words}, {"WORDS": reauth_ms}))
 
 
-def logged_in(reauth_ms: int = 0, expires_ms: int | None = None, now: Now = Now(0, 0)) -> tuple[Login, Answer]:  # noqa: B008
+def logged_in(reauth_ms: int = 0, expires_ms: int | None = None, now: Now = Now(0, 0)) -> tuple[Login, LoginAnswer]:  # noqa: B008
     made = login(reauth_ms, expires_ms)
     made.handshake(1, "WORDS", now.monotonic_ms)
     made.authenticate(b"", now)
     return made, made.authenticate(b"alice", now)
 
 
-def again(made: Login, user: bytes, now: Now) -> Answer:
+def again(made: Login, user: bytes, now: Now) -> LoginAnswer:
     assert made.judge(api.SASL_HANDSHAKE, now.monotonic_ms) is Verdict.HANDSHAKE
-    assert made.handshake(1, "WORDS", now.monotonic_ms) == Answer()
-    assert made.authenticate(b"", now) == Answer(token=b"who")
+    assert made.handshake(1, "WORDS", now.monotonic_ms) == LoginAnswer()
+    assert made.authenticate(b"", now) == LoginAnswer(token=b"who")
     return made.authenticate(user, now)
 
 
@@ -60,11 +68,11 @@ def test_a_login_takes_a_handshake_and_the_messages_of_the_mechanism(version: in
     made = login()
     assert made.judge(api.API_VERSIONS, 0) is Verdict.SERVE
     assert made.judge(api.SASL_HANDSHAKE, 0) is Verdict.HANDSHAKE
-    assert made.handshake(version, "WORDS", 0) == Answer()
-    assert made.state is (State.CHOSEN if version else State.RAW)
-    assert made.authenticate(b"", Now(0, 0)) == Answer(token=b"who")
-    assert made.authenticate(b"alice", Now(0, 0)) == Answer(token=b"welcome")
-    assert (made.state, made.user, made.has_session) == (State.DONE, "alice", False)
+    assert made.handshake(version, "WORDS", 0) == LoginAnswer()
+    assert made.state is (LoginState.CHOSEN if version else LoginState.RAW)
+    assert made.authenticate(b"", Now(0, 0)) == LoginAnswer(token=b"who")
+    assert made.authenticate(b"alice", Now(0, 0)) == LoginAnswer(token=b"welcome")
+    assert (made.state, made.user, made.has_session) == (LoginState.DONE, "alice", False)
 
 
 def test_a_mechanism_that_is_not_enabled_ends_the_login() -> None:
@@ -72,7 +80,7 @@ def test_a_mechanism_that_is_not_enabled_ends_the_login() -> None:
     answer = made.handshake(1, "GSSAPI", 0)
     assert answer.error_code == UNSUPPORTED_SASL_MECHANISM
     assert "WORDS, OTHER" in answer.failure
-    assert made.state is State.ENDED
+    assert made.state is LoginState.ENDED
 
 
 @pytest.mark.parametrize(
@@ -87,7 +95,7 @@ def test_a_client_learns_no_more_than_the_mechanism_tells_it(message: bytes, tex
     made.handshake(1, "WORDS", 0)
     made.authenticate(b"", Now(0, 0))
     answer = made.authenticate(message, Now(0, 0))
-    assert (answer.error_code, answer.text, made.state) == (SASL_AUTHENTICATION_FAILED, text, State.ENDED)
+    assert (answer.error_code, answer.text, made.state) == (SASL_AUTHENTICATION_FAILED, text, LoginState.ENDED)
     assert answer.failure
 
 
@@ -124,7 +132,7 @@ def test_a_limit_of_a_millisecond_is_one() -> None:
 
 def test_a_session_of_a_new_credential_has_that_ones_end() -> None:
     credentials = [Words(10_000), Words(None), Words(30_000)]
-    made = Login(Terms({"WORDS": lambda: credentials.pop(0)}, {}))
+    made = Login(LoginTerms({"WORDS": lambda: credentials.pop(0)}, {}))
     made.handshake(1, "WORDS", 0)
     made.authenticate(b"", Now(0, 0))
     assert made.authenticate(b"alice", Now(0, 0)).lifetime_ms == 10_000
@@ -149,7 +157,7 @@ def test_a_delegation_token_that_has_expired_does_not_log_in(
     monkeypatch.setattr(Words, "token_authenticated", True)
     made, answer = logged_in(expires_ms=100_000, now=Now(10_000, 100_000 + late_ms))
     assert (answer.error_code, answer.lifetime_ms) == (error_code, 1 if late_ms < 0 else 0)
-    assert made.state is (State.DONE if late_ms < 0 else State.ENDED)
+    assert made.state is (LoginState.DONE if late_ms < 0 else LoginState.ENDED)
     if late_ms >= 0:
         assert f"'alice' expired {late_ms} ms ago" in answer.failure
         assert "expired" not in answer.text, "the client learns what it learns about a token that was removed"
@@ -168,7 +176,7 @@ def test_a_reauthentication_cannot_change_the_principal() -> None:
     made, _ = logged_in(5_000)
     answer = again(made, b"admin", Now(1, 1))
     assert answer.text == "Cannot change principals during re-authentication from User.alice: User.admin"
-    assert (answer.error_code, made.state) == (SASL_AUTHENTICATION_FAILED, State.ENDED)
+    assert (answer.error_code, made.state) == (SASL_AUTHENTICATION_FAILED, LoginState.ENDED)
 
 
 def test_a_failed_reauthentication_says_so() -> None:
@@ -180,7 +188,7 @@ def test_a_failed_reauthentication_says_so() -> None:
 @pytest.mark.parametrize("api_key", API_KEYS)
 def test_a_reauthentication_cannot_change_the_mechanism(api_key: int) -> None:
     made, _ = logged_in(5_000)
-    assert made.handshake(1, "OTHER", 0) == Answer()
+    assert made.handshake(1, "OTHER", 0) == LoginAnswer()
     assert made.judge(api_key, 0) is Verdict.CLOSE
     assert "from WORDS to OTHER" in made.reason
 
@@ -212,46 +220,46 @@ class AnyOrder(RuleBasedStateMachine):
         mechanism=st.sampled_from(["WORDS", "WORDS", "WORDS", "OTHER", "GSSAPI"]),
         token=st.sampled_from([b"alice", b"alice", b"bob", b"nobody"]),
     )
-    @precondition(lambda self: self.login.state is not State.RAW)
+    @precondition(lambda self: self.login.state is not LoginState.RAW)
     def request(self, api_key: int, version: int, mechanism: str, token: bytes) -> None:
         before, known = self.login.state, self.login.user
         verdict = self.login.judge(api_key, self.now_ms)
         if verdict is Verdict.SERVE:
-            assert before is State.DONE or (before is State.FIRST and api_key == api.API_VERSIONS)
-            if before is State.DONE:
+            assert before is LoginState.DONE or (before is LoginState.FIRST and api_key == api.API_VERSIONS)
+            if before is LoginState.DONE:
                 assert self.sessions_end_ms is not None
                 assert self.now_ms < self.sessions_end_ms
         elif verdict is Verdict.HANDSHAKE:
             assert api_key == api.SASL_HANDSHAKE
-            assert before in (State.FIRST, State.DONE)
+            assert before in (LoginState.FIRST, LoginState.DONE)
             self.login.handshake(version, mechanism, self.now_ms)
-            assert self.login.state is not State.DONE
+            assert self.login.state is not LoginState.DONE
         elif verdict is Verdict.AUTHENTICATE:
-            assert (api_key, before) == (api.SASL_AUTHENTICATE, State.CHOSEN)
+            assert (api_key, before) == (api.SASL_AUTHENTICATE, LoginState.CHOSEN)
             self.say(token, known)
         elif verdict is Verdict.REFUSE:
-            assert before is State.CHOSEN
+            assert before is LoginState.CHOSEN
             assert api_key != api.SASL_AUTHENTICATE
             self.login.refuse(api_key)
-            assert self.login.state is State.ENDED
+            assert self.login.state is LoginState.ENDED
         elif verdict is Verdict.EXPIRED:
-            assert before is State.DONE
+            assert before is LoginState.DONE
             assert self.sessions_end_ms is not None
             assert self.now_ms >= self.sessions_end_ms
         else:
             assert verdict is Verdict.CLOSE
-            assert self.login.state is State.ENDED
+            assert self.login.state is LoginState.ENDED
             assert self.login.reason
 
     @rule(token=st.sampled_from([b"alice", b"alice", b"bob", b"nobody"]))
-    @precondition(lambda self: self.login.state is State.RAW)
+    @precondition(lambda self: self.login.state is LoginState.RAW)
     def raw(self, token: bytes) -> None:
         self.say(token, self.login.user)
 
     def say(self, token: bytes, known: str) -> None:
         answer = self.login.authenticate(token, Now(self.now_ms, self.now_ms))
-        assert (self.login.state is State.ENDED) is bool(answer.failure)
-        if self.login.state is State.DONE:
+        assert (self.login.state is LoginState.ENDED) is bool(answer.failure)
+        if self.login.state is LoginState.DONE:
             assert known in ("", self.login.user)
             self.sessions_end_ms = self.now_ms + 3_000 if self.login.mechanism == "WORDS" else float("inf")
         assert self.login.user in ((known,) if known else ("", "alice", "bob"))
@@ -262,7 +270,7 @@ class AnyOrder(RuleBasedStateMachine):
 
     @invariant()
     def a_login_that_has_failed_serves_nothing(self) -> None:
-        if self.login.state is State.ENDED:
+        if self.login.state is LoginState.ENDED:
             assert all(self.login.judge(key, self.now_ms) is Verdict.CLOSE for key in API_KEYS)
 
 

@@ -29,7 +29,7 @@ def strangers(secret: bytes = b"secret") -> MadeUpCredentials:
     ],
     ids=["Kafka's tools", "kpybroker", "librdkafka", "hexadecimal", "letters", "text", "a byte"],
 )
-def test_they_have_the_form_of_users_that_exist(salt: bytes, iterations: int) -> None:
+def test_made_up_credentials_look_like_real_ones(salt: bytes, iterations: int) -> None:
     made = strangers()
     made.changed(SCRAM_SHA_256.code, "alice", salt, iterations)
     found = [made.of(SCRAM_SHA_256, name) for name in NAMES]
@@ -70,7 +70,7 @@ def test_few_change_when_users_come_and_go() -> None:
     assert made.of(SCRAM_SHA_256, "x").iterations == USUAL.iterations
 
 
-def test_they_follow_from_the_secret() -> None:
+def test_made_up_credentials_follow_from_the_secret() -> None:
     assert strangers().of(SCRAM_SHA_256, "bob") == strangers().of(SCRAM_SHA_256, "bob")
     assert strangers().of(SCRAM_SHA_256, "bob") != strangers(b"another").of(SCRAM_SHA_256, "bob")
     assert strangers().of(SCRAM_SHA_256, "bob") != strangers().of(SCRAM_SHA_512, "bob")

@@ -55,7 +55,7 @@ def test_the_owner_logs_in_with_the_hmac_until_the_token_expires(mechanism: Scra
     assert tokens.derived == 1, "the credential is derived once"
 
 
-def test_nobody_else_logs_in() -> None:
+def test_other_credentials_are_refused() -> None:
     tokens = Tokens()
     tokens.add("t1")
     tokens.add("of-a-group", owner="Group:alice")

@@ -14,11 +14,11 @@ from kpybroker.machines.sasl.exchange import (
 )
 from kpybroker.machines.sasl.oauthbearer import (
     LONGEST_MS,
-    ClientFirst,
+    BearerClientFirst,
     OAuthBearerClient,
     OAuthBearerServer,
-    Token,
     TokenRefused,
+    ValidToken,
     check_extensions,
     decode_client_first,
 )
@@ -60,7 +60,7 @@ def refusal(text: str, rules: UnsecuredRules = NO_SKEW) -> str:
 )
 def test_a_token_within_its_times_and_scopes_is_accepted(claims: dict[str, Any], rules: UnsecuredRules) -> None:
     found = validate(token(**claims), rules, NOW_MS)
-    assert found == Token("u", round(1_000 * claims.get("exp", NOW_S + 10)))
+    assert found == ValidToken("u", round(1_000 * claims.get("exp", NOW_S + 10)))
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_a_client_makes_the_token_that_its_options_describe() -> None:
     claims = json.loads(base64.urlsafe_b64decode(content + "=" * (-len(content) % 4)))
     expected = {"sub": "u", "n": 1.5, "scope": ["a", "b"], "one": ["a"], "none": [], "iat": NOW_S, "exp": NOW_S + 60}
     assert claims == expected
-    assert validate(made, UnsecuredRules(required_scope=("b",)), NOW_MS) == Token("u", NOW_MS + 60_000)
+    assert validate(made, UnsecuredRules(required_scope=("b",)), NOW_MS) == ValidToken("u", NOW_MS + 60_000)
     assert extensions_of(options) == {"traceId": "7"}
     assert validate(make({"unsecuredLoginStringClaim_sub": "u"}, NOW_MS), UnsecuredRules(), NOW_MS).expires_ms == (
         NOW_MS + 3_600_000
@@ -191,9 +191,9 @@ def test_a_refusal_is_acknowledged_and_only_then_the_login_fails() -> None:
 
 
 def test_a_client_may_ask_for_its_own_name_alone() -> None:
-    assert server().respond(ClientFirst(token(scope="a"), "u").encode()) == b""
+    assert server().respond(BearerClientFirst(token(scope="a"), "u").encode()) == b""
     with pytest.raises(AuthenticationFailed, match=r"authorization id \(v\) that is different"):
-        server().respond(ClientFirst(token(scope="a"), "v").encode())
+        server().respond(BearerClientFirst(token(scope="a"), "v").encode())
 
 
 @pytest.mark.parametrize(
@@ -211,7 +211,11 @@ def test_a_first_message_without_a_token_is_refused(message: bytes, reason: str)
 
 
 def test_a_first_message_is_read_as_it_was_written() -> None:
-    for first in (ClientFirst("t.0.x"), ClientFirst("t", "u"), ClientFirst("t", "u", (("a", "b c"), ("d", "e=f")))):
+    for first in (
+        BearerClientFirst("t.0.x"),
+        BearerClientFirst("t", "u"),
+        BearerClientFirst("t", "u", (("a", "b c"), ("d", "e=f"))),
+    ):
         assert decode_client_first(first.encode()) == first
 
 

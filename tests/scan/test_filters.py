@@ -15,19 +15,19 @@ from kpybroker.machines.scan.filters import (
     AllOf,
     AnyOf,
     Column,
+    ColumnIn,
     Compare,
     Filter,
     Interval,
     IsNull,
     Like,
     Not,
-    OneOf,
     columns_of,
     interval,
     may_hold,
 )
 from kpybroker.machines.scan.pruning import earliest_times_ms, from_times, pruned
-from kpybroker.machines.scan.ranges import Range
+from kpybroker.machines.scan.ranges import OffsetRange
 from kpybroker.pipeline.scan.containing import containing
 from kpybroker.pipeline.scan.row_filter import kept, like_expression
 from kpywire.columns.schema import TYPES
@@ -149,11 +149,13 @@ def comparisons() -> st.SearchStrategy[Filter]:
         st.sampled_from(list(OPERATORS)),
         NUMBERS,
     )
-    lists = st.builds(lambda chosen: OneOf(Column("offset"), tuple(chosen)), st.lists(NUMBERS, min_size=1, max_size=3))
+    lists = st.builds(
+        lambda chosen: ColumnIn(Column("offset"), tuple(chosen)), st.lists(NUMBERS, min_size=1, max_size=3)
+    )
     topics = st.builds(Compare, st.just(Column("topic")), st.sampled_from(["=", "!="]), TOPICS)
     literals = JSON_VALUES.filter(lambda value: value is not None)
     fields = st.builds(Compare, st.just(Column("value", ("f",))), st.sampled_from(list(OPERATORS)), literals)
-    few = st.builds(lambda chosen: OneOf(Column("value", ("f",)), tuple(chosen)), st.lists(literals, min_size=1))
+    few = st.builds(lambda chosen: ColumnIn(Column("value", ("f",)), tuple(chosen)), st.lists(literals, min_size=1))
     nulls = st.builds(IsNull, st.sampled_from([Column("value"), Column("value", ("f",)), Column("key")]))
     likes = st.builds(
         Like, st.sampled_from([Column("topic"), Column("value", ("f",))]), st.sampled_from(["t%", "_", ""])
@@ -205,7 +207,7 @@ def truth(condition: Filter, record: dict[str, Any]) -> bool | None:
     match condition:
         case Compare(_, operator, literal):
             return OPERATORS[operator](value, literal) if type(value) is type(literal) else None
-        case OneOf(_, literals):
+        case ColumnIn(_, literals):
             return any(type(value) is type(each) and value == each for each in literals)
         case Like(_, pattern):
             return like_expression(pattern).fullmatch(value) is not None if isinstance(value, str) else None
@@ -241,13 +243,13 @@ def test_no_row_that_is_kept_is_excluded_before(condition: Filter, record: dict[
         low, high = interval(condition, name, known)
         assert low is None or low <= record[name]
         assert high is None or record[name] <= high
-    part = Range(record["topic"], b"", record["partition"], 0, 10)
+    part = OffsetRange(record["topic"], b"", record["partition"], 0, 10)
     (left,) = pruned([part], condition)
     assert left.start_offset <= record["offset"] < left.end_offset
 
 
 def test_partitions_and_offsets_are_pruned() -> None:
-    parts = [Range(topic, b"", partition, 0, 100) for topic in "ab" for partition in (0, 1)]
+    parts = [OffsetRange(topic, b"", partition, 0, 100) for topic in "ab" for partition in (0, 1)]
     condition = parse_filter("(topic = 'a' and offset >= 10 and offset < 20) or (topic = 'b' and partition = 1)")
     assert [str(part) for part in pruned(parts, condition)] == ["a-0 [10, 20)", "a-1 [10, 20)", "b-1 [0, 100)"]
     assert pruned(parts, parse_filter("offset > 200")) == []
@@ -255,7 +257,7 @@ def test_partitions_and_offsets_are_pruned() -> None:
 
 
 def test_a_time_is_asked_of_the_brokers_where_no_earlier_record_is_wanted() -> None:
-    parts = [Range("a", b"", 0, 5, 100), Range("b", b"", 0, 0, 100), Range("c", b"", 0, 0, 9)]
+    parts = [OffsetRange("a", b"", 0, 5, 100), OffsetRange("b", b"", 0, 0, 100), OffsetRange("c", b"", 0, 0, 9)]
     condition = parse_filter("timestamp > '1970-01-01T00:00:02Z' and topic != 'c' or topic = 'c'")
     times = earliest_times_ms(parts, condition)
     assert times == {("a", 0): 2001, ("b", 0): 2001}

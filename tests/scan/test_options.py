@@ -15,7 +15,7 @@ from kpybroker.pipeline.scan.connecting import client_of, transport_of, warnings
 BASE = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "t"}
 
 
-def test_what_is_not_said_has_the_defaults_of_sparks_source() -> None:
+def test_missing_options_have_the_defaults_of_sparks_source() -> None:
     options = read_options(BASE)
     assert (options.servers, options.topics, options.wanted.columns[-1]) == (
         "localhost:9092",
@@ -32,7 +32,7 @@ def test_what_is_not_said_has_the_defaults_of_sparks_source() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "expected"),
+    ("configured", "expected"),
     [
         ({"columns": "offset,timestamp,key"}, NARROW_TASK_BYTES),
         ({"columns": "offset", "filter": "partition = 1"}, NARROW_TASK_BYTES),
@@ -41,12 +41,12 @@ def test_what_is_not_said_has_the_defaults_of_sparks_source() -> None:
         ({"columns": "offset", "taskBytes": "77"}, 77),
     ],
 )
-def test_tasks_that_need_no_values_have_more_bytes(said: dict[str, str], expected: int) -> None:
-    assert read_options(BASE | said).sizes.task_bytes == expected
+def test_tasks_that_need_no_values_have_more_bytes(configured: dict[str, str], expected: int) -> None:
+    assert read_options(BASE | configured).sizes.task_bytes == expected
 
 
 def test_names_have_any_case() -> None:
-    said = {
+    configured = {
         "KAFKA.bootstrap.servers": "a:1",
         "SubscribePattern": "t.*",
         "INCLUDEHEADERS": "True",
@@ -56,9 +56,9 @@ def test_names_have_any_case() -> None:
         "kafka.isolation.level": "read_committed",
         "failondataloss": "false",
     }
-    options = read_options(said)
+    options = read_options(configured)
     assert options.topics == Matching("t.*")
-    limited = for_stream(options, said)
+    limited = for_stream(options, configured)
     assert (limited.max_offsets, limited.max_delay_ms) == (5, 3_600_000)
     assert options.wanted == options.wanted._replace(
         columns=("value", "timestampType", "headers"), committed_only=True, fails_on_data_loss=False
@@ -66,24 +66,24 @@ def test_names_have_any_case() -> None:
 
 
 def test_partitions_and_offsets_are_json() -> None:
-    said = {
+    configured = {
         "kafka.bootstrap.servers": "a:1",
         "assign": '{"t": [0, 2]}',
         "startingOffsets": '{"t": {"0": 5, "2": -2}}',
         "endingTimestamp": "99",
     }
-    options = read_options(said)
+    options = read_options(configured)
     assert options.topics == Assigned({"t": (0, 2)})
     assert options.starting == Bound("startingOffsets", offsets={("t", 0): 5, ("t", 2): -2})
     assert options.ending == Bound("endingTimestamp", time_ms=99)
 
 
 def test_a_time_wins_over_times_and_these_over_offsets() -> None:
-    said = {"startingOffsets": "latest", "startingOffsetsByTimestamp": '{"t": {"0": 7}}'}
-    by_partition = read_options(BASE | said).starting
+    configured = {"startingOffsets": "latest", "startingOffsetsByTimestamp": '{"t": {"0": 7}}'}
+    by_partition = read_options(BASE | configured).starting
     assert by_partition == Bound("startingOffsetsByTimestamp", times_ms={("t", 0): 7}, latest_if_none=False)
     strategy = {"startingOffsetsByTimestampStrategy": "LATEST", "startingTimestamp": "3"}
-    assert read_options(BASE | said | strategy).starting == Bound("startingTimestamp", time_ms=3)
+    assert read_options(BASE | configured | strategy).starting == Bound("startingTimestamp", time_ms=3)
 
 
 WRONG = [
@@ -125,15 +125,15 @@ WRONG = [
 
 @pytest.mark.parametrize(("changes", "problem"), WRONG)
 def test_a_wrong_option_is_one_line(changes: dict[str, str | None], problem: str) -> None:
-    said = {key: value for key, value in (BASE | changes).items() if value is not None}
+    configured = {key: value for key, value in (BASE | changes).items() if value is not None}
     with pytest.raises(BadOption, match=problem) as raised:
-        read_options(said)
+        read_options(configured)
     assert "\n" not in str(raised.value)
     assert len(str(raised.value)) < 700
 
 
 @pytest.mark.parametrize(
-    ("said", "problem"),
+    ("configured", "problem"),
     [
         ({"startingOffsets": "latest"}, "starting offset can't be latest for batch queries on Kafka"),
         ({"endingOffsets": "earliest"}, "ending offset can't be earliest for batch queries on Kafka"),
@@ -142,57 +142,59 @@ def test_a_wrong_option_is_one_line(changes: dict[str, str | None], problem: str
         ({"startingOffsetsFromCheckpoint": "/x"}, "startingOffsetsFromCheckpoint is for streaming queries"),
     ],
 )
-def test_a_batch_has_bounds_of_its_own(said: dict[str, str], problem: str) -> None:
+def test_a_batch_has_bounds_of_its_own(configured: dict[str, str], problem: str) -> None:
     with pytest.raises(BadOption, match=problem):
-        for_batch(read_options(BASE | said), BASE | said)
+        for_batch(read_options(BASE | configured), BASE | configured)
 
 
 def test_limits_of_streams_are_ignored_in_batches() -> None:
-    said = BASE | {"maxOffsetsPerTrigger": "many"}
-    assert for_batch(read_options(said), said).warnings == ("maxOffsetsPerTrigger option ignored in batch queries",)
+    configured = BASE | {"maxOffsetsPerTrigger": "many"}
+    assert for_batch(read_options(configured), configured).warnings == (
+        "maxOffsetsPerTrigger option ignored in batch queries",
+    )
 
 
 def test_numbers_and_times_are_read_as_by_java() -> None:
-    said = BASE | {"minPartitions": "+4", "startingTimestamp": " -2 ", "maxTriggerDelay": "-1S"}
-    options = for_stream(read_options(said), said)
+    configured = BASE | {"minPartitions": "+4", "startingTimestamp": " -2 ", "maxTriggerDelay": "-1S"}
+    options = for_stream(read_options(configured), configured)
     assert (options.sizes.min_tasks, options.max_delay_ms) == (4, -1000)
     assert options.starting == Bound("startingTimestamp", time_ms=-2, latest_if_none=False)
 
 
 @pytest.mark.parametrize(
-    ("said", "problem"),
+    ("configured", "problem"),
     [
         ({"maxTriggerDelay": "soon"}, "maxTriggerDelay is a duration such as"),
         ({"maxTriggerDelay": "1 m"}, "maxTriggerDelay is a duration such as"),
         ({"minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "8"}, r"minOffsetPerTrigger\(9\) is higher than"),
     ],
 )
-def test_limits_of_a_stream_that_are_wrong_are_refused(said: dict[str, str], problem: str) -> None:
+def test_limits_of_a_stream_that_are_wrong_are_refused(configured: dict[str, str], problem: str) -> None:
     with pytest.raises(BadOption, match=problem):
-        for_stream(read_options(BASE | said), BASE | said)
+        for_stream(read_options(BASE | configured), BASE | configured)
 
 
 @pytest.mark.parametrize(
-    ("said", "problem"),
+    ("configured", "problem"),
     [
         ({"endingOffsets": "latest"}, "ending offset not valid in streaming queries"),
         ({"endingTimestamp": "5"}, "ending timestamp not valid in streaming queries"),
         ({"startingOffsetsFromCheckpoint": "/x", "startingOffsets": "latest"}, "are both set; give one of them"),
     ],
 )
-def test_a_stream_has_no_end(said: dict[str, str], problem: str) -> None:
+def test_a_stream_has_no_end(configured: dict[str, str], problem: str) -> None:
     with pytest.raises(BadOption, match=problem):
-        for_stream(read_options(BASE | said), BASE | said)
+        for_stream(read_options(BASE | configured), BASE | configured)
 
 
 def test_options_without_effect_are_named() -> None:
-    said = {
+    configured = {
         "maxOffsetPerTrigger": "5",
         "kafka.fetch.mx.bytes": "5",
         "kafka.max.poll.records": "1",
         "groupIdPrefix": "g",
     }
-    assert warnings_of(read_options(BASE | said)) == [
+    assert warnings_of(read_options(BASE | configured)) == [
         "the option maxoffsetpertrigger is not known and has no effect; did you mean maxOffsetsPerTrigger?",
         "the option kafka.fetch.mx.bytes has no effect here; did you mean kafka.fetch.max.bytes?",
     ]
@@ -200,14 +202,14 @@ def test_options_without_effect_are_named() -> None:
 
 def test_properties_of_the_client_have_kafkas_names_and_secrets_are_not_shown() -> None:
     jaas = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="hidden";'
-    said = {
+    configured = {
         "kafka.security.protocol": "SASL_PLAINTEXT",
         "kafka.sasl.mechanism": "PLAIN",
         "kafka.sasl.jaas.config": jaas,
         "kafka.request.timeout.ms": "1234",
         "kafka.default.api.timeout.ms": "5678",
     }
-    options = read_options(BASE | said)
+    options = read_options(BASE | configured)
     client = client_of(options)
     assert (client.timeout_s, client.settings.api_timeout_s, client.settings.protocol) == (
         1.234,
@@ -216,12 +218,12 @@ def test_properties_of_the_client_have_kafkas_names_and_secrets_are_not_shown() 
     )
     assert "hidden" not in f"{options!r} {client.settings!r}"
     with pytest.raises(BadOption, match=r"kafka\.sasl\.jaas\.config") as raised:
-        client_of(read_options(BASE | said | {"kafka.sasl.jaas.config": jaas.replace("username", "user")}))
+        client_of(read_options(BASE | configured | {"kafka.sasl.jaas.config": jaas.replace("username", "user")}))
     assert "hidden" not in str(raised.value)
 
 
 @pytest.mark.parametrize(
-    ("said", "problem"),
+    ("configured", "problem"),
     [
         ({"kafka.request.timeout.ms": "soon"}, r"kafka\.request\.timeout\.ms is a whole number from 1 on, not 'soon'"),
         ({"kafka.bootstrap.servers": "host:x"}, r"kafka\.bootstrap\.servers: not an address of a broker: 'host:x'"),
@@ -229,14 +231,14 @@ def test_properties_of_the_client_have_kafkas_names_and_secrets_are_not_shown() 
         ({"kafka.isolation.level": "dirty"}, r"kafka\.isolation\.level is read_uncommitted or read_committed"),
     ],
 )
-def test_a_wrong_property_is_one_line(said: dict[str, str], problem: str) -> None:
+def test_a_wrong_property_is_one_line(configured: dict[str, str], problem: str) -> None:
     with pytest.raises(BadOption, match=problem):
-        client_of(read_options(BASE | said))
+        client_of(read_options(BASE | configured))
 
 
 def test_fetch_limits_are_those_of_javas_consumer() -> None:
-    said = {"kafka.max.partition.fetch.bytes": "10", "kafka.fetch.max.bytes": "0", "kafka.fetch.max.wait.ms": "7"}
-    settings = vars(transport_of(read_options(BASE | said | {"kafkaConsumer.pollTimeoutMs": "900"})))["_fetching"]
+    configured = {"kafka.max.partition.fetch.bytes": "10", "kafka.fetch.max.bytes": "0", "kafka.fetch.max.wait.ms": "7"}
+    settings = vars(transport_of(read_options(BASE | configured | {"kafkaConsumer.pollTimeoutMs": "900"})))["_fetching"]
     assert settings == (1, 7, 0.9)
 
 
@@ -275,6 +277,6 @@ def test_times_are_those_of_java_and_of_sparks_source() -> None:
     assert client_of(plain).settings.api_timeout_s == 60
     assert client_of(read_options(BASE | {"kafka.default.api.timeout.ms": "5000"})).settings.api_timeout_s == 5
     assert (plain.attempts, plain.pause_ms) == (3, 1_000)
-    said = read_options(BASE | {"fetchOffset.numRetries": "7", "fetchOffset.retryIntervalMs": "0"})
-    assert (said.attempts, said.pause_ms) == (7, 0)
+    configured = read_options(BASE | {"fetchOffset.numRetries": "7", "fetchOffset.retryIntervalMs": "0"})
+    assert (configured.attempts, configured.pause_ms) == (7, 0)
     assert read_options(BASE | {"fetchOffset.numRetries": "0"}).attempts == 1

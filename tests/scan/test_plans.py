@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kpybroker.machines.scan.admission import Limits, admitted, is_due
+from kpybroker.machines.scan.admission import AdmissionLimits, admitted, is_due
 from kpybroker.machines.scan.bounds import Bound, LogRange, questions, resolved
 from kpybroker.machines.scan.errors import BadOption, ScanError
-from kpybroker.machines.scan.planning import Sizes, tasks
-from kpybroker.machines.scan.ranges import Range, Spot
-from kpybroker.machines.scan.stream_offsets import Positions, at_most, begin, from_json, losses, ranges, unknown
+from kpybroker.machines.scan.planning import TaskSizes, tasks
+from kpybroker.machines.scan.ranges import OffsetRange, Spot
+from kpybroker.machines.scan.stream_offsets import StreamPositions, at_most, begin, from_json, losses, ranges, unknown
 
 LOGS = {("t", 0): LogRange(5, 10), ("t", 1): LogRange(0, 3)}
 
@@ -44,14 +44,14 @@ def test_offsets_have_to_name_every_partition(offsets: dict[Spot, int]) -> None:
         questions(Bound("startingOffsetsByTimestamp", times_ms=offsets), LOGS)
 
 
-def part(partition: int, start: int, end: int) -> Range:
-    return Range("t", b"", partition, start, end)
+def part(partition: int, start: int, end: int) -> OffsetRange:
+    return OffsetRange("t", b"", partition, start, end)
 
 
 def test_large_partitions_are_cut_and_small_ones_put_together() -> None:
     ranges = [part(0, 0, 1000), *(part(number, 0, 10) for number in range(1, 100)), part(100, 7, 7)]
     sizes = {each.spot: 100.0 for each in ranges}
-    made = tasks(ranges, sizes, Sizes(task_bytes=32_000))
+    made = tasks(ranges, sizes, TaskSizes(task_bytes=32_000))
     assert [[str(each) for each in task] for task in made[:4]] == [
         ["t-0 [0, 250)"],
         ["t-0 [250, 500)"],
@@ -65,29 +65,29 @@ def test_large_partitions_are_cut_and_small_ones_put_together() -> None:
 @pytest.mark.parametrize("partitions", [1, 10, 100, 1_000, 10_000])
 def test_tasks_of_a_large_plan_have_about_the_bytes_that_are_asked_for(partitions: int) -> None:
     ranges = [part(number, 0, 1_000_000 // partitions) for number in range(partitions)]
-    made = tasks(ranges, {each.spot: 100.0 for each in ranges}, Sizes(task_bytes=1_000_000))
+    made = tasks(ranges, {each.spot: 100.0 for each in ranges}, TaskSizes(task_bytes=1_000_000))
     assert len(made) == 100
 
 
 def test_a_small_plan_keeps_enough_tasks_for_all_cores() -> None:
     ranges = [part(number, 0, 1_000) for number in range(20)]
-    made = tasks(ranges, {each.spot: 100.0 for each in ranges}, Sizes(task_bytes=800_000))
+    made = tasks(ranges, {each.spot: 100.0 for each in ranges}, TaskSizes(task_bytes=800_000))
     assert len(made) == 20
-    made = tasks(ranges, {each.spot: 10.0 for each in ranges}, Sizes(task_bytes=800_000))
+    made = tasks(ranges, {each.spot: 10.0 for each in ranges}, TaskSizes(task_bytes=800_000))
     assert len(made) == 2
 
 
 def test_spark_can_ask_for_more_tasks_or_for_smaller_ones() -> None:
     ranges = [part(0, 0, 90), part(1, 0, 10)]
-    assert len(tasks(ranges, {}, Sizes(task_bytes=1, min_tasks=7))) == 7
-    assert len(tasks(ranges, {}, Sizes(task_bytes=1, max_records=30))) == 4
-    assert len(tasks(ranges, {}, Sizes(task_bytes=1, min_tasks=1000))) == 100
-    assert tasks([], {}, Sizes(task_bytes=1, min_tasks=5)) == []
+    assert len(tasks(ranges, {}, TaskSizes(task_bytes=1, min_tasks=7))) == 7
+    assert len(tasks(ranges, {}, TaskSizes(task_bytes=1, max_records=30))) == 4
+    assert len(tasks(ranges, {}, TaskSizes(task_bytes=1, min_tasks=1000))) == 100
+    assert tasks([], {}, TaskSizes(task_bytes=1, min_tasks=5)) == []
 
 
 LENGTHS = st.lists(st.tuples(st.integers(0, 50), st.integers(0, 500)), max_size=8)
 SIZES = st.builds(
-    Sizes,
+    TaskSizes,
     task_bytes=st.integers(1, 5000),
     min_tasks=st.none() | st.integers(1, 40),
     max_records=st.none() | st.integers(1, 200),
@@ -96,7 +96,7 @@ SIZES = st.builds(
 
 @given(LENGTHS, SIZES, st.floats(0, 200))
 def test_tasks_have_every_offset_once_and_in_order(
-    given_lengths: list[tuple[int, int]], sizes: Sizes, offset_bytes: float
+    given_lengths: list[tuple[int, int]], sizes: TaskSizes, offset_bytes: float
 ) -> None:
     ranges = [part(number, start, start + length) for number, (start, length) in enumerate(given_lengths)]
     made = tasks(ranges, {each.spot: offset_bytes for each in ranges}, sizes)
@@ -114,10 +114,10 @@ def test_tasks_have_every_offset_once_and_in_order(
 
 def test_a_batch_takes_its_share_of_every_partition() -> None:
     start, latest = {("t", 0): 0, ("t", 1): 0, ("t", 2): 7}, {("t", 0): 300, ("t", 1): 100, ("t", 2): 7}
-    assert admitted(start, latest, Limits(max_offsets=100), {}) == {("t", 0): 75, ("t", 1): 25, ("t", 2): 7}
-    assert admitted(start, latest, Limits(max_offsets=400), {}) == latest
-    assert admitted(start, latest, Limits(), {}) == latest
-    by_bytes = admitted(start, latest, Limits(max_bytes=1000), {("t", 0): 10.0, ("t", 1): 30.0})
+    assert admitted(start, latest, AdmissionLimits(max_offsets=100), {}) == {("t", 0): 75, ("t", 1): 25, ("t", 2): 7}
+    assert admitted(start, latest, AdmissionLimits(max_offsets=400), {}) == latest
+    assert admitted(start, latest, AdmissionLimits(), {}) == latest
+    by_bytes = admitted(start, latest, AdmissionLimits(max_bytes=1000), {("t", 0): 10.0, ("t", 1): 30.0})
     assert by_bytes == {("t", 0): 50, ("t", 1): 16, ("t", 2): 7}
 
 
@@ -130,7 +130,7 @@ WAITING = st.dictionaries(
 def test_limits_hold_and_every_stream_comes_to_its_end(
     waiting: Mapping[Spot, tuple[int, int]], max_offsets: int | None, max_bytes: int | None
 ) -> None:
-    limits = Limits(max_offsets=max_offsets, max_bytes=max_bytes)
+    limits = AdmissionLimits(max_offsets=max_offsets, max_bytes=max_bytes)
     at: Mapping[Spot, int] = {spot: start for spot, (start, _) in waiting.items()}
     latest = {spot: start + length for spot, (start, length) in waiting.items()}
     sizes = dict.fromkeys(waiting, 10.0)
@@ -145,22 +145,22 @@ def test_limits_hold_and_every_stream_comes_to_its_end(
 
 
 def test_a_batch_waits_for_enough_offsets_but_not_too_long() -> None:
-    limits = Limits(min_offsets=10, max_delay_ms=1000)
+    limits = AdmissionLimits(min_offsets=10, max_delay_ms=1000)
     assert not is_due({("t", 0): 0}, {("t", 0): 9}, limits, waited_ms=999)
     assert is_due({("t", 0): 0}, {("t", 0): 10}, limits, waited_ms=0)
     assert is_due({("t", 0): 0}, {("t", 0): 1}, limits, waited_ms=1000)
-    assert is_due({("t", 0): 0}, {("t", 0): 0}, Limits(), waited_ms=0)
+    assert is_due({("t", 0): 0}, {("t", 0): 0}, AdmissionLimits(), waited_ms=0)
 
 
 OLD, NEW = b"o" * 16, b"n" * 16
 
 
 def test_positions_are_sparks_json_with_the_ids_of_topics() -> None:
-    positions = Positions({("t", 0): 5, ("t", 10): 7, ("u", 0): 0}, {"t": OLD, "u": NEW})
+    positions = StreamPositions({("t", 0): 5, ("t", 10): 7, ("u", 0): 0}, {"t": OLD, "u": NEW})
     text = json.dumps(positions.to_json())
     assert json.loads(text)["t"] == {"0": 5, "10": 7}
     assert from_json(json.loads(text)) == positions
-    assert from_json({"t": {"0": 5}}) == Positions({("t", 0): 5}, {})
+    assert from_json({"t": {"0": 5}}) == StreamPositions({("t", 0): 5}, {})
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ def test_positions_of_another_kind_are_refused(wrong: dict[str, object]) -> None
 
 
 def test_new_partitions_are_read_from_their_beginning() -> None:
-    start, end = Positions({("t", 0): 5}, {"t": OLD}), Positions({("t", 0): 9, ("t", 1): 4}, {"t": OLD})
+    start, end = StreamPositions({("t", 0): 5}, {"t": OLD}), StreamPositions({("t", 0): 9, ("t", 1): 4}, {"t": OLD})
     assert unknown(start, end) == {("t", 1)}
     assert begin(start, end, {("t", 1): 0}) == {("t", 0): 5, ("t", 1): 0}
     assert list(losses(start, end, {("t", 1): 0})) == []
@@ -182,21 +182,21 @@ def test_new_partitions_are_read_from_their_beginning() -> None:
 
 
 def test_a_topic_made_again_is_noticed_whatever_its_offsets() -> None:
-    start, end = Positions({("t", 0): 5}, {"t": OLD}), Positions({("t", 0): 500}, {"t": NEW})
+    start, end = StreamPositions({("t", 0): 5}, {"t": OLD}), StreamPositions({("t", 0): 500}, {"t": NEW})
     (loss,) = losses(start, end, {})
     assert "created again: partition t-0 offset was changed from 5 to 500" in str(loss)
     assert begin(start, end, {("t", 0): 3}) == {("t", 0): 3}
 
 
 def test_deleted_partitions_and_offsets_that_go_back_are_losses() -> None:
-    start = Positions({("t", 0): 5, ("u", 0): 1}, {"t": OLD, "u": OLD})
-    end = Positions({("t", 0): 4}, {"t": OLD})
+    start = StreamPositions({("t", 0): 5, ("u", 0): 1}, {"t": OLD, "u": OLD})
+    end = StreamPositions({("t", 0): 4}, {"t": OLD})
     assert [loss.condition for loss in losses(start, end, {})] == ["PARTITIONS_DELETED", "PARTITION_OFFSET_CHANGED"]
     assert ranges(begin(start, end, {}), end) == []
 
 
 def test_positions_are_bounded_by_others_but_for_topics_that_were_made_again() -> None:
-    here = Positions({("t", 0): 5, ("t", 1): 9, ("u", 0): 5}, {"t": b"t" * 16, "u": b"u" * 16})
-    there = Positions({("t", 0): 7, ("u", 0): 3}, {"t": b"t" * 16, "u": b"n" * 16})
+    here = StreamPositions({("t", 0): 5, ("t", 1): 9, ("u", 0): 5}, {"t": b"t" * 16, "u": b"u" * 16})
+    there = StreamPositions({("t", 0): 7, ("u", 0): 3}, {"t": b"t" * 16, "u": b"n" * 16})
     assert at_most(here, there).offsets == {("t", 0): 5, ("t", 1): 9, ("u", 0): 5}
     assert at_most(there, here).offsets == {("t", 0): 5, ("u", 0): 3}

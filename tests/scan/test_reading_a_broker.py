@@ -14,23 +14,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kpybroker.client import connection
-from kpybroker.client.client import Client, Settings, Spot
+from kpybroker.client.client import Client, ClientSettings, Spot
 from kpybroker.client.offset_requests import delete_records
 from kpybroker.client.topic_requests import add_partitions
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.scan.bounds import Bound
 from kpybroker.machines.scan.errors import OffsetsLost, ScanError
 from kpybroker.machines.scan.filter_text import parse_filter
-from kpybroker.machines.scan.ranges import Range, Wanted
+from kpybroker.machines.scan.ranges import OffsetRange, Projection
 from kpybroker.machines.scan.topics import Assigned, Matching, Subscribed
 from kpybroker.pipeline.scan.ahead import ahead
-from kpybroker.pipeline.scan.cluster import Cluster
-from kpybroker.pipeline.scan.fetching import Fetching, FetchTransport
+from kpybroker.pipeline.scan.cluster import ScannedCluster
+from kpybroker.pipeline.scan.fetching import FetchTransport, ScanFetching
 from kpybroker.pipeline.scan.reading import rows
 from kpybroker.testing import Broker
 from kpywire.columns import decoder
 
-QUICK = Fetching(max_bytes=200, max_wait_ms=10, patience_s=0.2)
+QUICK = ScanFetching(max_bytes=200, max_wait_ms=10, patience_s=0.2)
 """Small fetches, so that there are many."""
 
 
@@ -47,18 +47,23 @@ def broker() -> Iterator[Broker]:
 
 
 def client_of(broker: Broker) -> Client:
-    return Client(broker.bootstrap_servers, 5, Settings(api_timeout_s=20, backoff_s=0.01, backoff_max_s=0.05))
+    return Client(broker.bootstrap_servers, 5, ClientSettings(api_timeout_s=20, backoff_s=0.01, backoff_max_s=0.05))
 
 
-def whole(broker: Broker, topic: str, partition: int = 0, end: int | None = None) -> Range:
+def whole(broker: Broker, topic: str, partition: int = 0, end: int | None = None) -> OffsetRange:
     with client_of(broker) as client:
-        cluster = Cluster(client, Assigned({topic: (partition,)}), committed_only=False)
+        cluster = ScannedCluster(client, Assigned({topic: (partition,)}), committed_only=False)
         ((spot, topic_id),) = cluster.partitions().items()
         log = cluster.logs([spot])[spot]
-    return Range(topic, topic_id, partition, log.start, log.end if end is None else end)
+    return OffsetRange(topic, topic_id, partition, log.start, log.end if end is None else end)
 
 
-def read(broker: Broker, part: Range, wanted: Wanted = Wanted(), fetching: Fetching = QUICK) -> list[dict[str, Any]]:  # noqa: B008
+def read(
+    broker: Broker,
+    part: OffsetRange,
+    wanted: Projection = Projection(),  # noqa: B008
+    fetching: ScanFetching = QUICK,
+) -> list[dict[str, Any]]:
     transport = FetchTransport(client_of(broker), fetching)
     try:
         return [row for batch in rows(transport, part, wanted) for row in batch.to_pylist()]
@@ -76,19 +81,19 @@ def test_rows_are_the_records_of_the_range(shared: Broker) -> None:
     part = whole(shared, "plain")
     assert values(read(shared, part)) == [b"%d" % number for number in range(100)]
     inner = part._replace(start_offset=13, end_offset=77)
-    assert [row["offset"] for row in read(shared, inner, Wanted(columns=("offset",)))] == list(range(13, 77))
+    assert [row["offset"] for row in read(shared, inner, Projection(columns=("offset",)))] == list(range(13, 77))
 
 
 def test_answers_come_whole_whatever_memory_they_begin_with(shared: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = [b"%d" % number * 100 for number in range(50)]
     shared.produce("answers", *wanted)
     monkeypatch.setattr(connection, "AT_ONCE_BYTES", 5)
-    assert values(read(shared, whole(shared, "answers"), fetching=Fetching())) == wanted
+    assert values(read(shared, whole(shared, "answers"), fetching=ScanFetching())) == wanted
 
 
 def test_a_filter_keeps_rows_and_reads_only_the_columns_it_needs(shared: Broker) -> None:
     shared.produce("json", *(f'{{"n": {number}, "s": "x{number % 10}"}}' for number in range(200)))
-    wanted = Wanted(("offset",), filter=parse_filter("value.s = 'x3' and value.n > 100"))
+    wanted = Projection(("offset",), filter=parse_filter("value.s = 'x3' and value.n > 100"))
     assert read(shared, whole(shared, "json"), wanted) == [{"offset": number} for number in range(103, 200, 10)]
 
 
@@ -102,11 +107,11 @@ def test_batches_that_are_too_old_are_not_decoded(shared: Broker, monkeypatch: p
     inflated: list[int] = []
     decompress = decoder.decompress
     monkeypatch.setattr(decoder, "decompress", lambda *given: inflated.append(1) or decompress(*given))
-    wanted = Wanted(("offset",), filter=parse_filter(f"timestamp >= {int(last_ms)}"))
+    wanted = Projection(("offset",), filter=parse_filter(f"timestamp >= {int(last_ms)}"))
     fetching = QUICK._replace(max_bytes=100_000)
     assert [row["offset"] for row in read(shared, part, wanted, fetching)] == [18, 19]
     assert len(inflated) == 1
-    everything = read(shared, part, Wanted(("offset",), filter=parse_filter("timestamp >= 0")), fetching)
+    everything = read(shared, part, Projection(("offset",), filter=parse_filter("timestamp >= 0")), fetching)
     assert len(everything) == 20
     assert len(inflated) == 11
 
@@ -124,17 +129,17 @@ def test_aborted_and_open_transactions_are_left_out(shared: Broker) -> None:
     shared.produce("paid", "after")
     part = whole(shared, "paid")
     committed = [f"{number}.{item}".encode() for number in (0, 2, 4) for item in range(5)] + [b"after"]
-    assert values(read(shared, part, Wanted(committed_only=True))) == committed
+    assert values(read(shared, part, Projection(committed_only=True))) == committed
     assert len(read(shared, part)) == 31
     middle = part._replace(start_offset=8, end_offset=27)
-    assert values(read(shared, middle, Wanted(committed_only=True))) == committed[5:13]
-    late = Wanted(("value",), committed_only=True, filter=parse_filter("timestamp >= 1"))
+    assert values(read(shared, middle, Projection(committed_only=True))) == committed[5:13]
+    late = Projection(("value",), committed_only=True, filter=parse_filter("timestamp >= 1"))
     assert values(read(shared, part, late)) == committed
     producer.begin_transaction()
     producer.produce("paid", "open")
     producer.flush(30)
     with pytest.raises(KafkaError, match="belongs to a transaction that stays open"):
-        read(shared, whole(shared, "paid"), Wanted(committed_only=True))
+        read(shared, whole(shared, "paid"), Projection(committed_only=True))
     producer.abort_transaction(30)
 
 
@@ -162,9 +167,9 @@ def test_a_broker_that_is_away_is_waited_for_as_long_as_the_client_may(tmp_path:
     with Broker(directory=tmp_path) as first:
         first.produce("t", "a")
         part, port = whole(first, "t"), first.port
-    impatient = FetchTransport(Client(f"127.0.0.1:{port}", 5, Settings(api_timeout_s=0.1)), QUICK)
+    impatient = FetchTransport(Client(f"127.0.0.1:{port}", 5, ClientSettings(api_timeout_s=0.1)), QUICK)
     with pytest.raises(KafkaError, match="NETWORK_EXCEPTION: no broker answers at"):
-        list(rows(impatient, part, Wanted()))
+        list(rows(impatient, part, Projection()))
     second = Broker(directory=tmp_path, port=port)
     Timer(0.3, second.start).start()
     assert values(read(second, part)) == [b"a"]
@@ -188,7 +193,9 @@ def test_offsets_that_are_gone_are_data_loss_or_left_out(broker: Broker) -> None
         read(broker, part)
     assert raised.value.condition == "START_OFFSET_RESET"
     assert "set failOnDataLoss to false" in str(raised.value)
-    assert values(read(broker, part, Wanted(fails_on_data_loss=False))) == [b"%d" % number for number in range(8, 20)]
+    assert values(read(broker, part, Projection(fails_on_data_loss=False))) == [
+        b"%d" % number for number in range(8, 20)
+    ]
 
 
 def test_offsets_that_never_come_are_data_loss(broker: Broker) -> None:
@@ -198,13 +205,13 @@ def test_offsets_that_never_come_are_data_loss(broker: Broker) -> None:
     beyond = whole(broker, "t", end=9)._replace(start_offset=7)
     with pytest.raises(OffsetsLost, match="begins at 0 and ends before offset 7"):
         read(broker, beyond)
-    assert read(broker, beyond, Wanted(fails_on_data_loss=False)) == []
+    assert read(broker, beyond, Projection(fails_on_data_loss=False)) == []
 
 
 def test_offsets_that_come_in_time_are_awaited(broker: Broker) -> None:
     broker.produce("t", "a")
     transport = FetchTransport(client_of(broker), QUICK._replace(patience_s=30))
-    found = rows(transport, whole(broker, "t", end=2), Wanted())
+    found = rows(transport, whole(broker, "t", end=2), Projection())
     broker.produce("t", "b")
     assert [row["value"] for batch in found for row in batch.to_pylist()] == [b"a", b"b"]
     transport.close()
@@ -217,14 +224,14 @@ def test_a_topic_made_again_is_data_loss_and_its_records_are_not_read(broker: Br
     broker.produce("t", "new")
     with pytest.raises(OffsetsLost, match="topic t was deleted and created again since the scan was planned"):
         read(broker, part)
-    assert read(broker, part, Wanted(fails_on_data_loss=False)) == []
+    assert read(broker, part, Projection(fails_on_data_loss=False)) == []
 
 
 def test_a_reader_that_stops_early_leaves_nothing_behind(broker: Broker) -> None:
     for start in range(0, 1000, 10):
         broker.produce("t", *(f"{number}" for number in range(start, start + 10)))
     transport = FetchTransport(client_of(broker), QUICK)
-    pieces = transport.pieces(whole(broker, "t"), Wanted())
+    pieces = transport.pieces(whole(broker, "t"), Projection())
     next(pieces)
     pieces.close()
     transport.close()
@@ -269,7 +276,7 @@ def test_topics_are_named_matched_or_assigned(shared: Broker) -> None:
     with client_of(shared) as client:
 
         def spots(topics: Subscribed | Matching | Assigned) -> list[tuple[str, int]]:
-            return sorted(Cluster(client, topics, committed_only=False).partitions())
+            return sorted(ScannedCluster(client, topics, committed_only=False).partitions())
 
         assert spots(Subscribed(("other", "few.a"))) == [("few.a", 0), ("few.a", 1), ("other", 0), ("other", 1)]
         assert spots(Matching("few.*")) == [("few.a", 0), ("few.a", 1), ("few.b", 0), ("few.b", 1)]
@@ -286,12 +293,12 @@ def test_topics_are_named_matched_or_assigned(shared: Broker) -> None:
 
 def test_a_topic_that_appears_while_it_is_asked_for_is_read(broker: Broker) -> None:
     with client_of(broker) as client:
-        cluster = Cluster(client, Subscribed(("late",)), committed_only=False, attempts=600, pause_s=0.1)
+        cluster = ScannedCluster(client, Subscribed(("late",)), committed_only=False, attempts=600, pause_s=0.1)
         appearing = Timer(0.3, broker.create_topic, ("late",))
         appearing.start()
         assert list(cluster.partitions()) == [("late", 0)]
         appearing.join()
-        twice = Cluster(client, Subscribed(("never",)), committed_only=False, attempts=2)
+        twice = ScannedCluster(client, Subscribed(("never",)), committed_only=False, attempts=2)
         asked = broker.faults.delay("Metadata", 0)
         with pytest.raises(ScanError, match="UNKNOWN_TOPIC_OR_PARTITION: topic never does not exist"):
             twice.partitions()
@@ -302,7 +309,7 @@ def test_many_topics_and_new_partitions_are_known_by_one_request(broker: Broker)
     for number in range(20):
         broker.create_topic(f"many-{number}")
     with client_of(broker) as client:
-        cluster = Cluster(client, Matching("many-.*"), committed_only=False)
+        cluster = ScannedCluster(client, Matching("many-.*"), committed_only=False)
         assert len(cluster.ends(cluster.partitions())) == 20
         rule = broker.faults.delay("Metadata", 0)
         add_partitions(client, "many-3", 4)
@@ -317,7 +324,7 @@ def test_bounds_by_time_come_from_the_brokers(shared: Broker) -> None:
     part = whole(shared, "hours")
     second_ms = int(read(shared, part)[1]["timestamp"].timestamp() * 1000)
     with client_of(shared) as client:
-        cluster = Cluster(client, Subscribed(("hours",)), committed_only=False)
+        cluster = ScannedCluster(client, Subscribed(("hours",)), committed_only=False)
         logs = cluster.logs(cluster.partitions())
         assert cluster.resolved(Bound("startingTimestamp", time_ms=second_ms), logs) == {("hours", 0): 1}
         assert cluster.resolved(Bound("startingTimestamp", time_ms=second_ms + 86_400_000), logs) == {("hours", 0): 3}
@@ -331,7 +338,7 @@ def test_the_size_of_records_comes_from_the_log_or_from_samples(broker: Broker, 
     if error is not None:
         broker.faults.fail("DescribeLogDirs", error)
     with client_of(broker) as client:
-        cluster = Cluster(client, Subscribed(("t", "empty")), committed_only=False)
+        cluster = ScannedCluster(client, Subscribed(("t", "empty")), committed_only=False)
         ids = cluster.partitions()
         sizes = cluster.offset_bytes(ids, cluster.logs(ids))
     assert 1000 < sizes["t", 0] < 1100
@@ -342,7 +349,7 @@ def test_small_batches_that_a_filter_leaves_are_put_together(shared: Broker) -> 
     for _ in range(30):
         shared.produce("many", *(f"{number}" for number in range(20)))
     transport = FetchTransport(client_of(shared), QUICK)
-    found = list(rows(transport, whole(shared, "many"), Wanted(("value",), filter=parse_filter("value = '7'"))))
+    found = list(rows(transport, whole(shared, "many"), Projection(("value",), filter=parse_filter("value = '7'"))))
     transport.close()
     assert [batch.num_rows for batch in found] == [30]
     assert isinstance(found[0], pa.RecordBatch)

@@ -69,7 +69,7 @@ def test_a_name_with_an_address_of_ipv6_alone_is_bound_there(monkeypatch: pytest
     assert [reached(sock) for sock in bound] == [[V6], [V6]]
 
 
-def test_of_a_name_with_both_kinds_ipv4_comes_first_as_in_java(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ipv4_addresses_come_before_ipv6_as_in_java(monkeypatch: pytest.MonkeyPatch) -> None:
     resolving(monkeypatch, V6, V4)
     assert [address[0] for _, address in addresses_of("both.example", 1)] == [V4, V6]
     bound = SYSTEM_SOCKETS.bind("both.example", 0, -1)

@@ -57,7 +57,7 @@ class Recorded:
             assert self.aside.takes(self, frame)
 
 
-def test_they_are_served_in_the_order_of_their_coming_with_looks_between() -> None:
+def test_waiting_connections_are_served_in_order_with_polls_between() -> None:
     soon, served = Soon(), list[bytes]()
     aside = Aside(Turn(NoWrites()), soon, lambda: None)
     for name in (b"a", b"b", b"c", b"d", b"e"):
@@ -68,7 +68,7 @@ def test_they_are_served_in_the_order_of_their_coming_with_looks_between() -> No
     assert soon.calls == []
 
 
-def test_who_asks_again_and_again_lets_the_loop_have_its_turn() -> None:
+def test_a_client_that_asks_repeatedly_yields_to_the_loop() -> None:
     soon, served = Soon(), list[bytes]()
     aside = Aside(Turn(NoWrites()), soon, lambda: None)
     assert aside.takes(Recorded(served, aside, more=100_000), memoryview(b"again"))
@@ -77,7 +77,7 @@ def test_who_asks_again_and_again_lets_the_loop_have_its_turn() -> None:
     assert len(soon.calls) == 1
 
 
-def test_what_is_kept_is_bounded_and_given_back() -> None:
+def test_kept_bytes_are_bounded_and_released() -> None:
     soon, served = Soon(), list[bytes]()
     aside = Aside(Turn(NoWrites()), soon, lambda: None)
     assert not aside.takes(Recorded(served), memoryview(bytes(ASIDE_REQUEST_BYTES + 1)))

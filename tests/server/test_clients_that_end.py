@@ -7,13 +7,14 @@ from collections.abc import Callable, Generator
 
 import pytest
 from conftest_server import OVERLAPPING_KEY, RunningServer, echo, read_reply, reply_to, request
-from test_connection import closed_by_server, wait_until
+from test_connection import closed_by_server
 
 from kpybroker.requests.server.connection import Connection
 from kpybroker.requests.server.poller import EpollPoller
 from kpybroker.runtime.calls.close_connection import CloseConnection
 from kpybroker.runtime.calls.pending import Pending
 from kpybroker.runtime.calls.steps import Work
+from support.waiting import eventually
 
 StartServer = Callable[..., RunningServer]
 
@@ -62,7 +63,7 @@ def test_requests_without_an_answer_are_served_after_their_client_closed(
     server = start_server(served)
     with server.connect() as sock:
         sock.sendall(b"".join(request(number, size) for number in range(200)))
-    wait_until(lambda: len(served.numbers) == 200 and not server.server.connections)
+    eventually(lambda: len(served.numbers) == 200 and not server.server.connections)
     assert served.numbers == list(range(200))
 
 
@@ -74,9 +75,9 @@ def test_requests_without_an_answer_are_served_after_their_client_reset_the_conn
     server = start_server(served)
     sock = server.connect()
     sock.sendall(b"".join(request(number) for number in range(50)))
-    wait_until(lambda: 3 in served.numbers)
+    eventually(lambda: 3 in served.numbers)
     reset(sock)
-    wait_until(lambda: len(served.numbers) == 50 and not server.server.connections)
+    eventually(lambda: len(served.numbers) == 50 and not server.server.connections)
 
 
 def test_a_client_that_sends_no_more_gets_all_answers(start_server: StartServer) -> None:
@@ -87,7 +88,7 @@ def test_a_client_that_sends_no_more_gets_all_answers(start_server: StartServer)
         send_no_more(sock)
         assert [read_reply(sock)[0] for _ in range(200)] == list(range(1000, 1200))
         assert closed_by_server(sock)
-    wait_until(lambda: not server.server.connections)
+    eventually(lambda: not server.server.connections)
 
 
 @pytest.mark.parametrize("api_key", [3, OVERLAPPING_KEY], ids=["one at a time", "overlapping"])
@@ -98,7 +99,7 @@ def test_a_client_that_sends_no_more_gets_answers_that_come_later(start_server: 
         sock.sendall(b"".join(request(number, 20, api_key) for number in (2000, 2001, 2002)) + request(5) + b"part")
         send_no_more(sock)
         for number in (2000, 2001, 2002):
-            wait_until(lambda number=number: number in served.parked)
+            eventually(lambda number=number: number in served.parked)
             server.call(lambda number=number: served.parked[number].resolve(None))
             assert read_reply(sock)[0] == number
         assert closed_by_server(sock)
@@ -111,7 +112,7 @@ def test_a_throttled_client_that_closed_is_served_when_its_time_has_passed(start
     server = start_server(served)
     with server.connect() as sock:
         sock.sendall(b"".join(request(number, 100) for number in range(6)))
-    wait_until(lambda: served.numbers == list(range(6)) and not server.server.connections)
+    eventually(lambda: served.numbers == list(range(6)) and not server.server.connections)
 
 
 def test_a_client_that_reads_slowly_and_sends_no_more_gets_all_answers(start_server: StartServer) -> None:
@@ -129,7 +130,7 @@ def test_requests_before_bytes_that_are_no_request_are_answered(start_server: St
     server = start_server(served)
     with server.connect() as sock:
         sock.sendall(request(2000, 20, OVERLAPPING_KEY) + struct.pack(">i", -1) + b"x" * 20)
-        wait_until(lambda: 2000 in served.parked)
+        eventually(lambda: 2000 in served.parked)
         sock.sendall(request(1))
         server.call(lambda: served.parked[2000].resolve(None))
         assert read_reply(sock)[0] == 2000
@@ -148,7 +149,7 @@ def test_a_request_that_fails_in_a_later_step_closes_its_connection(start_server
     server = start_server(lambda connection, _received: connection.share(steps()))
     with server.connect() as sock:
         sock.sendall(request(1000) + request(1001))
-        wait_until(lambda: bool(later))
+        eventually(lambda: bool(later))
         server.call(lambda: later[0].resolve(None))
         assert closed_by_server(sock)
     assert len(later) == 1
@@ -160,14 +161,14 @@ def test_a_client_that_reset_its_connection_is_not_waited_for(start_server: Star
     server = start_server(served)
     sock = server.connect()
     sock.sendall(request(2000))
-    wait_until(lambda: 2000 in served.parked)
+    eventually(lambda: 2000 in served.parked)
     server.call(lambda: served.parked[2000].when_cancelled(lambda: cancelled.append(2000)))
     reset(sock)
-    wait_until(lambda: cancelled == [2000] and not server.server.connections)
+    eventually(lambda: cancelled == [2000] and not server.server.connections)
 
 
 @pytest.mark.parametrize("end", [reset, send_no_more], ids=["reset", "no more sent"])
-def test_an_ended_client_wakes_nobody_while_it_is_throttled(
+def test_a_closed_throttled_client_wakes_no_other_client(
     start_server: StartServer, end: Callable[[socket.socket], object]
 ) -> None:
     served = Served()
@@ -175,10 +176,10 @@ def test_an_ended_client_wakes_nobody_while_it_is_throttled(
     server = start_server(served)
     sock = server.connect()
     sock.sendall(request(1) + request(2))
-    wait_until(lambda: 1 in served.numbers)
+    eventually(lambda: 1 in served.numbers)
     events = server.server.poller.events
     end(sock)
-    wait_until(lambda: not server.server.connections)
+    eventually(lambda: not server.server.connections)
     assert served.numbers == [1, 2]
     assert server.server.poller.events - events < 10
     sock.close()
@@ -189,11 +190,11 @@ def test_a_client_that_reset_its_connection_frees_its_place_although_more_was_re
     server = start_server(served)
     sock = server.connect()
     sock.sendall(request(2000) + request(2001))
-    wait_until(lambda: 2000 in served.parked)
+    eventually(lambda: 2000 in served.parked)
     reset(sock)
     if not isinstance(server.server.poller, EpollPoller):
         server.call(lambda: served.parked[2000].resolve(None))  # only epoll reports a reset before anything is sent
-    wait_until(lambda: not server.server.connections)
+    eventually(lambda: not server.server.connections)
     assert served.numbers[:1] == [2000]
 
 
@@ -209,7 +210,7 @@ def test_a_throttled_client_that_ended_frees_its_place_if_nothing_is_due(
     (connection,) = server.server.connections
     server.call(lambda: connection.mute(600_000))
     end(sock)
-    wait_until(lambda: not server.server.connections)
+    eventually(lambda: not server.server.connections)
     sock.close()
 
 

@@ -16,7 +16,7 @@ def scheduler(caplog: pytest.LogCaptureFixture) -> ManualScheduler:
     return ManualScheduler()
 
 
-def test_the_first_line_is_said_and_the_others_are_counted(
+def test_the_first_line_is_logged_and_repeats_are_counted(
     scheduler: ManualScheduler, caplog: pytest.LogCaptureFixture
 ) -> None:
     complaints = Complaints(scheduler)
@@ -28,9 +28,7 @@ def test_the_first_line_is_said_and_the_others_are_counted(
     assert caplog.messages[2:] == ["999 more such lines in 10 s: full"]
 
 
-def test_what_stopped_is_said_again_when_it_comes_again(
-    scheduler: ManualScheduler, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_complaint_that_returns_is_logged_again(scheduler: ManualScheduler, caplog: pytest.LogCaptureFixture) -> None:
     complaints = Complaints(scheduler)
     for _ in range(2):
         complaints.say(log, logging.WARNING, "full", "full")
@@ -38,7 +36,9 @@ def test_what_stopped_is_said_again_when_it_comes_again(
     assert caplog.messages == ["full", "full"]
 
 
-def test_what_goes_on_is_told_every_ten_seconds(scheduler: ManualScheduler, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_lasting_complaint_is_logged_every_ten_seconds(
+    scheduler: ManualScheduler, caplog: pytest.LogCaptureFixture
+) -> None:
     complaints = Complaints(scheduler)
     for _ in range(100):
         complaints.say(log, logging.INFO, "full", "full")

@@ -18,6 +18,7 @@ from kpybroker.requests.server.connection_quotas import ConnectionLimits
 from kpybroker.requests.server.listener import SocketLimits
 from kpybroker.requests.server.poller import EpollPoller
 from kpybroker.runtime.calls.pending import Pending
+from support.waiting import eventually
 
 StartServer = Callable[..., RunningServer]
 
@@ -27,13 +28,6 @@ def closed_by_server(sock: socket.socket) -> bool:
         return sock.recv(1) == b""
     except ConnectionResetError:
         return True
-
-
-def wait_until(condition: Callable[[], bool], timeout_s: float = 20) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.005)
 
 
 @pytest.mark.parametrize("size", [8, 9, 1000, 300_000, 2_000_000])
@@ -61,7 +55,7 @@ def test_pipelined_requests_are_all_answered_in_order(start_server: StartServer)
         assert [read_reply(sock)[0] for _ in range(20_000)] == list(range(20_000))
 
 
-def test_who_pipelines_slow_requests_is_served_one_at_a_time(start_server: StartServer) -> None:
+def test_pipelined_slow_requests_are_served_one_at_a_time(start_server: StartServer) -> None:
     served: list[int] = []
 
     def dispatch(connection: Connection, received: memoryview) -> list[bytes]:
@@ -94,7 +88,7 @@ def test_replies_leave_in_request_order_whatever_is_ready_first(start_server: St
     server = start_server(park_produce)
     with server.connect() as sock:
         sock.sendall(request(1, api_key=0) + request(2, api_key=0) + request(3, api_key=0))
-        wait_until(lambda: len(parked) == 3)
+        eventually(lambda: len(parked) == 3)
         for pending in reversed(parked):
             server.call(lambda pending=pending: pending.resolve(None))
         assert [read_reply(sock)[0] for _ in range(3)] == [1, 2, 3]
@@ -117,7 +111,7 @@ def test_only_a_produce_may_overtake_the_answer_of_a_produce(start_server: Start
     server = start_server(dispatch)
     with server.connect() as sock:
         sock.sendall(request(1, api_key=0) + request(2, api_key=0) + request(3, api_key=3) + request(4, api_key=0))
-        wait_until(lambda: len(served) >= 2)
+        eventually(lambda: len(served) >= 2)
         time.sleep(0.05)
         assert served == [1, 2]
         server.call(lambda: parked[0].resolve(None))
@@ -126,7 +120,7 @@ def test_only_a_produce_may_overtake_the_answer_of_a_produce(start_server: Start
         server.call(lambda: parked[1].resolve(None))
         assert read_reply(sock)[0] == 2
         assert read_reply(sock)[0] == 3
-        wait_until(lambda: served == [1, 2, 3, 4])
+        eventually(lambda: served == [1, 2, 3, 4])
 
 
 def test_a_request_waits_for_the_parked_answer_before_it(start_server: StartServer) -> None:
@@ -144,7 +138,7 @@ def test_a_request_waits_for_the_parked_answer_before_it(start_server: StartServ
     server = start_server(dispatch)
     with server.connect() as sock:
         sock.sendall(request(1, api_key=1))
-        wait_until(lambda: bool(parked))
+        eventually(lambda: bool(parked))
         for number in (2, 3):
             sock.sendall(request(number, 100_000))
         server.call(lambda: parked[0].resolve(None))
@@ -163,7 +157,7 @@ def test_a_request_waits_for_the_parked_answer_before_it(start_server: StartServ
     ],
     ids=["negative", "zero", "too small", "huge", "TLS", "HTTP"],
 )
-def test_what_is_no_kafka_frame_closes_only_its_connection(
+def test_an_invalid_frame_closes_only_its_connection(
     start_server: StartServer, sent: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     server = start_server(echo)
@@ -181,12 +175,12 @@ def test_a_declared_size_costs_no_memory_until_its_bytes_come(start_server: Star
     try:
         for sock in socks:
             sock.sendall(struct.pack(">i", 100 * 1024 * 1024) + b"x" * 1000)
-        wait_until(lambda: len(server.server.budget._held) == 50)
+        eventually(lambda: len(server.server.budget._held) == 50)
         assert server.server.budget.used_bytes <= 50 * 128 * 1024
     finally:
         for sock in socks:
             sock.close()
-    wait_until(lambda: server.server.budget.used_bytes == 0)
+    eventually(lambda: server.server.budget.used_bytes == 0)
 
 
 def test_bodies_beyond_the_budget_wait_for_each_other_and_are_all_served(start_server: StartServer) -> None:
@@ -224,7 +218,7 @@ def test_a_client_that_does_not_read_is_not_served_further(start_server: StartSe
     server = start_server(dispatch)
     with server.connect() as sock, server.connect() as healthy:
         sock.sendall(b"".join(request(number) for number in range(1000)))
-        wait_until(lambda: len(served) > 0)
+        eventually(lambda: len(served) > 0)
         time.sleep(0.2)
         assert len(served) < 50
         healthy.sendall(request(77))
@@ -261,7 +255,7 @@ def test_limits_on_connections_refuse_the_next_one(start_server: StartServer) ->
             assert read_reply(sock)[0] == 1
         with server.connect() as third:
             assert closed_by_server(third)
-    wait_until(lambda: not server.server.connections)
+    eventually(lambda: not server.server.connections)
     with server.connect() as again:
         again.sendall(request(2))
         assert read_reply(again)[0] == 2
@@ -433,7 +427,7 @@ def test_a_new_client_queues_behind_others(start_server: StartServer) -> None:
 def test_accepted_sockets_have_the_options_of_clients(start_server: StartServer) -> None:
     server = start_server(echo, SocketLimits(send_buffer_bytes=50_000))
     with server.connect() as sock:
-        wait_until(lambda: bool(server.server.connections))
+        eventually(lambda: bool(server.server.connections))
         accepted = next(iter(server.server.connections)).channel._sock  # type: ignore[attr-defined]
         assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
         assert accepted.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)

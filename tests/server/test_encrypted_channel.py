@@ -8,9 +8,12 @@ import ssl
 import struct
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import MagicMock
 
@@ -31,20 +34,21 @@ from hypothesis import given
 from hypothesis import settings as given_settings
 from hypothesis import strategies as st
 
-from certificates import Authority, Certificate
 from kpybroker.requests.server import tls_channel
 from kpybroker.requests.server.channel import Channel, plain_channel
 from kpybroker.requests.server.connection_quotas import ConnectionLimits
 from kpybroker.requests.server.listener import SocketLimits
 from kpybroker.requests.server.poller import Poller
-from kpybroker.requests.server.tls_channel import Terms, TlsListener
+from kpybroker.requests.server.tls_channel import ListenerTerms, TlsListener
 from kpybroker.requests.server.tls_mistakes import TlsFailure
 from kpybroker.runtime.calls.principal import ANONYMOUS, Principal
 from kpybroker.security.tls.contexts import client_context, server_context
 from kpybroker.security.tls.names import subject_of
 from kpybroker.security.tls.settings import TlsSettings
+from support.certificates import Authority, Certificate
+from support.waiting import eventually
 
-TERMS = Terms("SECURE", "SSL", "CN=broker", "requested")
+TERMS = ListenerTerms("SECURE", "SSL", "CN=broker", "requested")
 
 
 class Later:
@@ -122,10 +126,10 @@ def start_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Runn
         (ends.test_a_client_that_sends_no_more_gets_answers_that_come_later, (3,)),
         (ends.test_a_throttled_client_that_closed_is_served_when_its_time_has_passed, ()),
         (ends.test_a_client_that_reset_its_connection_is_not_waited_for, ()),
-        (ends.test_an_ended_client_wakes_nobody_while_it_is_throttled, (ends.reset,)),
+        (ends.test_a_closed_throttled_client_wakes_no_other_client, (ends.reset,)),
     ],
 )
-def test_it_serves_like_a_plain_one(
+def test_an_encrypted_channel_serves_like_a_plain_one(
     start_server: Callable[..., RunningServer], behaviour: Callable[..., Any], arguments: tuple[Any, ...]
 ) -> None:
     behaviour(start_server, *arguments)
@@ -154,7 +158,7 @@ def start_with() -> Iterator[Callable[[TlsListener], RunningServer]]:
     running: list[RunningServer] = []
 
     def start(listener: TlsListener) -> RunningServer:
-        running.append(RunningServer(who, SocketLimits(), listener))
+        running.append(RunningServer(caller, SocketLimits(), listener))
         for sock, each in running[-1].server._listening.items():
             running[-1].server._listening[sock] = each._replace(protocol="SSL")
         return running[-1]
@@ -164,7 +168,7 @@ def start_with() -> Iterator[Callable[[TlsListener], RunningServer]]:
         server.stop()
 
 
-def who(connection: Any, received: memoryview) -> list[bytes]:
+def caller(connection: Any, received: memoryview) -> list[bytes]:
     return reply_to(struct.unpack_from(">i", received, 4)[0], str(connection.client.principal).encode())
 
 
@@ -173,7 +177,7 @@ def asked(sock: socket.socket) -> str:
     return read_reply(sock)[1].decode()
 
 
-def test_the_certificate_says_who_the_client_is(start_with: Callable[[TlsListener], RunningServer]) -> None:
+def test_the_principal_comes_from_the_client_certificate(start_with: Callable[[TlsListener], RunningServer]) -> None:
     server = start_with(listening("requested"))
     with secured(server.connect(), AUTHORITY.issue("alice", ())) as alice, secured(server.connect()) as anonymous:
         assert asked(alice) == "User:CN=alice"
@@ -222,11 +226,11 @@ def test_every_mistake_closes_its_connection_and_is_named_in_one_line(
             caplog.clear()
             server.server.complaints._kept_back.clear()
             play()
-            behaviours.wait_until(lambda line=line: any(line in said.getMessage() for said in caplog.records))
-            (said,) = caplog.records
-            assert said.getMessage().startswith("closing the connection of 127.0.0.1:")
-            assert "\n" not in said.getMessage()
-            assert said.exc_info is None
+            eventually(lambda line=line: any(line in reported.getMessage() for reported in caplog.records))
+            (reported,) = caplog.records
+            assert reported.getMessage().startswith("closing the connection of 127.0.0.1:")
+            assert "\n" not in reported.getMessage()
+            assert reported.exc_info is None
     with secured(server.connect(), AUTHORITY.issue("alice", ())) as sock:
         assert asked(sock) == "User:CN=alice", "others are served"
 
@@ -302,7 +306,24 @@ def test_a_handshake_that_does_not_end_is_closed(
     assert "did not finish the TLS handshake on listener SECURE (SSL) within 0.3 s" in caplog.text
 
 
-def test_many_handshakes_at_once_leave_others_their_turns(
+def test_one_handshake_does_a_step_in_a_turn_of_the_loop() -> None:
+    listener, soon, steps = listening(), deque[Callable[[], object]](), list[int]()
+
+    def call_soon(function: Callable[..., object], *arguments: object) -> None:
+        soon.append(partial(function, *arguments))
+
+    for number in range(5):
+        channel: Any = SimpleNamespace(shake_hands=partial(steps.append, number))
+        listener.line_up(channel, call_soon)
+    for turn in range(5):
+        (step,) = soon
+        soon.clear()
+        step()
+        assert steps == list(range(turn + 1))
+    assert not soon
+
+
+def test_many_handshakes_at_once_succeed(
     start_with: Callable[[TlsListener], RunningServer],
 ) -> None:
     server = start_with(listening())
@@ -357,8 +378,8 @@ class Talk:
         self._sock, mine = socket.socketpair()
         for sock in (self._sock, mine):
             sock.setblocking(False)
-        nobody: Any = MagicMock()
-        self.channel: Any = listener(mine, nobody, nobody)
+        unknown: Any = MagicMock()
+        self.channel: Any = listener(mine, unknown, unknown)
         self._from, self._to = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._client = client_context(settings(None, AUTHORITY)).wrap_bio(
             self._from, self._to, server_hostname="localhost"
@@ -439,7 +460,7 @@ def test_handshakes_and_ends_are_no_requests_for_the_queue(
         before = server.server.poller.events
         assert before <= 1  # the first request may come with the end of the handshake
         asked(sock)
-    behaviours.wait_until(lambda: not server.server.connections)
+    eventually(lambda: not server.server.connections)
     assert server.server.poller.events == before + 1
 
 
@@ -472,9 +493,9 @@ def test_a_client_that_leaves_within_a_large_request_is_gone_at_once(
     sock = secured(server.connect())
     sock.sendall(request(1, 200_000)[:filled])
     (connection,) = server.server.connections
-    behaviours.wait_until(lambda: connection._body_size > 200_000)
+    eventually(lambda: connection._body_size > 200_000)
     sock.shutdown(socket.SHUT_WR)
-    behaviours.wait_until(lambda: not server.server.connections)
+    eventually(lambda: not server.server.connections)
     sock.close()
 
 
@@ -486,10 +507,10 @@ def test_the_beginning_of_a_hello_costs_no_more_than_its_bytes(
     hello = to_hello()
     with RunningServer.connect(server) as sock:
         sock.sendall(hello[:size])
-        behaviours.wait_until(lambda: len(server.server.connections) == 1)
+        eventually(lambda: len(server.server.connections) == 1)
         (connection,) = server.server.connections
         channel: Any = connection.channel
-        behaviours.wait_until(lambda: len(channel._tail) == size)
+        eventually(lambda: len(channel._tail) == size)
         assert channel._tls is None
         sock.sendall(hello[size:])
         assert sock.recv(1) == b"\x16", "the server's hello"
@@ -517,7 +538,7 @@ def test_a_client_that_does_not_read_costs_one_piece(
     with server.connect() as sock:
         sock.sendall(request(1) + request(2))
         (connection,) = server.server.connections
-        behaviours.wait_until(lambda: server.server.backlog.size_bytes >= connection.channel.held_bytes > 0)
+        eventually(lambda: server.server.backlog.size_bytes >= connection.channel.held_bytes > 0)
         assert connection.channel.held_bytes < 2 * tls_channel.PIECE_BYTES
         for number in (1, 2):
             assert struct.unpack(">ii", read_exactly(sock, 8)) == (4 + len(content), number)
@@ -531,7 +552,7 @@ def test_a_client_that_ends_without_goodbye_is_only_gone(
     sock = secured(server.connect())
     assert asked(sock) == "User:ANONYMOUS"
     os.close(sock.detach())
-    behaviours.wait_until(lambda: not server.server.connections)
+    eventually(lambda: not server.server.connections)
     assert "closing" not in caplog.text
 
 
@@ -554,7 +575,6 @@ def test_records_that_are_damaged_end_the_connection_silently_for_others(
         record = bytearray(to_server.read())
         record[-1] ^= 1
         raw.sendall(record)
-        while raw.recv(1000):
-            pass
+        b"".join(iter(lambda: raw.recv(1000), b""))
     with secured(server.connect()) as sock:
         assert asked(sock) == "User:ANONYMOUS"

@@ -8,8 +8,8 @@ from test_connection import StartServer, answers, closed_by_server, echo
 
 from kpybroker.requests.server.connection_quotas import ConnectionLimits
 from kpybroker.requests.server.listener import SocketLimits
-from kpybroker.requests.server.newcomers import HANDSHAKE_MS, LONG_MS, STALLED_MS, STALLED_OF_HOST_MS, Newcomers
-from waiting import eventually
+from kpybroker.requests.server.newcomers import HANDSHAKE_MS, LONG_MS, STALLED_MS, STALLED_OF_HOST_MS, NodeNewcomers
+from support.waiting import eventually
 
 NAMES = ("PLAINTEXT",)
 
@@ -25,8 +25,8 @@ class Played:
         self.last_active_ms = last_active_ms
 
 
-def newcomers(*played: Any) -> Newcomers:
-    found = Newcomers()
+def newcomers(*played: Any) -> NodeNewcomers:
+    found = NodeNewcomers()
     for each in played:
         found.add(each, each.last_active_ms)
     return found

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from kpybroker.requests.server.backlog import Backlog, Held
+from kpybroker.requests.server.backlog import Backlog, HeldResources
 from kpybroker.requests.server.listener import FIRST_REUSED_BYTES, Server
 from kpybroker.requests.server.memory import MemoryBudget
 
@@ -31,13 +31,13 @@ class Asking:
         return resumed
 
 
-def test_without_a_limit_nobody_waits() -> None:
+def test_without_a_limit_no_request_waits() -> None:
     asking = Asking(-1)
     assert all(asking.grow(f"owner {number}", 1 << 40) for number in range(10))
     assert not asking.budget.is_short
 
 
-def test_who_does_not_fit_waits_until_somebody_is_done() -> None:
+def test_a_request_that_does_not_fit_waits_for_free_memory() -> None:
     asking = Asking()
     assert asking.grow("first", 60)
     assert asking.grow("second", 40)
@@ -61,7 +61,7 @@ def test_the_oldest_may_always_go_on() -> None:
     assert asking.grow("second", 300), "nobody is older now"
 
 
-def test_who_waited_first_is_resumed_first_and_no_more_than_fit() -> None:
+def test_waiting_requests_resume_in_order_as_far_as_they_fit() -> None:
     asking = Asking()
     assert asking.grow("first", 50)
     assert asking.grow("second", 50)
@@ -103,7 +103,7 @@ def test_a_thousand_that_wait_are_resumed_without_one_calling_the_other() -> Non
     assert budget.used_bytes == 0
 
 
-def test_owners_are_those_who_hold_and_those_who_wait() -> None:
+def test_owners_are_holders_and_waiting_requests() -> None:
     asking = Asking()
     assert asking.grow("holds", 100)
     assert not asking.grow("waits", 1)
@@ -124,22 +124,22 @@ class Client:
 
 
 def test_the_slowest_readers_are_given_up_first_and_only_as_many_as_needed() -> None:
-    backlog = Backlog(Held(100, 10))
+    backlog = Backlog(HeldResources(100, 10))
     clients = [Client(backlog, last_active_ms) for last_active_ms in (5, 1, 3, 4)]
     for client in clients[:3]:
-        backlog.hold(client, Held(33, 3))
+        backlog.hold(client, HeldResources(33, 3))
     assert not any(client.given_up for client in clients)
-    backlog.hold(clients[3], Held(33, 0))
+    backlog.hold(clients[3], HeldResources(33, 0))
     assert [client.given_up for client in clients] == [False, True, False, False]
-    backlog.hold(clients[3], Held(1, 5))
+    backlog.hold(clients[3], HeldResources(1, 5))
     assert [client.given_up for client in clients] == [False, True, True, False]
     assert (backlog.size_bytes, backlog.files) == (34, 8)
 
 
 def test_one_reader_alone_may_take_what_it_needs() -> None:
-    backlog = Backlog(Held(100, 10))
+    backlog = Backlog(HeldResources(100, 10))
     client = Client(backlog, 1)
-    backlog.hold(client, Held(1000, 1))
+    backlog.hold(client, HeldResources(1000, 1))
     assert not client.given_up
     backlog.release(client)
     assert (backlog.size_bytes, backlog.files) == (0, 0)

@@ -64,7 +64,7 @@ def test_bytes_and_slices_of_files_arrive_in_their_order(
     assert outbox.flush()
 
 
-def test_what_is_held_is_counted_until_it_is_sent(ends: tuple[socket.socket, socket.socket], tmp_path: Path) -> None:
+def test_held_bytes_are_counted_until_they_are_sent(ends: tuple[socket.socket, socket.socket], tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_bytes(bytes(10_000_000))
     slices = [TemporarySlice(path, 0, 5_000_000), TemporarySlice(path, 0, 4_000_000), TemporarySlice(path, 0, 100)]
@@ -82,7 +82,7 @@ def test_what_is_held_is_counted_until_it_is_sent(ends: tuple[socket.socket, soc
     assert (outbox.held_bytes, outbox.held_files) == (0, 0)
 
 
-def test_nothing_reaches_the_descriptor_of_a_closed_channel(
+def test_a_closed_channel_writes_nothing_to_its_descriptor(
     ends: tuple[socket.socket, socket.socket], tmp_path: Path
 ) -> None:
     path = tmp_path / "log"

@@ -15,7 +15,7 @@ def waiting(scheduler: ManualScheduler) -> int:
 
 
 @given(st.lists(st.tuples(st.integers(0, 60), st.none() | st.integers(0, 150)), max_size=12))
-def test_those_who_are_not_done_are_called_when_their_time_is_over(those: list[tuple[int, int | None]]) -> None:
+def test_unfinished_requests_are_called_at_their_time_limit(those: list[tuple[int, int | None]]) -> None:
     """Each one begins some time after the one before, and is done some time later, or never."""
     scheduler = ManualScheduler()
     called: list[tuple[int, float]] = []
@@ -49,7 +49,7 @@ def test_there_is_one_timer_for_all() -> None:
     assert waiting(scheduler) == 0
 
 
-def test_one_that_begins_again_while_it_is_called_gets_its_time_again() -> None:
+def test_a_timer_restarted_in_its_callback_gets_its_full_time() -> None:
     scheduler = ManualScheduler()
     called: list[float] = []
 

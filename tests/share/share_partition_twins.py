@@ -1,22 +1,28 @@
 """A share partition here and Kafka's, with the same random history, compared after each step.
 
 Not compared: writes of locks that end at once, which are one write here, and one for each lock in Kafka.
+
+A history may have dead letters. Kafka never writes one whose lock ended while a change of it could not be stored.
 """
 
+from collections import deque
 from collections.abc import Mapping
+from itertools import islice
 from random import Random
 
 from share_partition_world import MEMBERS, SharePartitionWorld, some_log
 
 from kpybroker.machines.share.acknowledging import Acknowledgement
-from kpybroker.machines.share.acquiring import LogBatch, Wish
-from kpybroker.machines.share.partition import Settings, StateWrite, StoredBatch
+from kpybroker.machines.share.acquiring import AcquireRequest, LogBatch
+from kpybroker.machines.share.partition import DeadLetters, ShareSettings, StateWrite, StoredStateBatch
 from oracle.asked import AskedOracle
 from oracle.recorded import Asked
 
 STEPS = 80
 STEPS_SHOWN = 24
 STEP_WEIGHTS = {"acquire": 35, "acknowledge": 40, "release": 4, "store": 30, "wait": 8, "start": 2}
+OF_DEAD_LETTERS = STEP_WEIGHTS | {"release": 8, "wait": 12, "start": 4, "settle": 20}
+"""The group has a dead-letter topic."""
 OF_A_SHORT_LOG = STEP_WEIGHTS | {"release": 12, "wait": 12, "start": 12}
 """The log loses its beginning more often."""
 
@@ -32,21 +38,23 @@ class Twins:
         self.kafka = kafka
         self.rng = rng
         self.weights = weights
-        settings = Settings(rng.choice((2, 3, 5, 10)), rng.choice((10, 30, 200)), 1_000)
+        has_dlq = "settle" in weights
+        settings = ShareSettings(rng.choice((2, 3, 5, 10)), rng.choice((10, 30, 200)), 1_000, dead_letters=has_dlq)
         self.ours = SharePartitionWorld(settings, some_log(rng))
         stored, offset = [], rng.choice((0, 5))
         start = offset
         for _ in range(rng.choice((0, 0, 3))):
             offset += rng.choice((0, 0, 3))
             last = offset + rng.randrange(5)
-            stored.append(StoredBatch(offset, last, rng.choice((0, 2, 4)), rng.randrange(1, settings.delivery_limit)))
+            state = rng.choice((0, 2, 3, 4) if has_dlq else (0, 2, 4))
+            stored.append(StoredStateBatch(offset, last, state, rng.randrange(1, settings.delivery_limit + has_dlq)))
             offset = last + 1
         self.ours.load(start, stored)
         self.steps: list[str] = []
         self.is_over = False
         """Whether Kafka has failed, so that nothing more can be compared."""
-        self.tell("reset", *settings[:3], start, ";".join(",".join(map(str, each)) for each in stored))
-        self.compare_state()
+        batches = ";".join(",".join(map(str, each)) for each in stored)
+        self.compare(self.tell("reset", *settings[:3], start, batches, int(has_dlq)))
 
     def tell(self, *words: object) -> list[str]:
         self.steps.append(" ".join(map(str, words)))
@@ -58,6 +66,8 @@ class Twins:
         __tracebackhide__ = True
         written = [f"W {_write(each)}" for each in self.ours.written]
         self.ours.written.clear()
+        written += [f"L {_letter(each)}" for each in self.ours.lettered]
+        self.ours.lettered.clear()
         assert sorted([*ours, *written]) == sorted(theirs), "\n".join(self.steps[-STEPS_SHOWN:])
         self.compare_state()
 
@@ -73,10 +83,19 @@ class Twins:
 
     def acquire(self) -> None:
         rng = self.rng
-        wish = Wish(rng.choice(MEMBERS), rng.choice((1, 3, 10, 500)), rng.choice((1, 5, 100)), rng.random() < 0.4)
-        offset, read, given = self.ours.acquire(wish, rng.choice((1, 3, 5)))
+        request = AcquireRequest(
+            rng.choice(MEMBERS), rng.choice((1, 3, 10, 500)), rng.choice((1, 5, 100)), rng.random() < 0.4
+        )
+        offset, read, given = self.ours.acquire(request, rng.choice((1, 3, 5)))
         if read:
-            words = [wish.member_id, wish.max_records, wish.batch_size, int(wish.is_limit), offset, _read(read)]
+            words = [
+                request.member_id,
+                request.max_records,
+                request.batch_size,
+                int(request.is_limit),
+                offset,
+                _read(read),
+            ]
             theirs = self.tell("acquire", *words)
             if "Existing acquisition lock timeout exists" in theirs[0]:
                 self.is_over = True  # Kafka gives records without a lock if one ended during a change
@@ -123,6 +142,15 @@ class Twins:
             is_stored = self.rng.random() < 0.8
             theirs = self.tell("stored", int(is_stored))
             self.ours.store(is_stored=is_stored)
+            if not is_stored and self.ours.lettered:
+                self.is_over = True  # Kafka archives records without a dead letter if a lock ended during a change
+                return
+            self.compare(theirs)
+
+    def settle(self) -> None:
+        if self.ours.dead_letters:
+            theirs = self.tell("settled", int(self.rng.random() < 0.8))
+            self.ours.settle_dead_letters()
             self.compare(theirs)
 
     def wait(self) -> None:
@@ -134,11 +162,17 @@ class Twins:
         ours = sorted(",".join(map(str, each)) for write in self.ours.written for each in write.batches)
         assert ours == batches, "\n".join(self.steps[-STEPS_SHOWN:])
         self.ours.written.clear()
-        for _ in range(len(theirs) - 1):
-            self.ours.writes.appendleft(self.ours.writes[-1])
+        if theirs:
+            self.ours.writes.extendleft([self.ours.writes[-1]._replace(dead_letters=[])] * (len(theirs) - 1))
+        letters = []
         while self.ours.writes:
-            self.tell("stored", 1)
+            letters += self.tell("stored", 1)
             self.ours.store(is_stored=True)
+        new = {f"L {_letter(each)}": each for each in self.ours.lettered}
+        self.ours.lettered.clear()
+        assert sorted(new) == sorted(letters), "\n".join(self.steps[-STEPS_SHOWN:])
+        before = len(self.ours.dead_letters) - len(new)
+        self.ours.dead_letters = deque([*islice(self.ours.dead_letters, before), *(new[each] for each in letters)])
         self.compare_state()
 
     def start(self) -> None:
@@ -154,6 +188,10 @@ class Twins:
 
 def _read(batches: list[LogBatch]) -> str:
     return ";".join(f"{base},{last}" for base, last in batches)
+
+
+def _letter(letters: DeadLetters) -> str:
+    return ",".join(map(str, letters[:4]))
 
 
 def _write(write: StateWrite) -> str:

@@ -7,8 +7,16 @@ from random import Random
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.share import acknowledging, acquiring, archiving
 from kpybroker.machines.share.acknowledging import Acknowledgement
-from kpybroker.machines.share.acquiring import Acquired, LogBatch, Wish
-from kpybroker.machines.share.partition import Change, Settings, SharePartition, StateWrite, StoredBatch
+from kpybroker.machines.share.acquiring import Acquired, AcquireRequest, LogBatch
+from kpybroker.machines.share.partition import (
+    DeadLetters,
+    Expiry,
+    SharePartition,
+    ShareSettings,
+    StartedChange,
+    StateWrite,
+    StoredStateBatch,
+)
 from kpybroker.machines.share.record_state import RecordState
 
 MEMBERS = ("m", "n")
@@ -17,23 +25,31 @@ MEMBERS = ("m", "n")
 class SharePartitionWorld:
     """One group at one partition."""
 
-    def __init__(self, settings: Settings, log: Sequence[LogBatch]) -> None:
+    def __init__(self, settings: ShareSettings, log: Sequence[LogBatch]) -> None:
         self.partition = SharePartition(7, settings)
         self.log = log
         self.now_ms = 0
-        self.writes: deque[tuple[StateWrite, Change | None]] = deque()
+        self.writes: deque[StartedChange | Expiry] = deque()
+        """The writes that have not ended; that of archived records is like one of ended locks."""
         self.written: list[StateWrite] = []
+        self.dead_letters: deque[DeadLetters] = deque()
+        """The dead letters that are not settled."""
+        self.lettered: list[DeadLetters] = []
 
-    def load(self, start_offset: int, stored: Sequence[StoredBatch]) -> None:
-        self.partition.load(start_offset, 1, stored)
+    def load(self, start_offset: int, stored: Sequence[StoredStateBatch]) -> None:
+        self._letter(self.partition.load(start_offset, 1, stored))
 
-    def acquire(self, wish: Wish, most_batches: int = 3) -> tuple[int, list[LogBatch], list[Acquired]]:
+    def _letter(self, dead_letters: Sequence[DeadLetters]) -> None:
+        self.dead_letters += dead_letters
+        self.lettered += dead_letters
+
+    def acquire(self, request: AcquireRequest, most_batches: int = 3) -> tuple[int, list[LogBatch], list[Acquired]]:
         """Read and acquire: where the read began, what it found, what the member got."""
         offset = self.partition.next_fetch_offset()
         read = [batch for batch in self.log if batch.last_offset >= offset][:most_batches]
         if not read:
             return offset, [], []
-        return offset, read, acquiring.acquire(self.partition, wish, offset, read, self.now_ms)
+        return offset, read, acquiring.acquire(self.partition, request, offset, read, self.now_ms)
 
     def acknowledge(self, member_id: str, *batches: Acknowledgement) -> int:
         """The error code."""
@@ -47,25 +63,32 @@ class SharePartitionWorld:
     def release(self, member_id: str) -> None:
         self._write(acknowledging.release(self.partition, member_id))
 
-    def _write(self, change: Change | None) -> None:
+    def _write(self, change: StartedChange | None) -> None:
         if change is not None:
-            self.writes.append((change.write, change))
+            self.writes.append(change)
             self.written.append(change.write)
 
     def store(self, *, is_stored: bool) -> None:
         """The oldest write ends."""
-        _, change = self.writes.popleft()
-        if change is not None:
-            self.partition.settle(change.started, is_stored=is_stored)
-        elif is_stored:
-            self.partition.move_start()
+        change = self.writes.popleft()
+        if isinstance(change, StartedChange):
+            self._letter(self.partition.settle(change.started, is_stored=is_stored))
+            return
+        self.partition.move_start()
+        self._letter(change.dead_letters)
+
+    def settle_dead_letters(self) -> None:
+        """The oldest dead letters were written, or given up."""
+        write = self.partition.archive(self.dead_letters.popleft())
+        self.writes.append(Expiry(write, []))
+        self.written.append(write)
 
     def wait(self, now_ms: int) -> None:
         self.now_ms = now_ms
-        write = self.partition.expire(now_ms)
-        if write is not None:
-            self.writes.append((write, None))
-            self.written.append(write)
+        expiry = self.partition.expire(now_ms)
+        if expiry is not None:
+            self.writes.append(expiry)
+            self.written.append(expiry.write)
 
     def log_starts_at(self, offset: int) -> None:
         archiving.log_starts_at(self.partition, offset)

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from kpybroker.machines.coordination.events import Loaded, MetadataChanged
-from kpybroker.machines.journal import BatchTooLarge, DecisionFailed, Journal, ProducerEpoch, Send
+from kpybroker.machines.journal import BatchTooLarge, DecisionFailed, Journal, OutgoingRequest, ProducerEpoch
 from kpybroker.machines.share_coordinator.coordinator import ShareCoordinator
-from kpybroker.machines.share_coordinator.events import DeleteBelow, Prune, StateRequest, TimersDue
+from kpybroker.machines.share_coordinator.events import DeleteBelow, Prune, ShareTimersDue, StateRequest
 from kpybroker.machines.share_coordinator.key import SharePartitionKey
 from kpybroker.machines.share_coordinator.record import Record, decode
 from kpybroker.machines.share_coordinator.settings import ShareCoordinatorSettings
@@ -82,7 +82,7 @@ class ShareCoordinatorWorld:
         self.log += encoded
         return first_offset, len(self.log)
 
-    def _sent(self, send: Send) -> None:
+    def _sent(self, send: OutgoingRequest) -> None:
         assert isinstance(send.message, DeleteBelow)
         self.log_start = send.message.offset
 
@@ -107,7 +107,7 @@ class ShareCoordinatorWorld:
             if deadline_ms is None or deadline_ms > self.now_ms - MONOTONIC_LAG_MS + 1:
                 return
             self.now_ms = max(self.now_ms, deadline_ms + MONOTONIC_LAG_MS)
-            self._tell(TimersDue(self.now_ms))
+            self._tell(ShareTimersDue(self.now_ms))
 
     def cut(self) -> int | None:
         """The offset below which the log is cut now; None if it is not."""

@@ -3,10 +3,10 @@
 from share_coordinator_world import KEY, MONOTONIC_LAG_MS, OTHER, TOPIC, ShareCoordinatorWorld
 
 from kpybroker.machines.coordination.sweeps import PAUSE_MS
-from kpybroker.machines.journal import TooLarge
-from kpybroker.machines.share_coordinator.events import Prune, TimersDue
+from kpybroker.machines.journal import EventTooLarge
+from kpybroker.machines.share_coordinator.events import Prune, ShareTimersDue
 from kpybroker.machines.share_coordinator.key import SharePartitionKey
-from kpybroker.machines.share_coordinator.record import Deletion, Snapshot, Update
+from kpybroker.machines.share_coordinator.record import ShareSnapshot, ShareStateEnd, Update
 from kpywire import error_codes
 
 
@@ -52,7 +52,7 @@ def test_after_a_number_of_updates_there_is_a_snapshot() -> None:
     world.initialize()
     for offset in range(5):
         world.write((offset, offset, 2, 1))
-    assert [type(each) for each in world.records] == [Snapshot, Update, Update, Snapshot, Update, Update]
+    assert [type(each) for each in world.records] == [ShareSnapshot, Update, Update, ShareSnapshot, Update, Update]
     assert world.read(leader_epoch=0).state_batches[0].last_offset == 4
 
 
@@ -93,7 +93,7 @@ def test_when_all_are_cold_nothing_is_written() -> None:
     for _ in range(5):
         world.now_ms += 1_000
         world.run_timers()
-    assert [type(each) for each in world.records] == [Snapshot, Snapshot]
+    assert [type(each) for each in world.records] == [ShareSnapshot, ShareSnapshot]
 
 
 def test_the_states_of_a_deleted_topic_go_with_it(world: ShareCoordinatorWorld) -> None:
@@ -102,7 +102,7 @@ def test_the_states_of_a_deleted_topic_go_with_it(world: ShareCoordinatorWorld) 
         world.initialize(key)
     world.delete_topics(TOPIC)
     assert world.states.keys() == {kept}
-    assert sum(isinstance(each, Deletion) for each in world.records) == 2
+    assert sum(isinstance(each, ShareStateEnd) for each in world.records) == 2
 
 
 def test_a_deletion_and_a_cold_snapshot_at_once_leave_nothing() -> None:
@@ -111,7 +111,7 @@ def test_a_deletion_and_a_cold_snapshot_at_once_leave_nothing() -> None:
     world.now_ms += 2_000
     world.delete_topics(TOPIC)
     assert not world.states
-    assert isinstance(world.records[-1], Deletion)
+    assert isinstance(world.records[-1], ShareStateEnd)
 
 
 def test_many_states_are_deleted_in_more_than_one_batch() -> None:
@@ -127,7 +127,7 @@ def test_a_write_that_does_not_fit_into_the_log_is_refused() -> None:
     world.initialize()
     batches = [(offset, offset, 2, 1) for offset in range(0, 100, 2)]
     assert world.write(*batches).error_code == error_codes.UNKNOWN_SERVER_ERROR
-    assert not world.coordinator.decide(TooLarge(Prune(0)), 0).replies
+    assert not world.coordinator.decide(EventTooLarge(Prune(0)), 0).replies
     assert world.write(batches[0]).error_code == error_codes.NONE
 
 
@@ -161,7 +161,7 @@ def test_a_state_that_is_written_during_the_search_for_cold_ones_is_not_written_
     world.now_ms += 1_000
     due_ms = world.coordinator.next_deadline_ms()
     assert due_ms is not None
-    decided = world.coordinator.decide(TimersDue(world.now_ms), due_ms)
+    decided = world.coordinator.decide(ShareTimersDue(world.now_ms), due_ms)
     in_a_slice = len(decided.records)
     assert [each.key for each in decided.records] == keys[:in_a_slice] != keys
     assert world.coordinator.next_deadline_ms() == due_ms + PAUSE_MS, "the rest of it comes in a moment"

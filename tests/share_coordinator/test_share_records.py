@@ -3,15 +3,15 @@
 import pytest
 from share_coordinator_world import KEY
 
-from kpybroker.machines.share_coordinator.record import Deletion, Record, Snapshot, Update, decode
+from kpybroker.machines.share_coordinator.record import Record, ShareSnapshot, ShareStateEnd, Update, decode
 from kpybroker.machines.share_coordinator.state_batches import StateBatch
 from kpywire.errors import Malformed
 
 BATCHES = (StateBatch(1, 5, 2, 0), StateBatch(6, 6, 1, 4))
 RECORDS: tuple[Record, ...] = (
-    Snapshot(KEY, 3, 2, 1, 1, 4, 1_000, 2_000, BATCHES),
+    ShareSnapshot(KEY, 3, 2, 1, 1, 4, 1_000, 2_000, BATCHES),
     Update(KEY, 3, -1, -1, -1, BATCHES),
-    Deletion(KEY),
+    ShareStateEnd(KEY),
 )
 
 

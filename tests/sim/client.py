@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kpybroker.hosts.network.peer import Peer, Unanswered
+from kpybroker.hosts.network.peer import NoResponse, Peer
 from kpybroker.hosts.network.peers import Peers, connect_over
 from kpywire import error_codes
 from kpywire.messages.api_versions import ApiVersionsRequest
@@ -77,7 +77,7 @@ class Client:
         self.topics: dict[str, Topic] = {}
         self._known: dict[tuple[str, bytes, int], tuple[int, int]] = {}
         """By topic, its id and partition the newest leader epoch with its leader that anybody told of."""
-        self.who_controls: Callable[[], int | None] = lambda: None
+        self.known_controller: Callable[[], int | None] = lambda: None
         """The controller, where only that one does what operators want."""
         self.adds_partitions = False
         """Whether it says which partitions a transaction has, as before transaction.version 2 (KIP-890)."""
@@ -126,7 +126,7 @@ class Client:
 
         self.peer(node_id, port).send(request, done, newest=newest)
         answer = await answered
-        if isinstance(answer, Unanswered):
+        if isinstance(answer, NoResponse):
             raise NoAnswer(answer.reason)
         return answer
 
@@ -156,7 +156,7 @@ class Client:
 
     def controller_or_any(self) -> int:
         """The node that does what only the controller does, or forwards it."""
-        known = self.who_controls()
+        known = self.known_controller()
         return self.any_node() if known is None else known
 
     async def look(self) -> None:

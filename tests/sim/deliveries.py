@@ -69,6 +69,10 @@ class Deliveries:
         """The records whose end is stored, and by whom, as far as that is known."""
         self._attempts: dict[Spot, int] = {}
         """How often a member tried to end a record, and it is not known that this had no effect."""
+        self.rejected: set[Spot] = set()
+        """The records whose end is a rejection, or a release after the last delivery."""
+        self.perhaps_rejected: set[Spot] = set()
+        """The records that a member tried to reject."""
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -88,7 +92,7 @@ class Deliveries:
 
         def acknowledged(partition: Any, member_id: str, batches: Any, now_ms: int) -> Any:
             change = acknowledge(partition, member_id, batches, now_ms)
-            for stored, state in change.started if change is not None else ():
+            for stored, state, _ in change.started if change is not None else ():
                 if state.before is not None and state.before[1] != member_id:
                     at = f"{stored.first_offset} to {stored.last_offset}"
                     self.world.violated(f"{member_id} acknowledges {at}, which {state.before[1]} has")
@@ -148,6 +152,8 @@ class Deliveries:
         """A member is about to acknowledge a record."""
         if kind in ENDS:
             self._attempts[spot] = self._attempts.get(spot, 0) + 1
+        if kind == REJECT:
+            self.perhaps_rejected.add(spot)
 
     def undone(self, spot: Spot, kind: int) -> None:
         """An acknowledgement had no effect."""
@@ -180,7 +186,17 @@ class Deliveries:
         if delivery.count <= self._given_back.get(spot, 0):
             self.world.violated(f"delivery {self._given_back[spot]} of {spot} was given back before {delivery.count}")
         self._ended[spot] = by
+        if kind in (REJECT, RELEASE):
+            self.rejected.add(spot)
         self.done += 1
+
+    def is_counted_out(self, spot: Spot) -> bool:
+        """Whether nobody ended a record or tried to, and it was delivered as often as it may."""
+        return spot not in self._ended and not self._attempts.get(spot) and self.may_be_counted_out(spot)
+
+    def may_be_counted_out(self, spot: Spot) -> bool:
+        """Whether a record was delivered as often as it may."""
+        return self._most.get(spot, 0) >= self.limit
 
     # The end
 

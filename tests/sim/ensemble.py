@@ -15,7 +15,7 @@ from simulated import SYNC
 
 from kpybroker.machines.zookeeper.client import error_codes
 from kpybroker.machines.zookeeper.client.frames import CLOSE_SESSION, CREATE_SESSION, PASSWORD_BYTES, Greeting
-from kpybroker.machines.zookeeper.client.jute import Reader, Writer
+from kpybroker.machines.zookeeper.client.jute import JuteReader, JuteWriter
 
 from .ensemble_port import Port, Wire
 from .ensemble_tree import TICK_MS, Asked, Outcome, ServedConnection, Transaction, Tree
@@ -56,7 +56,7 @@ class Server:
         self.is_serving = False
         self.lag_ms = 1.0
         self.lost_leader_ms: float | None = None
-        self.told_ms = 0.0
+        self.reported_ms = 0.0
         """The time when the leader hears the last message: later messages arrive later."""
         self._port: Port | None = None
 
@@ -209,8 +209,8 @@ class Ensemble:
         if server is self.leader:
             arrived()
         else:
-            server.told_ms = max(server.told_ms, self.world.now_ms + self._delay_ms(server))
-            self.world.later(server.told_ms - self.world.now_ms, arrived)
+            server.reported_ms = max(server.reported_ms, self.world.now_ms + self._delay_ms(server))
+            self.world.later(server.reported_ms - self.world.now_ms, arrived)
 
     def _delay_ms(self, server: Server) -> float:
         return 0.1 + self.rng.random() * server.lag_ms
@@ -226,7 +226,7 @@ class Ensemble:
         if session_id == 0:
             session_id, password = self.rng.getrandbits(62) | 1, self.rng.randbytes(PASSWORD_BYTES)
             self.tracked[session_id] = Tracked(password, timeout_ms, server, self.world.now_ms)
-            body = Writer()
+            body = JuteWriter()
             body.buffer(password)
             body.int32(timeout_ms)
             asked = Asked(connection, 0, CREATE_SESSION, b"")
@@ -409,7 +409,7 @@ class Ensemble:
 
     def _known_again(self, entry: Transaction) -> Tracked:
         assert self.leader is not None
-        source = Reader(entry.body)
+        source = JuteReader(entry.body)
         return Tracked(source.buffer() or b"", source.int32(), self.leader, self.world.now_ms)
 
     # What happens to it

@@ -22,8 +22,8 @@ from kpybroker.machines.zookeeper.client.frames import (
     Welcome,
     reply,
 )
-from kpybroker.machines.zookeeper.client.jute import Reader, Writer
-from kpybroker.machines.zookeeper.client.operations import Acl, Check, Create, Delete, Set, Write
+from kpybroker.machines.zookeeper.client.jute import JuteReader, JuteWriter
+from kpybroker.machines.zookeeper.client.operations import Check, Create, Delete, Set, Write, ZnodeAcl
 
 if TYPE_CHECKING:
     from random import Random
@@ -103,7 +103,7 @@ class Tree(SimulatedZooKeeper):
     def apply(self, entry: Transaction) -> Outcome:
         """Do what the next entry of the log says."""
         self.zxid, self.now_ms = entry.zxid - 1, entry.time_ms
-        source, body = Reader(entry.body), Writer()
+        source, body = JuteReader(entry.body), JuteWriter()
         if entry.code == CREATE_SESSION:
             self.zxid = entry.zxid
             session = ServedSession(entry.session_id, source.buffer() or b"", source.int32(), entry.time_ms)
@@ -153,7 +153,7 @@ class Tree(SimulatedZooKeeper):
         session.connection, connection.session = connection, session
         connection.send(Welcome(known.timeout_ms, session_id, known.password).frame())
 
-    def asked(self, connection: Connection, xid: int, code: int, source: Reader) -> None:
+    def asked(self, connection: Connection, xid: int, code: int, source: JuteReader) -> None:
         assert self._server is not None
         assert isinstance(connection, ServedConnection)
         request = Asked(connection, xid, code, bytes(source._taken(source.left_bytes)))
@@ -187,14 +187,14 @@ class Tree(SimulatedZooKeeper):
                 connection.end()
 
     def _read(self, connection: ServedConnection, asked: Asked) -> None:
-        body, error = Writer(), error_codes.OK
+        body, error = JuteWriter(), error_codes.OK
         try:
             if asked.code == SET_WATCHES:
-                self._set_watches(connection, Reader(asked.body))
+                self._set_watches(connection, JuteReader(asked.body))
             elif asked.code != PING:
-                self._done(connection, asked.code, Reader(asked.body), body)
+                self._done(connection, asked.code, JuteReader(asked.body), body)
         except Refused as refused:
-            error, body = refused.code, Writer()
+            error, body = refused.code, JuteWriter()
         connection.send(reply(asked.xid, self.zxid, error).frame() + body.frame())
 
 
@@ -207,7 +207,7 @@ class _Writer:
 
 def writes_of(entry: Transaction) -> Iterator[Write]:
     """The operations of a transaction, with the paths that the server knows."""
-    source = Reader(entry.body)
+    source = JuteReader(entry.body)
     if entry.code == MULTI:
         while True:
             code, is_last, _ = source.int32(), source.boolean(), source.int32()
@@ -218,10 +218,10 @@ def writes_of(entry: Transaction) -> Iterator[Write]:
         yield _write(entry.code, source)
 
 
-def _write(code: int, source: Reader) -> Write:
+def _write(code: int, source: JuteReader) -> Write:
     path = source.string()
     if code == 1:
-        data, acls, flags = source.buffer(), source.vector(Acl.read), source.int32()
+        data, acls, flags = source.buffer(), source.vector(ZnodeAcl.read), source.int32()
         return Create(path, data, acls, bool(flags & EPHEMERAL), bool(flags & 2))
     if code == 5:
         return Set(path, source.buffer(), source.int32())

@@ -38,7 +38,7 @@ GUARDED_MUTATIONS = [
     _guarded(
         "a DENY of all operations denies none",
         AUTHORIZER,
-        "denying, allowing = (operation, Operation.ALL), ",
+        "denying, allowing = (operation, AclOperation.ALL), ",
         "denying, allowing = (operation,), ",
     ),
     _guarded(

@@ -134,8 +134,8 @@ class Guest:
             again = self.guarding.limit_at(node_id, "producer_byte_rate", self.user, self.client.name)
             least_ms = 0.0 if limit is None or limit != again else self.guarding.least_wait_ms(len(batch), limit[1])
             if answer.throttle_time_ms < least_ms:
-                told = f"has to wait {answer.throttle_time_ms} ms, not {least_ms:.0f} ms"
-                self._wrong(f"{told}, after {len(batch)} bytes to n{node_id} with the quota {limit}")
+                reported = f"has to wait {answer.throttle_time_ms} ms, not {least_ms:.0f} ms"
+                self._wrong(f"{reported}, after {len(batch)} bytes to n{node_id} with the quota {limit}")
 
     async def _fetch(self) -> None:
         topic = self.client.rng.choice(list(TOPICS))

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from kpybroker.requests.server import listener
-from kpybroker.runtime.calls.client import Client
+from kpybroker.runtime.calls.client import ConnectedClient
 from kpybroker.runtime.calls.principal import USER, Principal
 
 GUESTS = {"10.0.0.0": "guest0", "10.0.0.1": "guest1", "10.0.0.2": "guest1"}
@@ -18,7 +18,7 @@ NODE, OPERATOR = "node", "operator"
 SUPER_USERS = f"User:{NODE};User:{OPERATOR}"
 
 
-class IdentifiedClient(Client):
+class IdentifiedClient(ConnectedClient):
     """A client whose connection says who it is."""
 
     __slots__ = ()
@@ -32,8 +32,8 @@ class IdentifiedClient(Client):
 @contextmanager
 def identified() -> Iterator[None]:
     """Let listeners know their clients as long as this lasts."""
-    listener.Client = IdentifiedClient  # type: ignore[misc]
+    listener.ConnectedClient = IdentifiedClient  # type: ignore[misc]
     try:
         yield
     finally:
-        listener.Client = Client  # type: ignore[misc]
+        listener.ConnectedClient = ConnectedClient  # type: ignore[misc]

@@ -15,7 +15,7 @@ MOST_VOTERS = 3
 DRAWN_SHARE = 0.2
 """The share of guarded worlds, and of those with groups of Kafka 4, in which people also change the cluster."""
 CONSUMER, STREAMS = "consumer", "streams"
-PLAIN, GUARDED, LENDING, BEATING, STREAMING, SHARING, FLUSHING, ZOOKEEPER = (
+PLAIN, GUARDED, LENDING, BEATING, STREAMING, SHARING, FLUSHING, LEVELLING, ZOOKEEPER = (
     "plain",
     "guarded",
     "lending",
@@ -23,6 +23,7 @@ PLAIN, GUARDED, LENDING, BEATING, STREAMING, SHARING, FLUSHING, ZOOKEEPER = (
     "streaming",
     "sharing",
     "flushing",
+    "levelling",
     "zookeeper",
 )
 WORLDS = {
@@ -33,6 +34,7 @@ WORLDS = {
     STREAMING: "worlds with a streams group",
     SHARING: "worlds with a share group",
     FLUSHING: "worlds where every flush takes long, and partitions move between directories",
+    LEVELLING: "worlds whose nodes get a newer program, while the level is raised",
     ZOOKEEPER: "worlds with brokers in ZooKeeper mode",
 }
 """The worlds that have seeds of their own, by the names of their options. All others are drawn."""
@@ -76,6 +78,10 @@ class Kind(NamedTuple):
     """How large the segments of clients' topics are; 0 for as large as usual."""
     is_slow: bool = False
     """Each sync of a thread takes long, and partitions move between two directories of each broker."""
+
+    release: str = ""
+    """The release whose levels the cluster begins with; the programs of some nodes know no newer ones, until an
+    operator replaces them. Empty for the newest."""
 
     @property
     def brokers(self) -> list[int]:
@@ -155,6 +161,8 @@ def of(world: str, rng: Random, nodes: int) -> Kind:
         return flushing(rng, nodes)
     if world == ZOOKEEPER:
         return zookeeper(rng, nodes)
+    if world == LEVELLING:
+        return plain(nodes)._replace(release="4.3")
     if world in (LENDING, SHARING):
         return lending(nodes) if world == LENDING else sharing(nodes)
     return plain(nodes) if world == PLAIN else drawn(rng, nodes)

@@ -207,7 +207,7 @@ class Layout:
         if not self.has_fixed_voters and node_id in self.voters:
             each = ",".join(f"{i}@n{i}:{CONTROLLER_PORT}:{self._directories[i]}" for i in self.voters)
             voters = parse_initial_controllers(each, "CONTROLLER")
-        levels = choose_levels(None, {}, dynamic_quorum=not self.has_fixed_voters)
+        levels = choose_levels(self.kind.release or None, {}, dynamic_quorum=not self.has_fixed_voters)
         paths = list(DIRECTORIES if self.kind.is_slow else DIRECTORIES[:1])
         formatting = Formatting(CLUSTER_ID, config.node_id, paths, DIRECTORY, levels, voters)
         for _line in format_directories(disk, formatting, self.rng, START_MS):

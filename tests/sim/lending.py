@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kpybroker.hosts.leases.leases import TooManyLeases
 from kpybroker.hosts.leases.lender import Lender
-from kpybroker.machines.lease_manifest import Manifest, PartitionManifest, Wish, from_json, to_json
+from kpybroker.machines.lease_manifest import LeaseRequest, Manifest, PartitionManifest, from_json, to_json
 from kpybroker.machines.scan.errors import ScanError
-from kpybroker.machines.scan.ranges import Range, Wanted
+from kpybroker.machines.scan.ranges import OffsetRange, Projection
 from kpybroker.pipeline.scan.borrowing import Borrowed
 from kpybroker.pipeline.scan.files import FileTransport
 from kpybroker.pipeline.scan.reading import rows
@@ -72,9 +72,11 @@ class Snapshot(NamedTuple):
 class Loan:
     """A lease as its borrower knows it."""
 
-    def __init__(self, machine: "Machine", manifest: Manifest, wishes: list[Wish]) -> None:
+    def __init__(self, machine: "Machine", manifest: Manifest, requested: list[LeaseRequest]) -> None:
         self.machine = machine
-        self.starts = {(wish.topic, wish.partition): wish.start_offset for wish in wishes}
+        self.starts = {
+            (lease_request.topic, lease_request.partition): lease_request.start_offset for lease_request in requested
+        }
         self.manifest = from_json(to_json(manifest))
         self.disk = machine.disk
         self.life = machine.lives
@@ -130,12 +132,12 @@ class Lending:
         """Take a snapshot of every partition that is lent, in the same moment."""
         lend = Lender._lend
 
-        def lent(lender: Any, lease_id: int, wish: Wish, may_read: Any) -> PartitionManifest:
-            part = lend(lender, lease_id, wish, may_read)
+        def lent(lender: Any, lease_id: int, lease_request: LeaseRequest, may_read: Any) -> PartitionManifest:
+            part = lend(lender, lease_id, lease_request, may_read)
             leader = lender._replicas.topics[part.topic].replica(part.partition).led()
             start, end = leader.log.log_start_offset, leader.high_watermark
             bounds = start, leader.last_stable_offset().offset, end.offset
-            found = Snapshot(list(rows_of(leader.log, max(start, wish.start_offset), end)), bounds)
+            found = Snapshot(list(rows_of(leader.log, max(start, lease_request.start_offset), end)), bounds)
             self._snapshots[f"{lease_id:032x}", part.topic, part.partition] = found
             return part
 
@@ -235,16 +237,19 @@ class Lending:
             return None
         got: list[Loan] = []
         places = rng.sample([(name, index) for name, count in TOPICS.items() for index in range(count)], 2)
-        wishes = [Wish(*place, rng.randint(0, self.committed.ends.get(place, 0))) for place in places]
-        wishes = [wish._replace(start_offset=0) if rng.random() < 0.5 else wish for wish in wishes]
+        requested = [LeaseRequest(*place, rng.randint(0, self.committed.ends.get(place, 0))) for place in places]
+        requested = [
+            lease_request._replace(start_offset=0) if rng.random() < 0.5 else lease_request
+            for lease_request in requested
+        ]
         duration_ms = rng.choice((1_000, 2_000, 5_000))
 
         def borrow() -> None:
             with suppress(TooManyLeases):
-                lender.borrow(wishes, duration_ms, lambda _: True, take)
+                lender.borrow(requested, duration_ms, lambda _: True, take)
 
         def take(manifest: Manifest) -> None:
-            got.append(Loan(machine, manifest, wishes))
+            got.append(Loan(machine, manifest, requested))
 
         machine.loop.call_soon(borrow)
         for _ in range(20):
@@ -261,7 +266,7 @@ class Lending:
         if bounds != snapshot.bounds:
             self.world.violated(f"{part.topic}-{part.partition} is lent with {bounds}, and had {snapshot.bounds}")
 
-    def _parts(self, client: Client, part: PartitionManifest, asked: int) -> Iterator[tuple[Range, Wanted]]:
+    def _parts(self, client: Client, part: PartitionManifest, asked: int) -> Iterator[tuple[OffsetRange, Projection]]:
         """The ranges of some tasks from the offset on that was asked for, each with the wish of its reader."""
         rng = client.rng
         committed_only = rng.random() < 0.6
@@ -270,17 +275,17 @@ class Lending:
         if rng.random() < 0.3:
             start = asked  # what was deleted is asked for, too, and left out
         cuts = sorted({start, *(rng.randint(start, max(start, end)) for _ in range(rng.randint(0, 3))), end})
-        wanted = Wanted(WANTED, committed_only, fails_on_data_loss=start >= part.log_start_offset)
+        wanted = Projection(WANTED, committed_only, fails_on_data_loss=start >= part.log_start_offset)
         for begin, until in pairwise(cuts):
             if until <= end:  # a new leader may know of less than what was asked for
-                yield Range(part.topic, part.topic_id, part.partition, begin, until), wanted
+                yield OffsetRange(part.topic, part.topic_id, part.partition, begin, until), wanted
         if part.high_watermark > part.last_stable_offset > start and rng.random() < 0.3:
             yield (
-                Range(part.topic, part.topic_id, part.partition, start, part.high_watermark),
+                OffsetRange(part.topic, part.topic_id, part.partition, start, part.high_watermark),
                 wanted._replace(committed_only=True),
             )
 
-    async def _read(self, client: Client, loan: Loan, part: Range, wanted: Wanted) -> None:
+    async def _read(self, client: Client, loan: Loan, part: OffsetRange, wanted: Projection) -> None:
         """One task: it reads piece by piece, and compares."""
         if loan.machine.disk is not loan.disk and not self._is_same_volume(loan):
             return  # the program was on that machine, too, or its volume is another one
@@ -308,7 +313,9 @@ class Lending:
         """Whether the disk lost nothing: after the death of a process alone its files are what they were."""
         return loan.machine.disk.root is loan.disk.root
 
-    def _compare(self, client: Client, loan: Loan, part: Range, wanted: Wanted, found: list[tuple[int, bytes]]) -> None:
+    def _compare(
+        self, client: Client, loan: Loan, part: OffsetRange, wanted: Projection, found: list[tuple[int, bytes]]
+    ) -> None:
         snapshot = self._snapshots[loan.manifest.lease, part.topic, part.partition]
         start = max(part.start_offset, snapshot.bounds[0])
         expected = [

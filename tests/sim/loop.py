@@ -90,7 +90,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         ready = self._ready
         readable = [(descriptor, handle) for descriptor, handle in self._readers.values() if descriptor.is_ready()]
         ready.extend([handle for _, handle in readable])
-        self.world.acted = self.host
+        self.world.acts(self.host)
         asyncio._set_running_loop(self)
         try:
             for _ in range(len(ready)):

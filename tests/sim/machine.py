@@ -62,7 +62,7 @@ class SimulatedScheduler(LoopScheduler):
     def _work(self, work: Callable[[], Any], done: Callable[[Any, BaseException | None], object]) -> None:
         if not self.loop.is_alive:  # type: ignore[attr-defined]
             return
-        self._machine.world.acted = self._machine.host
+        self._machine.world.acts(self._machine.host)
         if self.threads is not None:
             self.threads.begin(work, lambda worker: self._is_over(done, worker.result, worker.error))
             return
@@ -79,7 +79,7 @@ class SimulatedScheduler(LoopScheduler):
 
     def _go_on(self, worker: Worker) -> None:
         if self.loop.is_alive and self.threads is not None:  # type: ignore[attr-defined]
-            self._machine.world.acted = self._machine.host
+            self._machine.world.acts(self._machine.host)
             self.threads.go_on(worker)
 
     def _is_over(

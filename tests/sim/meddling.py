@@ -15,7 +15,7 @@ from .records import Records
 
 GAP = 1_000
 NEVER_REACHED = 1_000_000
-NOBODY = 99
+UNKNOWN_ID = 99
 BEFORE_ADDING = 11
 """The last version of Produce that does not add its partitions to the transaction by itself."""
 QUORUM_TOPIC = "__cluster_metadata"
@@ -158,7 +158,7 @@ class Meddler(Producer):
             current_leader_epoch=epoch, partition=0, fetch_offset=0, last_fetched_epoch=0, partition_max_bytes=1_000
         )
         request = _fetch([FetchTopic(topic=QUORUM_TOPIC, topic_id=QUORUM_TOPIC_ID, partitions=[wanted])])
-        request.replica_state = ReplicaState(replica_id=NOBODY)
+        request.replica_state = ReplicaState(replica_id=UNKNOWN_ID)
         try:
             answer = await self.client.ask(node, request, port=CONTROLLER_PORT)
         except NoAnswer:

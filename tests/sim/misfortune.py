@@ -78,9 +78,9 @@ class Misfortune:
         self.rng = world.stream("misfortune")
         self.rates = Rates.drawn(self.rng)
         self.is_on = False
-        self.kills_who_ends = world.stream("who ends").choice((0.0, 0.0, 0.1, 0.3))
+        self.kills_ending_nodes = world.stream("who ends").choice((0.0, 0.0, 0.1, 0.3))
         """How often a coordinator dies that is asked to end a transaction."""
-        self.cuts_who_joins = world.stream("who joins").choice((0.0, 0.1, 0.5))
+        self.cuts_joining_nodes = world.stream("who joins").choice((0.0, 0.1, 0.5))
         """How often a replica that is about to be in sync cannot reach its leader, nor that hear of what is granted."""
         world.is_ending, world.is_proposed = self._ends, self._proposed
         self._caches = world.stream("caches")
@@ -208,7 +208,7 @@ class Misfortune:
 
     def _ends(self, node_id: int) -> None:
         rng = self.world.stream("who ends")
-        if not self.is_on or self.is_fragile or rng.random() >= self.kills_who_ends:
+        if not self.is_on or self.is_fragile or rng.random() >= self.kills_ending_nodes:
             return
         machine = self.machines[node_id - 1]
         if rng.random() < 0.5:
@@ -218,7 +218,7 @@ class Misfortune:
 
     def _proposed(self) -> None:
         rng = self.world.stream("who joins")
-        if not self.is_on or rng.random() >= self.cuts_who_joins:
+        if not self.is_on or rng.random() >= self.cuts_joining_nodes:
             return
         for machine in self.machines:
             broker = machine.node.broker if machine.node is not None else None

@@ -84,13 +84,13 @@ class Run:
         if code in (-signal.SIGXCPU, -signal.SIGKILL):
             self.end()
             return None, f"no end of it after {MOST_S} s of the processor"
-        told = self._process.communicate()[0]
+        reported = self._process.communicate()[0]
         if code == 0:
             return None, ""
-        failed = FAILED.search(told)
+        failed = FAILED.search(reported)
         if failed is None:
-            return None, f"it does not run: {told.splitlines()[-1:]}"
-        line = told[failed.start() :].splitlines()[0]
+            return None, f"it does not run: {reported.splitlines()[-1:]}"
+        line = reported[failed.start() :].splitlines()[0]
         return Search(QUORUM_ALONE if failed[2] else self.search.world, failed[1]), line
 
     def end(self) -> None:

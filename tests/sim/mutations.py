@@ -12,6 +12,7 @@ from .beating_mutations import BEATING_MUTATIONS
 from .flushing_mutations import FLUSHING_MUTATIONS
 from .guarded_mutations import GUARDED_MUTATIONS
 from .lending_mutations import LENDING_MUTATIONS
+from .levelling_mutations import LEVELLING_MUTATIONS
 from .mutation import Mutation
 from .sharing_mutations import SHARING_MUTATIONS
 from .streaming_mutations import STREAMING_MUTATIONS
@@ -443,8 +444,8 @@ MUTATIONS = [
     Mutation(
         "aborts are commits",
         END_TRANSACTION,
-        "return State.PREPARE_COMMIT if message.committed else State.PREPARE_ABORT",
-        "return State.PREPARE_COMMIT",
+        "return TransactionState.PREPARE_COMMIT if message.committed else TransactionState.PREPARE_ABORT",
+        "return TransactionState.PREPARE_COMMIT",
     ),
     Mutation(
         "what a load sets off is lost where too few are in sync",
@@ -469,8 +470,8 @@ MUTATIONS = [
         END_TRANSACTION,
         "    if transaction.producer_epoch != message.producer_epoch:\n"
         "        return error_codes.PRODUCER_FENCED\n"
-        "    if transaction.state is not State.ONGOING and message.committed:",
-        "    if transaction.state is not State.ONGOING and message.committed:",
+        "    if transaction.state is not TransactionState.ONGOING and message.committed:",
+        "    if transaction.state is not TransactionState.ONGOING and message.committed:",
     ),
     # Storage and serving
     Mutation(
@@ -508,8 +509,8 @@ MUTATIONS = [
     Mutation(
         "fetch sessions do not notice where readers are",
         SESSION,
-        "= Entry(self, topic, partition.partition)\n                entry.update(",
-        "= Entry(self, topic, partition.partition)\n                    entry.update(",
+        "= CachedPartition(self, topic, partition.partition)\n                entry.update(",
+        "= CachedPartition(self, topic, partition.partition)\n                    entry.update(",
     ),
     Mutation(
         "the coordinator's no to a partition of a transaction is not heard",
@@ -542,5 +543,6 @@ MUTATIONS = [
     *STREAMING_MUTATIONS,
     *SHARING_MUTATIONS,
     *FLUSHING_MUTATIONS,
+    *LEVELLING_MUTATIONS,
     *ZOOKEEPER_MUTATIONS,
 ]

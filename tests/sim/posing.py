@@ -79,9 +79,9 @@ class Poser:
         )
         answered = await self._answer(request)
         if answered is not None and answered.error_code == error_codes.NONE:
-            told = answered.partition_epoch
-            if partition_epoch == partition.partition_epoch or told >= partition_epoch + BEHIND:
-                self.client.world.violated(f"{topic.name}-{index} has its in-sync set granted {what}, now {told}")
+            reported = answered.partition_epoch
+            if partition_epoch == partition.partition_epoch or reported >= partition_epoch + BEHIND:
+                self.client.world.violated(f"{topic.name}-{index} has its in-sync set granted {what}, now {reported}")
 
     async def _elect(self) -> None:
         request = ElectLeadersRequest(election_type=PREFERRED, topic_partitions=None, timeout_ms=1_000)

@@ -64,7 +64,7 @@ def run(
         if digests:
             print(json.dumps(outcome[:-1]), flush=True)
         if trace and not outcome.violation:
-            print("\n".join(outcome.told))
+            print("\n".join(outcome.reported))
         if outcome.violation:
             failed += 1
             _show(outcome, nodes, world, trace=trace)
@@ -94,7 +94,7 @@ def _run_quorums(seeds: str) -> None:
 
 
 def _show(outcome: Outcome, nodes: int, world: str, *, trace: bool) -> None:
-    for line in outcome.told if trace else outcome.told[-SHOWN:]:
+    for line in outcome.reported if trace else outcome.reported[-SHOWN:]:
         print(line)
     print(f"seed {outcome.seed}: {outcome.violation}")
     seeds = f"SEEDS= OPTIONS='--{world} {outcome.seed} " if world else f"SEEDS={outcome.seed} OPTIONS='"

@@ -2,11 +2,13 @@
 
 It reads a topic that all kinds of producers write, from the beginning, with aborted transactions or without. Once all
 is well, its members stop to leave and to give back what they can read, and come to the end: then every committed record
-was accepted, rejected, or counted out. Before that, nodes die now and then while all else is well, so that leaders load
-what members have. At the end the group comes to rest: it has these members alone, and stays at its epoch. When
-one of them leaves, the others go on at a later one.
+was accepted, rejected, or counted out. In half of the worlds it has a dead-letter topic. Before that, nodes die now and
+then while all else is well, so that leaders load what members have. At the end the group comes to rest: it has these
+members alone, and stays at its epoch. When one of them leaves, the others go on at a later one.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from exactly_once.history import Seen
@@ -25,6 +27,7 @@ from kpywire.messages.list_offsets import ListOffsetsPartition, ListOffsetsReque
 from kpywire.messages.share_group_describe import ShareGroupDescribeRequest
 
 from .client import GROUP, Client, NoAnswer, Refused
+from .dead_letters import DeadLetters
 from .deliveries import Deliveries
 from .older_leader import OlderLeader
 from .producing import Producer
@@ -44,6 +47,8 @@ MOST_ALIVE_MS = 700
 PATIENCE_MS = 3_000.0
 END_MS = 120_000.0
 REST_MS = 20_000.0
+DEAD_LETTERS_SHARE = 0.5
+"""How often the group has a dead-letter topic."""
 RESTS_MS = 1_000.0
 """A group that stays at its epoch for this long is at rest."""
 LOOK_MS = 200
@@ -72,6 +77,9 @@ class Sharing:
         rng = self.world.stream("sharing")
         self._isolation = rng.choice((COMMITTED, "read_uncommitted"))
         self.deliveries.limit = rng.choice((2, 5, 5, 10))
+        has_dead_letters = self.world.stream("dead letters").random() < DEAD_LETTERS_SHARE
+        letters = DeadLetters(self.world, simulation.machines, self.deliveries)
+        self.dead_letters = letters if has_dead_letters else None
 
     async def configure(self, client: Client) -> None:
         """Set the configs of the group. All leaders of topics that are created later know them."""
@@ -79,17 +87,23 @@ class Sharing:
             "share.auto.offset.reset": "earliest",
             "share.isolation.level": self._isolation,
             "share.delivery.count.limit": str(self.deliveries.limit),
+            **(self.dead_letters.configs if self.dead_letters is not None else {}),
         }
         resource = AlterConfigsResource(
             resource_type=GROUP_RESOURCE,
             resource_name=NAME,
             configs=[AlterableConfig(name=name, config_operation=SET, value=configs[name]) for name in configs],
         )
-        while True:
+        wanted: list[Any] = [IncrementalAlterConfigsRequest(resources=[resource])]
+        if self.dead_letters is not None:
+            wanted.insert(0, self.dead_letters.creation(min(3, len(self.simulation.kind.brokers))))
+        while wanted:
             try:
-                answer = await client.ask(client.any_node(), IncrementalAlterConfigsRequest(resources=[resource]))
-                if answer.responses[0].error_code == error_codes.NONE:
-                    return
+                answer = await client.ask(client.controller_or_any(), wanted[0])
+                results = answer.topics if len(wanted) > 1 else answer.responses
+                if results[0].error_code in (error_codes.NONE, error_codes.TOPIC_ALREADY_EXISTS):
+                    del wanted[0]
+                    continue
             except NoAnswer:
                 pass
             await client.pause(100)
@@ -200,4 +214,13 @@ class Sharing:
         """The fault of the group; nothing if all is well. ``log``: the committed records of all topics."""
         there = [seen for seen in log if seen.partition[0] == TOPIC]
         self.world.tell(f"share group: {self.deliveries.done} records ended of {len(there)}")
-        return self.deliveries.verdict(there, committed_only=self._isolation == COMMITTED)
+        wrong = self.deliveries.verdict(there, committed_only=self._isolation == COMMITTED)
+        if self.dead_letters is not None and not wrong:
+            wrong = self.dead_letters.verdict({(*seen.partition, seen.offset) for seen in there})
+        return wrong
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Watch the brokers from inside as long as this lasts."""
+        with self.deliveries.watching(), self.dead_letters.watching() if self.dead_letters else nullcontext():
+            yield

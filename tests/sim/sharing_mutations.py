@@ -10,6 +10,7 @@ ABORTED = "kpybroker/machines/share/aborted.py"
 LED = "kpybroker/requests/serving/share/led.py"
 WAITING = "kpybroker/requests/serving/share/waiting.py"
 COORDINATOR = "kpybroker/machines/share_coordinator/requests.py"
+WRITER = "kpybroker/requests/serving/share/dead_letter_writer.py"
 SHARD = "kpybroker/machines/share_coordinator/shard.py"
 BATCHES = "kpybroker/machines/share_coordinator/state_batches.py"
 HEARTBEAT = "kpybroker/machines/groups/share/heartbeat.py"
@@ -49,13 +50,13 @@ SHARING_MUTATIONS = [
     _sharing(
         "records are delivered once more than the limit allows",
         RECORD_STATE,
-        "self.delivery_count >= delivery_limit else state",
-        "self.delivery_count > delivery_limit else state",
+        "self.delivery_count >= limit.deliveries else state",
+        "self.delivery_count > limit.deliveries else state",
     ),
     _sharing(
         "the limit of deliveries does not matter",
         RECORD_STATE,
-        "ARCHIVED if state == AVAILABLE and self.delivery_count >= delivery_limit else state",
+        "limit.state if state == AVAILABLE and self.delivery_count >= limit.deliveries else state",
         "state",
     ),
     _sharing(
@@ -99,8 +100,8 @@ SHARING_MUTATIONS = [
     _sharing(
         "released records are not offered again",
         PARTITION,
-        "            if state.state == AVAILABLE:\n                self.finds_next_offset = True\n        if is_stored",
-        "        if is_stored",
+        "            if state.state == AVAILABLE:\n                self.finds_next_offset = True\n            elif",
+        "            if",
     ),
     _sharing(
         "loaded records that are available are not offered again",
@@ -114,7 +115,7 @@ SHARING_MUTATIONS = [
         LED,
         "        self._write(change.write, answered)\n",
         "        self._write(change.write, answered)\n"
-        "        stored(error_codes.NONE, None)\n        stored = _nobody_waits\n",
+        "        stored(error_codes.NONE, None)\n        stored = _has_no_waiters\n",
         nodes=3,
     ),
     _sharing(
@@ -211,5 +212,46 @@ SHARING_MUTATIONS = [
         "kpybroker/machines/groups/share/timeouts.py",
         "        for member_id in group.membership.ordered_members():\n",
         "        for member_id in ():\n",
+    ),
+    # Dead letters
+    _sharing(
+        "rejected records have no dead letters",
+        ACKNOWLEDGING,
+        "        return ARCHIVING\n",
+        "        return ARCHIVED\n",
+    ),
+    _sharing(
+        "records that are counted out have no dead letters",
+        PARTITION,
+        "ARCHIVING if self.dead_letters else ARCHIVED",
+        "ARCHIVED",
+    ),
+    _sharing(
+        "a takeover forgets dead letters that are not settled",
+        PARTITION,
+        "                unsettled.append(",
+        "                tuple(",
+        nodes=3,
+    ),
+    _sharing(
+        "a group is done with a record before its dead letter is settled",
+        RECORD_STATE,
+        "frozenset((ACKNOWLEDGED, ARCHIVED))",
+        "frozenset((ACKNOWLEDGED, ARCHIVING, ARCHIVED))",
+        nodes=3,
+    ),
+    _sharing(
+        "dead letters are produced once, whatever the error",
+        WRITER,
+        "            elif code in MAY_PASS:\n",
+        "            elif code < error_codes.UNKNOWN_SERVER_ERROR:\n",
+        nodes=3,
+    ),
+    _sharing(
+        "dead letters are confirmed when they were not written",
+        WRITER,
+        "            if code == error_codes.NONE:\n",
+        "            if code <= error_codes.NOT_LEADER_OR_FOLLOWER:\n",
+        nodes=3,
     ),
 ]

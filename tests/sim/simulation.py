@@ -20,6 +20,7 @@ from .consuming import consume, read_to_the_end
 from .guests import TOPICS as GUESTS_TOPICS
 from .invariants import Invariants
 from .layout import Layout
+from .levelling import Levelling
 from .listing import Listing
 from .machine import Machine
 from .meddling import Meddler
@@ -66,7 +67,7 @@ class Outcome(NamedTuple):
     events: int
     virtual_ms: float
     acknowledged: int
-    told: list[str]
+    reported: list[str]
 
 
 class Simulation:
@@ -107,6 +108,7 @@ class Simulation:
         self.churn = None if self.kind.is_plain else Churn(self)
         self.lending = _lending(self) if self.kind.lends else None
         self.sharing = Sharing(self) if self.kind.shares else None
+        self.levelling = Levelling(self) if self.kind.release else None
         self.misfortune = Misfortune(
             self.world, self.network, self.machines, self._may_lose_power, self.invariants.may_lose
         )
@@ -135,7 +137,7 @@ class Simulation:
         """A new client that has so much patience."""
         client = Client(self.world, self.network, name, self.node_ids, request_timeout_ms)
         if self.zookeeper is not None:
-            client.who_controls, client.adds_partitions = self.zookeeper.who_controls, True
+            client.known_controller, client.adds_partitions = self.zookeeper.known_controller, True
         self.clients.append(client)
         return client
 
@@ -144,6 +146,8 @@ class Simulation:
             self.churn.rot.died(machine)
         if self.protection is not None:
             self.protection.guarding.died(machine)
+        if self.levelling is not None:
+            self.levelling.died(machine)
         self.misfortune.died(machine)
 
     # The course of it
@@ -156,6 +160,8 @@ class Simulation:
         if self.lending is not None:
             self.world.after_event = (self.lending.committed.look, *self.world.after_event)
             self.invariants.rewritten |= self.lending.rewritten
+        if self.levelling is not None:
+            self.world.after_event = (self.levelling.look, *self.world.after_event)
         try:
             self._start()
             self._clients()
@@ -167,6 +173,8 @@ class Simulation:
                 self.lending.begin()
             if self.sharing is not None:
                 self.sharing.begin()
+            if self.levelling is not None:
+                self.levelling.begin()
             self.misfortune.begin()
             if self.zookeeper is not None:
                 self.zookeeper.begin()
@@ -178,6 +186,8 @@ class Simulation:
                 wrong = self.zookeeper.verdict()
             if self.protection is not None and not wrong:
                 wrong = self.protection.verdict()
+            if self.levelling is not None and not wrong:
+                wrong = self.levelling.verdict()
             if self.sharing is not None and not wrong:
                 wrong = self.sharing.verdict(log)
             return wrong or self.records.verdict(log)
@@ -257,6 +267,9 @@ class Simulation:
             self.zookeeper.heal()
         if self.churn is not None:
             self.churn.heal()
+        if self.levelling is not None:
+            self.levelling.heal()
+            self.levelling.get_through()
         self.within(HEAL_MS, self._all_up, "all nodes are up again")
         is_quick = self.layout.is_quick and not self.kind.is_slow  # an election waits for disks
         if is_quick and self.world.stream("silence").random() < SILENCE_SHARE:
@@ -384,8 +397,10 @@ def simulate(
                 watching.enter_context(simulation.protection.guarding.watching())
             if simulation.lending is not None:
                 watching.enter_context(simulation.lending.watching())
+            if simulation.levelling is not None:
+                watching.enter_context(simulation.levelling.watching())
             if simulation.sharing is not None:
-                watching.enter_context(simulation.sharing.deliveries.watching())
+                watching.enter_context(simulation.sharing.watching())
             violation = simulation.run()
     finally:
         for logger in loggers:
@@ -397,4 +412,4 @@ def simulate(
         client.loop.end()
     acknowledged = sum(1 for each in simulation.records.transactions if each.outcome.name == "COMMITTED")
     past = simulation.world
-    return Outcome(seed, violation, past.digest, past.events, past.now_ms, acknowledged, list(past.told))
+    return Outcome(seed, violation, past.digest, past.events, past.now_ms, acknowledged, list(past.reported))

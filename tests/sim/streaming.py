@@ -5,18 +5,29 @@ Subtopology 1 reads what nobody writes: its tasks are only owned. The broker cre
 
 Members may be threads of one process.
 
-Invariants: those of `beating` for active tasks; a process has a task in one role and in one thread only.
+A member that is asked for the description of the topology sends it.
+
+Invariants: those of `beating` for active tasks; a process has a task in one role and in one thread only. A description
+that was taken is shown once the cluster is at rest.
 """
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from kpywire import error_codes
+from kpywire.messages.streams_group_describe import StreamsGroupDescribeRequest
 from kpywire.messages.streams_group_heartbeat import (
     StreamsGroupHeartbeatRequest,
     StreamsGroupHeartbeatRequestTaskIds,
     Subtopology,
     TopicInfo,
     Topology,
+)
+from kpywire.messages.streams_group_topology_description_update import (
+    StreamsGroupTopologyDescriptionUpdateRequest,
+    TopologyDescription,
+    TopologyDescriptionNode,
+    TopologyDescriptionSubtopology,
 )
 
 from .beating import JOINING, LEAVING, REBALANCE_MS, BeatingMember, Life, Owners
@@ -29,6 +40,9 @@ if TYPE_CHECKING:
 READING, IDLE = "0", "1"
 """The subtopologies."""
 ALONE_SHARE = 0.5
+TOPOLOGY_EPOCH = 1
+NEW_GROUP = 2
+"""The epoch of the first member of a group, which has no description yet."""
 
 
 def tasks_for(places: Iterable[Place]) -> set[Place]:
@@ -43,6 +57,10 @@ class Processes:
         self._rng = world.stream("processes")
         self._shared_id = ""
         self.owners = Owners(world)
+        self.is_described = False
+        """Whether a description of the topology was taken."""
+        self.nodes: set[str] = set()
+        """The nodes in all descriptions that were sent: one that was not answered may count too."""
 
     def id_for_a_member(self) -> str:
         """The process of one more member."""
@@ -59,7 +77,10 @@ class StreamingMember(BeatingMember):
     def __init__(self, client: Client, group: Group, owners: Owners, processes: Processes, *, exactly: bool) -> None:
         super().__init__(client, group, owners, exactly=exactly)
         self._process_id = processes.id_for_a_member()
+        self._processes = processes
         self._roles = processes.owners
+        self._is_asked = False
+        self._looks = True
         self._standby: set[Place] = set()
 
     def _begin(self, member_id: str) -> None:
@@ -92,12 +113,54 @@ class StreamingMember(BeatingMember):
             warmup_tasks=[] if tells_all else None,
         )
 
+    async def _beat(self) -> None:
+        joins = self._generation == JOINING
+        await super()._beat()
+        if joins and self._generation <= NEW_GROUP:
+            self._processes.is_described = False
+        if self._is_asked:
+            self._is_asked = False
+            await self._describe_topology()
+        elif self._looks and self.group.is_calm and self._processes.is_described:
+            await self._look_at_description()
+
+    async def _describe_topology(self) -> None:
+        """Describe the topology. Raises as asking does."""
+        name = self._id + " describes"
+        node = TopologyDescriptionNode(name=name, node_type=1, source_topics=[], stores=[], successors=[])
+        whole = TopologyDescription(
+            subtopologies=[TopologyDescriptionSubtopology(subtopology_id=READING, nodes=[node])], global_stores=[]
+        )
+        self._processes.nodes.add(name)
+        answer = await self._ask(
+            StreamsGroupTopologyDescriptionUpdateRequest(
+                group_id=NAME, member_id=self._id, topology_epoch=TOPOLOGY_EPOCH, topology_description=whole
+            )
+        )
+        if answer.error_code == error_codes.NONE:
+            self._processes.is_described = True
+
+    async def _look_at_description(self) -> None:
+        """Compare the description that is shown with the one that was taken. Raises as asking does."""
+        request = StreamsGroupDescribeRequest(
+            group_ids=[NAME], include_authorized_operations=False, include_topology_description=True
+        )
+        (found,) = (await self._ask(request)).groups
+        if found.error_code or not self._processes.is_described:
+            return
+        self._looks = False
+        shown = found.topology_description
+        names = [] if shown is None else [node.name for each in shown.subtopologies for node in each.nodes]
+        if len(names) != 1 or names[0] not in self._processes.nodes:
+            status = found.topology_description_status
+            self.client.world.violated(f"the topology of {NAME} was described, and {names} is shown: status {status}")
+
     def _topology(self) -> Topology:
         replicas = self.group.replicas
         between = TopicInfo(name=f"{NAME}-repartition", partitions=0, replication_factor=replicas, topic_configs=[])
         state = TopicInfo(name=f"{NAME}-changelog", partitions=0, replication_factor=replicas, topic_configs=[])
         return Topology(
-            epoch=1,
+            epoch=TOPOLOGY_EPOCH,
             subtopologies=[
                 Subtopology(
                     subtopology_id=READING,
@@ -121,6 +184,7 @@ class StreamingMember(BeatingMember):
         )
 
     def _given_by(self, answer: Any) -> set[Place] | None:
+        self._is_asked = answer.topology_description_required
         if answer.active_tasks is None:
             return None
         given = _tasks(answer.standby_tasks or ())

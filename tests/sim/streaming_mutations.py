@@ -10,6 +10,8 @@ RECORDS = "kpybroker/machines/groups/streams/records.py"
 REPLAY = "kpybroker/machines/groups/streams/replay.py"
 HEARTBEAT = "kpybroker/machines/groups/streams/heartbeat.py"
 TIMEOUTS = "kpybroker/machines/groups/streams/timeouts.py"
+DESCRIPTIONS = "kpybroker/machines/groups/streams/descriptions.py"
+TOPOLOGY = "kpybroker/machines/groups/streams/topology.py"
 ASSIGNOR = "kpybroker/machines/groups/streams/assignor.py"
 HANDLER = "kpybroker/requests/handlers/streams_group_heartbeat.py"
 
@@ -67,6 +69,19 @@ STREAMING_MUTATIONS = [
         ASSIGNOR,
         "            if task not in process.tasks:\n",
         "            if task is not None:\n",
+    ),
+    # The description of the topology
+    _streaming(
+        "a description of a topology is not in the log",
+        DESCRIPTIONS,
+        "as_recorded(topology, description)",
+        "as_recorded(topology, b'')",
+    ),
+    _streaming(
+        "a description of a topology is not read from the log",
+        TOPOLOGY,
+        "    return Topology(value.epoch, subtopologies, readers, topics, value.description)\n",
+        "    return Topology(value.epoch, subtopologies, readers, topics, None)\n",
     ),
     # Members that are gone
     _streaming(

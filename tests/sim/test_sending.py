@@ -8,7 +8,7 @@ from kpystorage.memory_disk import Inode
 from .sending import Files
 
 
-def test_what_is_read_ahead_into_the_null_device_is_counted_and_goes_nowhere() -> None:
+def test_bytes_read_ahead_into_the_null_device_are_counted() -> None:
     """Whatever number the device has in this process: nothing else would be the same in another."""
     files = Files()
     network: Any = SimpleNamespace(descriptors={})

@@ -44,54 +44,59 @@ def simulating(*arguments: str, hash_seed: str = "0") -> "subprocess.Popen[str]"
     )
 
 
-def told_by(processes: "Sequence[subprocess.Popen[str]]") -> list[str]:
+def reported_by(processes: "Sequence[subprocess.Popen[str]]") -> list[str]:
     """The output of each, once all have ended well."""
-    told = [process.communicate()[0] for process in processes]
-    for process, text in zip(processes, told, strict=True):
+    reported = [process.communicate()[0] for process in processes]
+    for process, text in zip(processes, reported, strict=True):
         assert process.returncode == 0, text
-    return told
+    return reported
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("nodes", [1, 3])
 def test_whatever_happens_to_nodes_what_must_hold_holds(nodes: int) -> None:
     ranges = ["0-9", "10-19"]
-    told_by([simulating("--nodes", str(nodes), "--seeds", each) for each in ranges])
+    reported_by([simulating("--nodes", str(nodes), "--seeds", each) for each in ranges])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("nodes", [1, 3])
-def test_whatever_happens_nobody_does_what_no_acl_allows_and_muted_clients_are_served_again(nodes: int) -> None:
-    told_by([simulating("--nodes", str(nodes), "--seeds=", "--guarded", each) for each in ("0-1", "2-3")])
+def test_in_any_simulation_acls_hold_and_muted_clients_are_served_again(nodes: int) -> None:
+    reported_by([simulating("--nodes", str(nodes), "--seeds=", "--guarded", each) for each in ("0-1", "2-3")])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("nodes", [1, 3])
 def test_whatever_happens_readers_of_lent_files_get_what_a_consumer_got(nodes: int) -> None:
-    told_by([simulating("--nodes", str(nodes), "--seeds=", "--lending", each) for each in ("0", "1")])
+    reported_by([simulating("--nodes", str(nodes), "--seeds=", "--lending", each) for each in ("0", "1")])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("nodes", [1, 3])
 def test_whatever_happens_no_partition_has_two_members_and_all_are_read(nodes: int) -> None:
-    told_by([simulating("--nodes", str(nodes), "--seeds=", "--beating", each) for each in ("0", "1")])
+    reported_by([simulating("--nodes", str(nodes), "--seeds=", "--beating", each) for each in ("0", "1")])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("nodes", [1, 3])
 def test_whatever_happens_no_task_is_owned_twice_and_no_shared_record_is_forgotten(nodes: int) -> None:
-    told_by([simulating("--nodes", str(nodes), "--seeds=", "--streaming", "0-1", "--sharing", "0")])
+    reported_by([simulating("--nodes", str(nodes), "--seeds=", "--streaming", "0-1", "--sharing", "0")])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("nodes", [1, 3])
 def test_whatever_happens_while_flushes_take_long_no_directory_fails_and_nothing_is_lost(nodes: int) -> None:
-    told_by([simulating("--nodes", str(nodes), "--seeds=", "--flushing", each) for each in ("0-1", "2-3")])
+    reported_by([simulating("--nodes", str(nodes), "--seeds=", "--flushing", each) for each in ("0-1", "2-3")])
+
+
+@pytest.mark.slow
+def test_whatever_happens_while_programs_change_no_node_is_given_a_level_that_it_does_not_know() -> None:
+    reported_by([simulating("--nodes", "3", "--seeds=", "--levelling", each) for each in ("0-1", "2-3")])
 
 
 @pytest.mark.slow
 def test_whatever_happens_to_brokers_and_zookeeper_znodes_and_brokers_agree_and_nothing_is_lost() -> None:
-    told_by([simulating("--nodes", "3", "--seeds=", "--zookeeper", each) for each in ("0-1", "2-3")])
+    reported_by([simulating("--nodes", "3", "--seeds=", "--zookeeper", each) for each in ("0-1", "2-3")])
 
 
 def test_a_world_of_its_own_kind_is_the_same_history_whatever_hashes_are() -> None:
@@ -107,14 +112,14 @@ def repeated(nodes: str, worlds: Sequence[str]) -> list[Any]:
     """The digests of one seed of each world, after a check that they do not depend on hashes."""
     seeds = [word for world in worlds for word in (f"--{world}", "0" if world == SHARING else "2")]
     options = ("--nodes", nodes, "--seeds=", *seeds, "--digests")
-    one, other = told_by([simulating(*options, hash_seed=each) for each in ("1", "2")])
+    one, other = reported_by([simulating(*options, hash_seed=each) for each in ("1", "2")])
     digests = [json.loads(line) for line in one.splitlines()]
     assert digests == [json.loads(line) for line in other.splitlines()]
     return digests
 
 
 def test_the_same_seed_is_the_same_history_whatever_hashes_and_addresses_are_and_whatever_ran_before() -> None:
-    one, other, alone = told_by(
+    one, other, alone = reported_by(
         [
             simulating("--nodes", "3", "--seeds", "3-7", "--digests", hash_seed="1"),
             simulating("--nodes", "3", "--seeds", "4-7", "--digests", hash_seed="2"),
@@ -132,7 +137,7 @@ def test_seeds_that_once_failed_pass(pytestconfig: pytest.Config) -> None:
     kept = [line.split("#")[0].split() for line in KEPT.read_text().splitlines() if line and not line.startswith("#")]
     for nodes, world, seed in kept[::every]:
         seeds = (f"--{world}", seed, "--seeds=") if world in WORLDS else ("--seeds", seed)
-        told_by([simulating("--nodes", nodes, *seeds)])
+        reported_by([simulating("--nodes", nodes, *seeds)])
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda each: each.name)

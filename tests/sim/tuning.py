@@ -105,9 +105,9 @@ class Tuner:
                 (result,) = answer.results
                 if result.error_code:
                     return f"n{node_id} does not say how {resource} is: {error_codes.name(result.error_code)}"
-                said = {each.name: each.value for each in result.configs}
+                reported = {each.name: each.value for each in result.configs}
                 for name, value in wanted.items():
-                    if value is not None and said.get(name) != value:
+                    if value is not None and reported.get(name) != value:
                         of = resource or "brokers"
-                        return f"n{node_id} has {of} with {name}={said.get(name)}, and {value} was set"
+                        return f"n{node_id} has {of} with {name}={reported.get(name)}, and {value} was set"
         return ""

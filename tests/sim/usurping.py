@@ -67,7 +67,7 @@ class Usurper:
 
     async def _shut_down(self, machine: ZooKeeperMachine) -> None:
         """Announce the shutdown of a broker in the name of a session before the one that the controller knows."""
-        controller, registered = self.client.who_controls(), self.rules.tree.node(paths.broker(machine.node_id))
+        controller, registered = self.client.known_controller(), self.rules.tree.node(paths.broker(machine.node_id))
         if controller is None or registered is None:
             return
         (its,) = (each for each in self.machines if each.node_id == controller)
@@ -82,7 +82,7 @@ class Usurper:
         """Take a follower out of an in-sync set, as a leader of an epoch before."""
         client, tree = self.client, self.rules.tree
         names = sorted(tree.children(paths.TOPICS))
-        controller, registered = client.who_controls(), tree.node(paths.broker(machine.node_id))
+        controller, registered = client.known_controller(), tree.node(paths.broker(machine.node_id))
         if controller is None or registered is None or not names:
             return
         topic = tree.topic(client.rng.choice(names))

@@ -238,10 +238,14 @@ class Warden:
     async def look(self, client: Client) -> str:
         """The first thing that a node reports otherwise than it was set; nothing if all is well. Raises NoAnswer."""
         for node_id in client.nodes:
-            said = {**await _acls(client, node_id), **await _quotas(client, node_id), **await _users(client, node_id)}
+            reported = {
+                **await _acls(client, node_id),
+                **await _quotas(client, node_id),
+                **await _users(client, node_id),
+            }
             for key, value in self.known.items():
-                if said.get(key) != value:
-                    return f"n{node_id} has {key}: {said.get(key)}, and {value} was set"
+                if reported.get(key) != value:
+                    return f"n{node_id} has {key}: {reported.get(key)}, and {value} was set"
         return ""
 
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from kpybroker.hosts.replicas.commit_wait import CommitWait
-from kpybroker.machines.partition.follower import Follower
+from kpybroker.machines.partition.follower import PartitionFollower
 
 if TYPE_CHECKING:
     from .world import World
@@ -26,7 +26,7 @@ class Witness:
     @contextmanager
     def watching(self) -> Iterator[None]:
         """Watch as long as this lasts."""
-        begin, check, cut = CommitWait.__init__, CommitWait.check, Follower._truncate
+        begin, check, cut = CommitWait.__init__, CommitWait.check, PartitionFollower._truncate
 
         def begun(wait: Any, *arguments: Any) -> None:
             begin(wait, *arguments)
@@ -45,13 +45,13 @@ class Witness:
             cut(follower, offset, now_ms)
             self._world.is_decided()
 
-        Follower._truncate = truncated  # type: ignore[method-assign, assignment]
+        PartitionFollower._truncate = truncated  # type: ignore[method-assign, assignment]
         CommitWait.__init__ = begun  # type: ignore[assignment]
         CommitWait.check = checked  # type: ignore[method-assign, assignment]
         try:
             yield
         finally:
-            Follower._truncate, CommitWait.__init__, CommitWait.check = cut, begin, check  # type: ignore[method-assign]
+            PartitionFollower._truncate, CommitWait.__init__, CommitWait.check = cut, begin, check  # type: ignore[method-assign]
 
     def _appended(self, wait: Any, each: Any) -> None:
         replica = each.replica

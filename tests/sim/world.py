@@ -53,13 +53,15 @@ class World:
         self.after_event: tuple[Callable[[], None], ...] = ()
         self.acted: Host | None = None
         """The host whose process did something in this event: one at most."""
+        self.when_acting: Callable[[Host], None] = lambda _host: None
+        """Told of a host before its process does something."""
         self.is_ending: Callable[[int], None] = lambda _node_id: None
         """Told of every node that is about to be asked to end a transaction."""
         self.is_proposed: Callable[[], None] = lambda: None
         """Told when a leader proposes an in-sync set."""
         self.is_decided: Callable[[], None] = lambda: None
         """Told when a record is acknowledged, or a log is cut."""
-        self.told: deque[str] = deque(maxlen=None if records_everything else LAST_EVENTS)
+        self.reported: deque[str] = deque(maxlen=None if records_everything else LAST_EVENTS)
         self._due: list[tuple[float, int, Timer]] = []
         self._numbers = 0
         self._streams: dict[str, Random] = {}
@@ -104,19 +106,26 @@ class World:
         self.now_ms = max(self.now_ms, end_ms)
         return until is not None and until()
 
+    def acts(self, host: "Host") -> None:
+        """The process of a host does something now."""
+        self.acted = host
+        self.when_acting(host)
+
     # What happened
 
     def tell(self, line: str) -> None:
         """Something happened that a reader of the trace wants to see; all of it is part of the digest."""
         line = f"{self.now_ms:12.3f} {line}"
         self.digest = crc32(line.encode(), self.digest)
-        self.told.append(line)
+        self.reported.append(line)
 
     def note(self, data: bytes, what: str) -> None:
         """Something happened that only the digest knows, and who wants to see everything."""
         self.digest = crc32(data, self.digest)
         if self.records_everything:
-            self.told.append(f"{self.now_ms:12.3f}     {what} {len(data)} bytes {self.digest:08x} {data[:12].hex()}")
+            self.reported.append(
+                f"{self.now_ms:12.3f}     {what} {len(data)} bytes {self.digest:08x} {data[:12].hex()}"
+            )
 
     def violated(self, what: str) -> None:
         """Something does not hold: the simulation ends after this event."""

@@ -93,15 +93,15 @@ class ZooKeeperMachine(Machine):
         super()._gave_up(loop, line)
 
     @property
-    def _office(self) -> Any:
+    def _event_queue(self) -> Any:
         """The controller at work; None before there is one."""
         built = None if self.node is None else self.node.source.built
-        return None if built is None else built.controlling.office
+        return None if built is None else built.controlling.event_queue
 
     @property
     def controller(self) -> Any:
         """The controller of its broker, active or not; None before there is one."""
-        return None if self._office is None else self._office.controller
+        return None if self._event_queue is None else self._event_queue.controller
 
     @property
     def is_controller(self) -> bool:
@@ -111,7 +111,7 @@ class ZooKeeperMachine(Machine):
     @property
     def is_at_work(self) -> bool:
         """Whether its controller handles an event."""
-        return self._office is not None and bool(self._office._is_working)
+        return self._event_queue is not None and bool(self._event_queue._is_working)
 
     @property
     def image(self) -> Any:

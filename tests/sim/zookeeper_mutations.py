@@ -235,9 +235,9 @@ ZOOKEEPER_MUTATIONS = [
     _zookeeper(
         "the marker of a deletion goes first",
         DELETION,
-        "        yield from self._pen.delete_tree(paths.topic(topic))\n",
-        "        yield from self._pen.delete_if_there([paths.delete_topic(topic)])\n"
-        "        yield from self._pen.delete_tree(paths.topic(topic))\n",
+        "        yield from self._writer.delete_tree(paths.topic(topic))\n",
+        "        yield from self._writer.delete_if_there([paths.delete_topic(topic)])\n"
+        "        yield from self._writer.delete_tree(paths.topic(topic))\n",
     ),
     _zookeeper(
         "clients are not told of a deletion",

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from kpybroker.machines.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
-from kpybroker.machines.zookeeper.controller.context import Partition, Replica
+from kpybroker.machines.zookeeper.controller.context import PartitionState, ReplicaState
 from kpybroker.machines.zookeeper.tree import configs, paths
 from kpybroker.machines.zookeeper.tree.configs import ConfigEntity
 from kpybroker.machines.zookeeper.tree.controller import ElectedController
@@ -63,10 +63,10 @@ def _controller(machines: list[ZooKeeperMachine], rules: ZooKeeperRules) -> Iter
     if context.to_be_deleted or context.reassigned:
         yield f"{controller} deletes {list(context.to_be_deleted)} and moves {list(context.reassigned)}"
     for partition, partition_state in context.partition_states.items():
-        if partition_state is not Partition.ONLINE:
+        if partition_state is not PartitionState.ONLINE:
             yield f"{partition} is {partition_state.value}"
     for replica, replica_state in context.replica_states.items():
-        if replica_state is not Replica.ONLINE:
+        if replica_state is not ReplicaState.ONLINE:
             yield f"{replica} is {replica_state.value}"
     for machine in machines:
         known = machine.node.source.joined.known.controller_id, machine.node.source.joined.ruler.controller_id

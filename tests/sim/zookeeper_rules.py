@@ -14,7 +14,7 @@ from kpybroker.machines.zookeeper.client.operations import ANY_VERSION, Check, C
 from kpybroker.machines.zookeeper.tree import paths
 from kpybroker.machines.zookeeper.tree.cluster import ProducerIdBlock
 from kpybroker.machines.zookeeper.tree.controller import decode_epoch
-from kpybroker.machines.zookeeper.tree.topics import PartitionState, TopicAssignment
+from kpybroker.machines.zookeeper.tree.topics import LeaderIsrAndControllerEpoch, TopicAssignment
 
 from .ensemble_tree import Outcome, Transaction, writes_of
 from .invariants import Invariants, Known, Place
@@ -47,11 +47,11 @@ class Tree:
         node = self.node(paths.topic(name))
         return None if node is None else TopicAssignment.decode(name, node.data)
 
-    def state(self, topic: str, index: int) -> PartitionState | None:
+    def state(self, topic: str, index: int) -> LeaderIsrAndControllerEpoch | None:
         """The state of a partition."""
         path = paths.partition_state(topic, index)
         node = self.node(path)
-        return None if node is None else PartitionState.decode(path, node.data)
+        return None if node is None else LeaderIsrAndControllerEpoch.decode(path, node.data)
 
 
 class ZooKeeperRules(Invariants):
@@ -63,7 +63,7 @@ class ZooKeeperRules(Invariants):
         self.epoch = 0
         self._reigning = OPERATOR
         """The session that was elected last."""
-        self._states: dict[str, PartitionState] = {}
+        self._states: dict[str, LeaderIsrAndControllerEpoch] = {}
         self._topics: dict[str, TopicAssignment] = {}
         self._reigns: dict[int, tuple[int, int]] = {}
         self._seen: dict[tuple[int, int], int] = {}
@@ -163,7 +163,7 @@ class ZooKeeperRules(Invariants):
             del self._states[path]
             return
         node, topic = self.tree.node(path), self.tree.topic(name)
-        state = self._states[path] = PartitionState.decode(path, node.data)
+        state = self._states[path] = LeaderIsrAndControllerEpoch.decode(path, node.data)
         if isinstance(write, Set) and write.version == ANY_VERSION:
             self.world.violated(f"{path} is written at any version")
         if topic is None or topic.topic_id is None:
@@ -178,7 +178,11 @@ class ZooKeeperRules(Invariants):
             self._note_members(place, node.version, {*state.isr})
 
     def _look_at_state(
-        self, name: str, replicas: Sequence[int], before: PartitionState | None, state: PartitionState
+        self,
+        name: str,
+        replicas: Sequence[int],
+        before: LeaderIsrAndControllerEpoch | None,
+        state: LeaderIsrAndControllerEpoch,
     ) -> None:
         violated = self.world.violated
         if state.controller_epoch != self.epoch:

@@ -7,7 +7,7 @@ the same again.
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from kpybroker.machines.zookeeper.controller.context import Partition
+from kpybroker.machines.zookeeper.controller.context import PartitionState
 from kpybroker.machines.zookeeper.tree import paths
 from kpywire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from kpywire.messages.alter_partition import (
@@ -299,7 +299,7 @@ class Trials:
                 if gone.node_id in state.isr and len(state.isr) > 1:
                     self.world.violated(f"{gone} has left, and {partition} has {list(state.isr)} in sync")
                 known = reign.context.partition_states[partition]
-                if known is not Partition.ONLINE and set(state.isr) & set(reign.context.live_ids):
+                if known is not PartitionState.ONLINE and set(state.isr) & set(reign.context.live_ids):
                     self.world.violated(f"{gone} has left, and {partition} is {known.value}, with {list(state.isr)}")
             return True
         return False

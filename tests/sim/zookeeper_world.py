@@ -7,7 +7,7 @@ while they reach one another, and somebody deletes ``/controller`` by hand.
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from kpybroker.machines.zookeeper.client.jute import Writer
+from kpybroker.machines.zookeeper.client.jute import JuteWriter
 from kpybroker.machines.zookeeper.tree import paths
 from kpywire import error_codes
 from kpywire.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -82,7 +82,7 @@ class ZooKeeperWorld:
         self.troubles = Troubles.drawn(self.rng)
         self._is_on = False
 
-    def who_controls(self) -> int | None:
+    def known_controller(self) -> int | None:
         """The broker that takes itself for the controller; None if none does."""
         return next((each.node_id for each in self.machines if each.is_controller), None)
 
@@ -220,7 +220,7 @@ class ZooKeeperWorld:
 
     def depose(self) -> None:
         """Somebody deletes /controller."""
-        body = Writer()
+        body = JuteWriter()
         body.string(self.controller_path)
         body.int32(-1)
         if self.ensemble.change(DELETE, body.frame()):

@@ -15,9 +15,9 @@ from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.scan.errors import ScanError
 from kpybroker.pipeline.sink import committing
 from kpybroker.pipeline.sink.options import Mark
-from kpybroker.pipeline.sink.packing import Batches, Chooser, Packer, Row
+from kpybroker.pipeline.sink.packing import Batches, Chooser, Packer, SinkRow
 from kpybroker.testing import Broker
-from stepping_clients import SETTINGS, Killed, Mortal, Turns
+from support.stepping_clients import SETTINGS, Killed, Mortal, Turns
 
 PARTITIONS = 3
 TIMEOUT_MS = 60_000
@@ -46,10 +46,10 @@ def client_of(broker: Broker) -> Client:
     return Client(broker.bootstrap_servers, 5.0, SETTINGS)
 
 
-def rows(topic: str, batch: int, task: int) -> list[Row]:
+def rows(topic: str, batch: int, task: int) -> list[SinkRow]:
     """The rows of a task: two for each partition."""
     values = [b"%d.%d.%d" % (batch, task, number) for number in range(2 * PARTITIONS)]
-    return [Row(topic, number % PARTITIONS, None, value) for number, value in enumerate(values)]
+    return [SinkRow(topic, number % PARTITIONS, None, value) for number, value in enumerate(values)]
 
 
 def packed(topic: str, batch: int, task: int, only: int | None = None) -> Batches:
@@ -199,12 +199,12 @@ def test_a_batch_too_large_for_its_topic_is_divided(broker: Broker) -> None:
     broker.create_topic(name, 1, {"max.message.bytes": 1000})
     packer = Packer(Chooser(lambda _: 1), lambda: 1)
     for number in range(100):
-        packer.add(Row(name, None, None, b"%099d" % number))
+        packer.add(SinkRow(name, None, None, b"%099d" % number))
     with client_of(broker) as client:
         committing.write(client, name, TIMEOUT_MS, None, [packer.take_all()])
         assert [int(record.value) for record in broker.records(name, isolation="read_committed")] == list(range(100))
-        packer.add(Row(name, None, None, b"x"))
-        packer.add(Row(name, None, None, b"x" * 2000))
+        packer.add(SinkRow(name, None, None, b"x"))
+        packer.add(SinkRow(name, None, None, b"x" * 2000))
         with pytest.raises(KafkaError, match=f"MESSAGE_TOO_LARGE.*{name}-0"):
             committing.write(client, name, TIMEOUT_MS, None, [packer.take_all()])
     assert len(list(broker.records(name, isolation="read_committed"))) == 100

@@ -29,7 +29,7 @@ def test_two_applications_and_two_checkpoints_have_ids_of_their_own() -> None:
 @pytest.mark.parametrize(
     "others", [{"topic": "t"}, {"kafka.acks": "all"}, {"kafka.client.id": "c"}, {"kafka.transaction.timeout.ms": "7"}]
 )
-def test_nothing_else_about_a_job_changes_its_id(others: dict[str, str]) -> None:
+def test_the_transactional_id_depends_on_the_query_id_only(others: dict[str, str]) -> None:
     assert id_of(checkpointLocation="/c", **others) == id_of(checkpointLocation="/c")
     assert id_of(txnAppId="a", txnVersion=1, **others) == id_of(txnAppId="a", txnVersion=2)
 

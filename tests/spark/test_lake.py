@@ -12,9 +12,9 @@ from pyspark import cloudpickle
 from kpybroker.client.client import Client, Spot
 from kpybroker.client.offset_requests import delete_records
 from kpybroker.machines.lake.naming import with_digits
-from kpybroker.machines.lake.planning import Limits
+from kpybroker.machines.lake.planning import CommitLimits
 from kpybroker.pipeline.lake.errors import LakeError, NotCommitted
-from kpybroker.pipeline.lake.generations import Wish
+from kpybroker.pipeline.lake.generations import WriteMode
 from kpybroker.pipeline.lake.tables import EPOCH, HEADERS
 from kpybroker.pipeline.lake.target import Target, target_of
 from kpybroker.spark import lake_writer
@@ -88,10 +88,10 @@ def produce(broker: Broker, topic: str, *records: tuple[str | None, Any]) -> Non
     producer.close()
 
 
-def lake_of(broker: Broker, topic: str, target: Target, spark: Spark, wish: Wish | None = None) -> Lake:
+def lake_of(broker: Broker, topic: str, target: Target, spark: Spark, write_mode: WriteMode | None = None) -> Lake:
     options = {"kafka.bootstrap.servers": broker.bootstrap_servers}
     session: Any = spark
-    return Lake(session, options, topic, target, wish or Wish(values="json"), Limits(rows=1_000))
+    return Lake(session, options, topic, target, write_mode or WriteMode(values="json"), CommitLimits(rows=1_000))
 
 
 def rows_in(target: Target) -> list[dict[str, Any]]:
@@ -137,7 +137,7 @@ def test_tasks_that_find_new_columns_agree_on_their_types_before_any_row_is_writ
 def test_records_that_are_appended_do_not_pass_the_driver(broker: Broker, tmp_path: Path, values: str) -> None:
     topic, target, spark = f"apart-{values}", target_in(tmp_path, "delta"), Spark()
     produce(broker, topic, *(("x", {"n": number, "text": "x" * 1_000}) for number in range(200)))
-    (committed,) = lake_of(broker, topic, target, spark, Wish(values=values)).once()
+    (committed,) = lake_of(broker, topic, target, spark, WriteMode(values=values)).once()
     assert committed.rows == 200
     assert spark.last is not None
     assert max(spark.last.answer_bytes) < 20_000
@@ -146,13 +146,13 @@ def test_records_that_are_appended_do_not_pass_the_driver(broker: Broker, tmp_pa
 @FORMATS
 def test_an_upsert_keeps_the_last_record_of_each_key_over_all_tasks(broker: Broker, tmp_path: Path, kind: str) -> None:
     topic, target, spark = f"upsert-{kind}", target_in(tmp_path, kind), Spark()
-    wish = Wish(mode="upsert", values="json")
+    write_mode = WriteMode(mode="upsert", values="json")
     produce(broker, topic, ("a", {"n": 1}), ("b", {"n": 1}), ("a", {"n": 2}), ("c", {"n": 3}), ("b", None), (None, {}))
-    (committed,) = lake_of(broker, topic, target, spark, wish).once()
+    (committed,) = lake_of(broker, topic, target, spark, write_mode).once()
     assert [(row["_key"], row["n"]) for row in rows_in(target)] == [(b"a", 2), (b"c", 3)]
     assert committed.dead == 1
     produce(broker, topic, ("c", None), ("a", {"n": 4}), ("b", {"n": 5}), ("a", {"n": 6}))
-    list(lake_of(broker, topic, target, spark, wish).once())
+    list(lake_of(broker, topic, target, spark, write_mode).once())
     assert [(row["_key"], row["n"]) for row in rows_in(target)] == [(b"b", 5), (b"a", 6)]
     assert lake_of(broker, topic, target, spark).check()[0]
 
@@ -187,11 +187,11 @@ def test_headers_and_epochs_are_columns_as_in_the_tables_of_one_process(
     broker: Broker, tmp_path: Path, kind: str, mode: str
 ) -> None:
     topic, target, spark = f"headers-{kind}-{mode}", target_in(tmp_path, kind), Spark()
-    wish = Wish(mode=mode, values="json", extra=(HEADERS, EPOCH))
+    write_mode = WriteMode(mode=mode, values="json", extra=(HEADERS, EPOCH))
     producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
     for number in range(2):
         producer.send(topic, b'{"n": %d}' % number, b"k", [("at", b"%d" % number)], 0).get(10)
-        list(lake_of(broker, topic, target, spark, wish if not number else Wish()).once())
+        list(lake_of(broker, topic, target, spark, write_mode if not number else WriteMode()).once())
     producer.close()
     found = [(row["n"], row["_headers"], row["_epoch"]) for row in rows_in(target)]
     of_both = [(number, [{"key": "at", "value": b"%d" % number}], 0) for number in range(2)]
@@ -221,7 +221,7 @@ def test_a_task_reads_a_bounded_number_of_bytes_and_later_commits_have_the_rest(
     produce(broker, topic, *((str(n), b"x" * 300_000) for n in range(30)))
     options = {"kafka.bootstrap.servers": broker.bootstrap_servers}
     session: Any = spark
-    lake = Lake(session, options, topic, target, Wish(mode=mode), Limits(bytes=1_000_000))
+    lake = Lake(session, options, topic, target, WriteMode(mode=mode), CommitLimits(bytes=1_000_000))
     commits = list(lake.once())
     assert len(commits) > 1
     assert max(commit.bytes for commit in commits) <= 7_000_000
@@ -236,7 +236,7 @@ def test_a_row_over_which_the_library_of_a_table_fails_is_a_dead_letter(
     topic, target, spark = f"refused-{mode}", target_in(tmp_path, "iceberg"), Spark()
     bad = json.dumps({"s": "x" * 15 + "\ud7ff" + "y"}).encode()
     produce(broker, topic, ("a", {"s": "a"}), ("b", b"junk"), ("c", bad), ("d", {"s": "d"}), ("e", b"junk"))
-    (committed,) = lake_of(broker, topic, target, spark, Wish(mode=mode, values="json")).once()
+    (committed,) = lake_of(broker, topic, target, spark, WriteMode(mode=mode, values="json")).once()
     assert (committed.rows, committed.dead) == (2, 3)
     assert [row["s"] for row in rows_in(target)] == ["a", "d"]
     assert lake_of(broker, topic, target, spark).check()[0]
@@ -249,9 +249,9 @@ def test_a_table_of_another_maker_or_none_is_named(broker: Broker, tmp_path: Pat
     with pytest.raises(ValueError, match="is not a table"):
         lake_of(broker, "named", "parquet:/x", Spark())  # type: ignore[arg-type]
     target = target_in(tmp_path, "delta")
-    wish = Wish(values="json", partition_by=("n",))
+    write_mode = WriteMode(values="json", partition_by=("n",))
     with pytest.raises(LakeError, match="has partitions, and files for it cannot be written apart"):
-        list(lake_of(broker, "named", target, Spark(), wish).once())
+        list(lake_of(broker, "named", target, Spark(), write_mode).once())
 
 
 def test_records_that_retention_took_end_the_job_with_one_line(broker: Broker, tmp_path: Path) -> None:

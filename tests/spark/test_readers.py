@@ -4,7 +4,6 @@ import gc
 import inspect
 import json
 import pickle
-import socket
 import subprocess
 import sys
 import time
@@ -26,9 +25,10 @@ from kpybroker.machines.scan.filter_text import parse_filter
 from kpybroker.spark import KpybrokerSource, one_line, task
 from kpybroker.spark.pushdown import filter_of
 from kpybroker.spark.read_limits import default_limit
-from kpybroker.spark.reader import PUSHDOWN_WORKER, PushedReader, Reader
+from kpybroker.spark.reader import PUSHDOWN_WORKER, BatchReader, PushedReader
 from kpybroker.spark.schema import TYPES, ddl
 from kpybroker.testing import Broker, Record
+from oracle import free_port
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
@@ -61,12 +61,12 @@ MEANT = "; did you mean maxOffsetsPerTrigger?"
 
 
 def source(broker: Broker, **options: Any) -> KpybrokerSource:
-    said = {"kafka.bootstrap.servers": broker.bootstrap_servers, "kafka.default.api.timeout.ms": "3000"}
-    return KpybrokerSource(said | {key: str(value) for key, value in options.items() if value is not None})
+    reported = {"kafka.bootstrap.servers": broker.bootstrap_servers, "kafka.default.api.timeout.ms": "3000"}
+    return KpybrokerSource(reported | {key: str(value) for key, value in options.items() if value is not None})
 
 
-def batch(broker: Broker, **options: Any) -> Reader:
-    reader: Reader = source(broker, **{"subscribe": "t"} | options).reader(PLAIN)
+def batch(broker: Broker, **options: Any) -> BatchReader:
+    reader: BatchReader = source(broker, **{"subscribe": "t"} | options).reader(PLAIN)
     return reader
 
 
@@ -95,15 +95,15 @@ def named(first: int, last: int, spot: str = "t-0") -> list[str]:
 
 
 def test_the_schema_is_that_of_sparks_source() -> None:
-    said = {"kafka.bootstrap.servers": "h:1", "subscribe": "t"}
+    reported = {"kafka.bootstrap.servers": "h:1", "subscribe": "t"}
     plain = "key binary, value binary, topic string, partition int, offset long, timestamp timestamp, timestampType int"
-    assert KpybrokerSource(said).schema() == plain
-    headers = KpybrokerSource(said | {"includeHeaders": "true"}).schema()
+    assert KpybrokerSource(reported).schema() == plain
+    headers = KpybrokerSource(reported | {"includeHeaders": "true"}).schema()
     assert headers == plain + ", headers array<struct<key: string, value: binary>>"
-    assert KpybrokerSource(said | {"columns": "offset,value"}).schema() == ddl(["offset", "value"])
+    assert KpybrokerSource(reported | {"columns": "offset,value"}).schema() == ddl(["offset", "value"])
 
 
-def test_it_is_found_by_its_name() -> None:
+def test_the_spark_source_is_found_by_its_name() -> None:
     from pyspark_kpybroker import DefaultSource
 
     assert DefaultSource is KpybrokerSource
@@ -126,9 +126,9 @@ def test_reading_does_not_load_pandas(broker: Broker) -> None:
 import sys
 from kpybroker.spark import KpybrokerSource
 from kpybroker.machines.scan.options import for_batch, read_options
-from kpybroker.spark.reader import Reader
+from kpybroker.spark.reader import BatchReader
 said = {{"kafka.bootstrap.servers": {broker.bootstrap_servers!r}, "subscribe": "t", "includeHeaders": "true"}}
-reader = Reader(for_batch(read_options(said), said))
+reader = BatchReader(for_batch(read_options(said), said))
 print(sum(batch.num_rows for task in reader.partitions() for batch in reader.read(task)), "pandas" in sys.modules)
 """
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
@@ -245,9 +245,7 @@ def test_a_broker_that_is_away_is_one_line(broker: Broker) -> None:
 
 def test_a_stream_and_its_tasks_wait_for_a_broker_that_is_away(tmp_path: Path) -> None:
     """Neither has reached it before: a query that goes on from a checkpoint, and a task on another executor."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
-    broker = Broker(port=port, directory=tmp_path).start()
+    broker = Broker(port=free_port(), directory=tmp_path).start()
     broker.produce("t", *numbers(0, 3))
     planned, fresh, reading = (stream(broker, **{"kafka.default.api.timeout.ms": 60_000}) for _ in range(3))
     end = planned.latestOffset()
@@ -318,13 +316,13 @@ def test_limits_are_named_in_sparks_words(broker: Broker, monkeypatch: pytest.Mo
     names = ("ReadMaxRows", "ReadMaxBytes", "ReadMinRows", "ReadAllAvailable")
     limits = SimpleNamespace(**{name: lambda *count, name=name: (name, *count) for name in names})
     monkeypatch.setattr("kpybroker.spark.read_limits._limits", limits)
-    for said, expected in (
+    for reported, expected in (
         ({"maxOffsetsPerTrigger": 5, "minOffsetsPerTrigger": 2}, ("ReadMaxRows", 5)),
         ({"maxBytesPerTrigger": 7}, ("ReadMaxBytes", 7)),
         ({"minOffsetsPerTrigger": 2}, ("ReadMinRows", 2)),
         ({}, ("ReadAllAvailable",)),
     ):
-        reader = stream(broker, **said)
+        reader = stream(broker, **reported)
         assert reader.getDefaultReadLimit() == expected == default_limit(reader._options)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from kpybroker.machines.scan.options import read_options
 from kpybroker.spark import worker_socket
-from kpybroker.spark.reader import Reader
+from kpybroker.spark.reader import BatchReader
 from kpybroker.spark.sink import BatchWriter, StreamWriter
 from kpybroker.spark.stream_reader import StreamReader
 from kpybroker.spark.worker_socket import ArrivesInTask
@@ -42,7 +42,7 @@ def test_a_function_that_has_arrived_is_acknowledged_and_answered_at_once(
     ends: tuple[socket.socket, socket.socket],
 ) -> None:
     jvm, task = ends
-    reader = pickle.dumps(Reader(read_options({"kafka.bootstrap.servers": "a:1", "subscribe": "t"})))
+    reader = pickle.dumps(BatchReader(read_options({"kafka.bootstrap.servers": "a:1", "subscribe": "t"})))
     task.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
     jvm.sendall(b"function")
     assert task.recv(100) == b"function"
@@ -53,7 +53,7 @@ def test_a_function_that_has_arrived_is_acknowledged_and_answered_at_once(
     assert is_hasty(task)
 
 
-def test_nothing_else_is_touched_or_closed(ends: tuple[socket.socket, socket.socket]) -> None:
+def test_no_other_descriptor_is_changed_or_closed(ends: tuple[socket.socket, socket.socket]) -> None:
     here, there = socket.socketpair()
     reading, writing = os.pipe()
     with here, there, open(reading, "rb"), open(writing, "wb") as pipe:
@@ -66,10 +66,19 @@ def test_nothing_else_is_touched_or_closed(ends: tuple[socket.socket, socket.soc
 
 
 def test_a_connection_that_is_gone_by_now_does_no_harm(ends: tuple[socket.socket, socket.socket]) -> None:
+    """Its file descriptor may be another file's by now, which stays open and as it is."""
     worker_socket.send_at_once()
+    numbers = [end.fileno() for end in ends]
     for end in ends:
         end.close()
     worker_socket.send_at_once()
+    reading, writing = os.pipe()
+    with open(reading, "rb") as readable, open(writing, "wb") as pipe:
+        assert sorted((reading, writing)) == sorted(numbers)
+        worker_socket.send_at_once()
+        pipe.write(b"x")
+        pipe.flush()
+        assert readable.read(1) == b"x"
 
 
 def test_tasks_run_where_open_files_cannot_be_listed(
@@ -81,4 +90,4 @@ def test_tasks_run_where_open_files_cannot_be_listed(
 
 
 def test_the_functions_of_all_tasks_do_so() -> None:
-    assert all(issubclass(each, ArrivesInTask) for each in (Reader, StreamReader, BatchWriter, StreamWriter))
+    assert all(issubclass(each, ArrivesInTask) for each in (BatchReader, StreamReader, BatchWriter, StreamWriter))

@@ -50,11 +50,11 @@ def _no_task() -> Iterator[None]:
 
 
 def source(broker: Broker, **options: Any) -> KpybrokerSource:
-    said = {"kafka.bootstrap.servers": broker.bootstrap_servers, "topic": "t", "checkpointLocation": CHECKPOINT}
-    said["kafka.delivery.timeout.ms"] = "3000"
+    reported = {"kafka.bootstrap.servers": broker.bootstrap_servers, "topic": "t", "checkpointLocation": CHECKPOINT}
+    reported["kafka.delivery.timeout.ms"] = "3000"
     renamed = {key.replace("_", "."): str(value) for key, value in options.items() if value is not None}
     return KpybrokerSource(
-        {key: value for key, value in (said | renamed).items() if options.get(key, value) is not None}
+        {key: value for key, value in (reported | renamed).items() if options.get(key, value) is not None}
     )
 
 
@@ -122,7 +122,7 @@ def test_another_query_at_the_same_checkpoint_is_not_taken_for_the_first(
     assert visible(broker) == [b"0", b"1"]
 
 
-def test_nothing_is_visible_before_the_commit_and_nothing_stays_after_an_abort(broker: Broker) -> None:
+def test_rows_are_visible_after_the_commit_only(broker: Broker) -> None:
     writer = source(broker).streamWriter(PLACED, False)
     there = cloudpickle.dumps(writer)
     in_task(0, 0)

@@ -53,7 +53,7 @@ def test_a_module_that_an_archive_gets_later_is_found(archive: Path) -> None:
     assert importlib.import_module("zipped_later").NUMBER == 2
 
 
-def test_an_archive_that_is_gone_harms_nobody(archive: Path) -> None:
+def test_a_deleted_archive_does_no_harm(archive: Path) -> None:
     keep_zip_directories()
     archive.unlink()
     importlib.invalidate_caches()

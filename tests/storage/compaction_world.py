@@ -12,7 +12,7 @@ from log_making import NOW_MS, PATH, TOPIC_ID, append, make_marker, open_directo
 
 from kpystorage import names
 from kpystorage.compaction.cleaner import clean
-from kpystorage.compaction.dirtiness import Bounds, measure
+from kpystorage.compaction.dirtiness import LogBounds, measure
 from kpystorage.compaction.swap import swap_in
 from kpystorage.compaction.task import CleanerConfig, LogToClean
 from kpystorage.directory import LogDirectory
@@ -21,7 +21,7 @@ from kpystorage.log_config import LogConfig
 from kpystorage.recovery import Shutdown
 from kpystorage.scan import batches
 from kpystorage.sim_disk import SimDisk
-from kpystorage.transaction_index import AbortedTransaction
+from kpystorage.transaction_index import TransactionIndexEntry
 from kpywire.record import Record, build_batch, read_records
 
 CONFIG = LogConfig(
@@ -122,7 +122,7 @@ class CompactionWorld:
         self.now_ms += 10
         key = ("t", 0)
         log.producers.replicated_to(log.end.offset)
-        bounds = Bounds(log.log_start_offset, log.end.offset, log.last_stable_offset(log.end).offset)
+        bounds = LogBounds(log.log_start_offset, log.end.offset, log.last_stable_offset(log.end).offset)
         dirt = measure(log.segments, bounds, self.directory.cleaner_offsets.get(key), CONFIG, self.now_ms)
         if not dirt.cleanable_bytes:
             return
@@ -212,7 +212,7 @@ def committed(log: Log) -> list[tuple[bytes, bytes | None]]:
     log.producers.replicated_to(log.end.offset)
     stable = log.last_stable_offset(log.end).offset
     waiting = sorted(log.aborted_transactions(log.log_start_offset, stable), key=lambda each: each.first_offset)
-    aborted: dict[int, AbortedTransaction] = {}
+    aborted: dict[int, TransactionIndexEntry] = {}
     found: list[tuple[bytes, bytes | None]] = []
     for segment in log.segments:
         for _, header, data in batches(segment.log, 0, segment.size):

@@ -17,7 +17,7 @@ from kpystorage.log_offset import LogOffset
 from kpystorage.producer_states import ProducerStates
 from kpystorage.scan import batches, headers
 from kpystorage.segment import Segment
-from kpystorage.transaction_index import AbortedTransaction
+from kpystorage.transaction_index import TransactionIndexEntry
 from kpywire.batch import check_crc
 
 CONFIG = LogConfig(segment_bytes=3000, index_interval_bytes=300, segment_index_bytes=200, retention_ms=-1)
@@ -166,7 +166,7 @@ def check_derived(log: Log) -> None:
                     if not ended.committed:
                         stable = expected.last_stable_offset_after(ended)
                         aborted.append(
-                            AbortedTransaction(ended.producer_id, ended.first_offset, ended.last_offset, stable)
+                            TransactionIndexEntry(ended.producer_id, ended.first_offset, ended.last_offset, stable)
                         )
                     expected.complete(ended)
         check_indexes(segment)

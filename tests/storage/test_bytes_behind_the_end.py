@@ -13,8 +13,8 @@ from kpystorage.directory import LogDirectory
 from kpystorage.errors import CorruptLog, StorageError
 from kpystorage.log import Log
 from kpystorage.log_config import LogConfig
-from kpystorage.losses import Loss
 from kpystorage.real_disk import RealDisk
+from kpystorage.recovery import Loss
 
 CONFIG = LogConfig(index_interval_bytes=200)
 END = 10
@@ -85,7 +85,7 @@ def headers_of_valid(data: bytes) -> list[tuple[int, bytes, int]]:
 def test_records_that_are_acknowledged_after_bytes_that_are_no_batch_are_read_at_once_and_after_a_restart(
     tmp_path: Path, tail: str, stop: str
 ) -> None:
-    said: list[str] = []
+    reported: list[str] = []
     directory = open_directory(RealDisk(), str(tmp_path))
     log = fill(directory, sealed=False)
     end_by(stop, directory, tmp_path)
@@ -93,7 +93,7 @@ def test_records_that_are_acknowledged_after_bytes_that_are_no_batch_are_read_at
     whole = path.read_bytes()
     path.write_bytes(whole + TAILS[tail](whole))
     damaged = path.read_bytes()
-    again = open_directory(RealDisk(), str(tmp_path), report=said.append)
+    again = open_directory(RealDisk(), str(tmp_path), report=reported.append)
     try:
         log = again.logs["t", 0].open()
     except StorageError:
@@ -101,7 +101,7 @@ def test_records_that_are_acknowledged_after_bytes_that_are_no_batch_are_read_at
         return
     if log.end.offset == END and not tail.startswith("the next batch"):
         assert path.read_bytes() == whole
-        assert any("cut off" in line for line in said)
+        assert any("cut off" in line for line in reported)
     new = [make_batch(log.end.offset + number, value_bytes=50) for number in range(5)]
     for batch in new:
         append(log, batch)
@@ -124,16 +124,16 @@ def end_by(stop: str, directory: LogDirectory, path: Path) -> None:
         (path / ".kpybroker_session").unlink()
 
 
-def test_zeros_behind_a_log_that_was_stopped_cleanly_are_said(tmp_path: Path) -> None:
-    said: list[str] = []
+def test_zeros_after_a_cleanly_stopped_log_are_logged(tmp_path: Path) -> None:
+    reported: list[str] = []
     directory = open_directory(RealDisk(), str(tmp_path))
     fill(directory, sealed=False)
     directory.close()
     with (tmp_path / "t-0" / f"{0:020d}.log").open("ab") as file:
         file.write(bytes(4096))
-    open_directory(RealDisk(), str(tmp_path), report=said.append).logs["t", 0].open()
+    open_directory(RealDisk(), str(tmp_path), report=reported.append).logs["t", 0].open()
     place = f"from byte {END * len(make_batch(0))} (offset {END}) on"
-    assert said == [f"t-0: 4096 zeros {place} are no batch, thus cut off, though the last stop was clean"]
+    assert reported == [f"t-0: 4096 zeros {place} are no batch, thus cut off, though the last stop was clean"]
 
 
 @pytest.mark.parametrize("tail", TAILS)
@@ -164,7 +164,7 @@ def test_bytes_behind_a_sealed_segment_hide_no_record_that_is_acknowledged_later
 def test_a_segment_that_ends_before_its_indexes_do_is_a_loss_unless_the_machine_died(
     tmp_path: Path, stop: str, kept: float, *, sealed: bool
 ) -> None:
-    said: list[str] = []
+    reported: list[str] = []
     directory = open_directory(RealDisk(), str(tmp_path))
     log = fill(directory, sealed=sealed)
     log.active.flush_indexes()
@@ -176,10 +176,10 @@ def test_a_segment_that_ends_before_its_indexes_do_is_a_loss_unless_the_machine_
     path = max((tmp_path / "t-0").glob("*.log"))
     data = path.read_bytes()
     path.write_bytes(data[: int(len(data) * kept) // len(make_batch(0)) * len(make_batch(0))])
-    again = open_directory(RealDisk(), str(tmp_path), report=said.append)
+    again = open_directory(RealDisk(), str(tmp_path), report=reported.append)
     log = again.logs["t", 0].open()
     assert log.end.offset < END
-    assert any("are missing: its indexes know of them" in line for line in said)
+    assert any("are missing: its indexes know of them" in line for line in reported)
     loss = again.loss_of(log)
     if stop == "the death of the machine":
         assert loss is None
@@ -190,7 +190,7 @@ def test_a_segment_that_ends_before_its_indexes_do_is_a_loss_unless_the_machine_
 
 
 def test_a_damaged_index_entry_alone_is_no_loss(tmp_path: Path) -> None:
-    said: list[str] = []
+    reported: list[str] = []
     directory = open_directory(RealDisk(), str(tmp_path))
     log = fill(directory, sealed=False)
     directory.close()
@@ -198,6 +198,6 @@ def test_a_damaged_index_entry_alone_is_no_loss(tmp_path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[-4] ^= 0x40
     path.write_bytes(data)
-    again = open_directory(RealDisk(), str(tmp_path), report=said.append)
+    again = open_directory(RealDisk(), str(tmp_path), report=reported.append)
     log = again.logs["t", 0].open()
-    assert (log.end.offset, again.loss_of(log), said) == (END, None, [])
+    assert (log.end.offset, again.loss_of(log), reported) == (END, None, [])

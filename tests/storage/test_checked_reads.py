@@ -54,7 +54,7 @@ def checked(found: LogSlice, most_bytes: int = 1 << 20) -> tuple[int, str]:
     return outcome.end, outcome.trouble
 
 
-def test_what_was_whole_is_not_read_again(log: Log) -> None:
+def test_checked_stretches_are_not_checked_again(log: Log) -> None:
     found = read(log, 0)
     assert found.cold
     assert found.whole_until(0) == 0
@@ -67,7 +67,7 @@ def test_a_check_ends_at_a_batch(log: Log) -> None:
     assert checked(found, most_bytes=1) == (found.length // BATCHES, "")
 
 
-def test_a_damaged_batch_is_reported_once_and_its_readers_are_told(log: Log, directory: LogDirectory) -> None:
+def test_a_damaged_batch_is_logged_once_and_its_readers_get_an_error(log: Log, directory: LogDirectory) -> None:
     lines: list[str] = []
     directory.report = lines.append
     size = log.segments[0].size // BATCHES
@@ -135,7 +135,7 @@ def test_a_tail_that_breaks_off_after_a_clean_stop_is_neither_cut_nor_passed_ove
     assert path.read_bytes() == bytes(data)
 
 
-def test_what_was_cut_off_is_new_afterwards() -> None:
+def test_truncated_stretches_are_checked_again() -> None:
     reads = CheckedReads(lambda _: None)
     reads.note("f", 0, 100, "", 100)
     reads.note("f", 100, 100, "is damaged", 100)
@@ -143,7 +143,7 @@ def test_what_was_cut_off_is_new_afterwards() -> None:
     assert (reads.whole_until(0), reads.trouble_at(100), reads.limit(0, 200)) == (50, "", 200)
 
 
-def test_who_was_reading_what_is_cut_off_finds_nothing_damaged_in_what_comes_after(log: Log) -> None:
+def test_a_reader_of_truncated_records_reports_no_damage_in_later_ones(log: Log) -> None:
     """A thread reads on while a follower cuts its log and takes over what the leader has instead."""
     found = read(log, 2)
     log.truncate_to(4, NOW_MS)
@@ -161,9 +161,7 @@ def test_memory_is_bounded_by_the_window(log: Log) -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 60), st.integers(0, 20), st.booleans()), max_size=40), st.integers(0, 90))
-def test_what_is_known_is_what_was_read_wherever_readers_begin(
-    read: list[tuple[int, int, bool]], position: int
-) -> None:
+def test_checked_stretches_equal_the_read_ones_from_any_start(read: list[tuple[int, int, bool]], position: int) -> None:
     reads, known = CheckedReads(lambda _: None), set[int]()
     for start, length, is_cut in read:
         if is_cut:
@@ -177,7 +175,7 @@ def test_what_is_known_is_what_was_read_wherever_readers_begin(
     assert until not in known
 
 
-def test_of_too_many_stretches_the_shortest_is_forgotten() -> None:
+def test_the_shortest_of_too_many_checked_stretches_is_dropped() -> None:
     reads = CheckedReads(lambda _: None)
     for number in range(checked_reads.MOST_STRETCHES + 1):
         start = 1000 * number

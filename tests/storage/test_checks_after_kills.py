@@ -28,16 +28,16 @@ def damage(disk: SimDisk, path: str, around: PartitionFacts) -> list[str]:
 @pytest.mark.parametrize("clean", [True, False])
 def test_an_index_without_its_segment_is_damage_only_after_a_clean_stop(clean: bool) -> None:
     disk, path = halfway((names.LOG,))
-    said = damage(disk, path, PartitionFacts(clean, is_compacted=True, cleaned_to=1 << 40))
-    assert said == (["an index without its segment"] * 2 if clean else [])
+    reported = damage(disk, path, PartitionFacts(clean, is_compacted=True, cleaned_to=1 << 40))
+    assert reported == (["an index without its segment"] * 2 if clean else [])
 
 
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("is_compacted", [True, False])
 def test_a_gap_beyond_the_checkpoint_is_no_damage_where_a_cleaner_was_killed(clean: bool, is_compacted: bool) -> None:
     disk, path = halfway((names.LOG, names.OFFSET_INDEX, names.TIME_INDEX))
-    said = damage(disk, path, PartitionFacts(clean, is_compacted=is_compacted))
-    assert bool(said) == (clean or not is_compacted), said
+    reported = damage(disk, path, PartitionFacts(clean, is_compacted=is_compacted))
+    assert bool(reported) == (clean or not is_compacted), reported
 
 
 @pytest.mark.parametrize("clean", [True, False])
@@ -52,9 +52,9 @@ def test_an_active_segment_that_was_cut_to_nothing_is_reported(clean: bool) -> N
     directory.close()
     disk.file(f"{log.path}/{names.segment_file(base, names.LOG)}").truncate(0)
     found = PartitionCheck(disk, log.path, PartitionFacts(clean)).run().findings
-    said = [each.text for each in found if each.path.endswith(names.segment_file(base, names.LOG))]
+    reported = [each.text for each in found if each.path.endswith(names.segment_file(base, names.LOG))]
     if clean:
         assert [each for each in found if each.level == DAMAGE]
     else:
-        (text,) = said
+        (text,) = reported
         assert text.startswith(f"ends at offset {base}, and its index knows of offset ")

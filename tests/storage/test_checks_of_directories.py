@@ -4,7 +4,7 @@ import pytest
 from log_making import PATH, TOPIC_ID, append, make_batch, open_directory
 
 from kpystorage import checkpoint, meta_properties, names
-from kpystorage.checking.directory import DirectoryCheck, Known
+from kpystorage.checking.directory import DirectoryCheck, KnownMetadata
 from kpystorage.checking.findings import DAMAGE, NOTE
 from kpystorage.checking.partition import PartitionCheck
 from kpystorage.log_config import LogConfig
@@ -27,15 +27,15 @@ def filled() -> MemoryDisk:
     return disk
 
 
-def checked(disk: MemoryDisk, known: Known | None = None) -> DirectoryCheck:
-    check = DirectoryCheck(disk, PATH, Known() if known is None else known)
+def checked(disk: MemoryDisk, known: KnownMetadata | None = None) -> DirectoryCheck:
+    check = DirectoryCheck(disk, PATH, KnownMetadata() if known is None else known)
     check.look()
     reports = {spot: PartitionCheck(disk, path, check.facts(spot)).run() for spot, path in check.partitions.items()}
     check.compare(reports)
     return check
 
 
-def said(disk: MemoryDisk, known: Known | None = None, level: str = DAMAGE) -> list[tuple[str, str]]:
+def reported(disk: MemoryDisk, known: KnownMetadata | None = None, level: str = DAMAGE) -> list[tuple[str, str]]:
     found = checked(disk, known).findings
     return [(each.path.rpartition("/")[2], each.text) for each in found if each.level == level]
 
@@ -45,7 +45,7 @@ def write(disk: MemoryDisk, name: str, data: bytes) -> None:
 
 
 def test_a_directory_that_was_stopped_cleanly_is_whole() -> None:
-    check = checked(filled(), Known({"t": TOPIC_ID}, 1, frozenset((DIRECTORY_ID,)), compacted=frozenset("t")))
+    check = checked(filled(), KnownMetadata({"t": TOPIC_ID}, 1, frozenset((DIRECTORY_ID,)), compacted=frozenset("t")))
     assert check.findings == []
     assert (check.partitions, check.others, check.cluster_id, check.clean) == (
         {SPOT: f"{PATH}/t-0"},
@@ -64,7 +64,7 @@ def test_a_directory_that_was_stopped_cleanly_is_whole() -> None:
     assert not check.facts(("u", 0)).is_compacted
 
 
-def test_directories_are_told_by_their_names() -> None:
+def test_directories_are_recognised_by_their_names() -> None:
     disk = filled()
     unique = "0123456789abcdef0123456789abcdef"
     marked = {mark: f"t-1.{unique}-{mark}" for mark in ("delete", "future", "stray")}
@@ -72,7 +72,7 @@ def test_directories_are_told_by_their_names() -> None:
         disk.make_directory(f"{PATH}/{name}")
     write(disk, "notes.txt", b"")
     write(disk, f"{names.RECOVERY_POINTS}{checkpoint.TEMPORARY}", b"")
-    noted = dict(said(disk, level=NOTE))
+    noted = dict(reported(disk, level=NOTE))
     assert noted == {
         marked["delete"]: "a deleted partition, which the next start removes",
         marked["stray"]: "a partition that had no place in the cluster; kept, and served by nobody",
@@ -82,30 +82,30 @@ def test_directories_are_told_by_their_names() -> None:
         f"{names.RECOVERY_POINTS}{checkpoint.TEMPORARY}": "left by a stop in between",
     }
     assert sorted(mark for _, mark in checked(disk).others) == sorted((names.FUTURE_DIRECTORY, names.STRAY_DIRECTORY))
-    assert said(disk) == []
+    assert reported(disk) == []
 
 
 def test_a_partition_whose_topic_is_gone_is_a_stray_one() -> None:
     text = "its topic is not in the cluster; a start sets it aside as a stray one"
-    assert said(filled(), Known({}), NOTE) == [("t-0", text)]
-    assert said(filled(), Known({"t": TOPIC_ID}), NOTE) == []
-    assert said(filled(), Known(None), NOTE) == []
+    assert reported(filled(), KnownMetadata({}), NOTE) == [("t-0", text)]
+    assert reported(filled(), KnownMetadata({"t": TOPIC_ID}), NOTE) == []
+    assert reported(filled(), KnownMetadata(None), NOTE) == []
 
 
 @pytest.mark.parametrize(
     ("identity", "known", "words"),
     [
-        (IDENTITY._replace(cluster_id="not an id"), Known(), "its cluster.id 'not an id' is no id"),
-        (IDENTITY._replace(directory_id=None), Known(), "names no directory.id"),
-        (IDENTITY, Known(directory_ids=frozenset((b"e" * 16,))), "is none of the node's in the metadata"),
-        (IDENTITY, Known(node_id=2), "its node.id is 1, the metadata's only node is 2"),
-        (IDENTITY, Known(directory_ids=frozenset((DIRECTORY_ID,)), node_id=1), ""),
+        (IDENTITY._replace(cluster_id="not an id"), KnownMetadata(), "its cluster.id 'not an id' is no id"),
+        (IDENTITY._replace(directory_id=None), KnownMetadata(), "names no directory.id"),
+        (IDENTITY, KnownMetadata(directory_ids=frozenset((b"e" * 16,))), "is none of the node's in the metadata"),
+        (IDENTITY, KnownMetadata(node_id=2), "its node.id is 1, the metadata's only node is 2"),
+        (IDENTITY, KnownMetadata(directory_ids=frozenset((DIRECTORY_ID,)), node_id=1), ""),
     ],
 )
-def test_a_directory_says_whose_it_is(identity: MetaProperties, known: Known, words: str) -> None:
+def test_a_directory_says_whose_it_is(identity: MetaProperties, known: KnownMetadata, words: str) -> None:
     disk = filled()
     write(disk, names.META_PROPERTIES, meta_properties.render(identity))
-    found = said(disk, known)
+    found = reported(disk, known)
     assert bool(found) is bool(words)
     assert all(name == names.META_PROPERTIES and words in text for name, text in found)
 
@@ -113,7 +113,7 @@ def test_a_directory_says_whose_it_is(identity: MetaProperties, known: Known, wo
 def test_a_directory_without_an_identity_is_damaged() -> None:
     disk = filled()
     disk.unlink(f"{PATH}/{names.META_PROPERTIES}")
-    assert said(disk) == [(names.META_PROPERTIES, "is missing: nobody can tell whose directory this is")]
+    assert reported(disk) == [(names.META_PROPERTIES, "is missing: nobody can tell whose directory this is")]
 
 
 @pytest.mark.parametrize(
@@ -135,14 +135,14 @@ def test_a_directory_without_an_identity_is_damaged() -> None:
 def test_the_mark_of_a_clean_stop_is_the_brokers(content: bytes, epoch: int, words: str) -> None:
     disk = filled()
     write(disk, names.CLEAN_SHUTDOWN, content)
-    found = said(disk, Known(broker_epoch=epoch))
+    found = reported(disk, KnownMetadata(broker_epoch=epoch))
     assert found == ([(names.CLEAN_SHUTDOWN, words)] if words else [])
 
 
 def test_without_the_mark_the_logs_may_end_anywhere() -> None:
     disk = filled()
     disk.unlink(f"{PATH}/{names.CLEAN_SHUTDOWN}")
-    (noted,) = said(disk, level=NOTE)
+    (noted,) = reported(disk, level=NOTE)
     assert noted[0] == names.CLEAN_SHUTDOWN
     assert not checked(disk).clean
 
@@ -169,7 +169,7 @@ def offsets(**found: int) -> bytes:
 def test_checkpoints_agree_with_the_logs(name: str, content: bytes, words: str) -> None:
     disk = filled()
     write(disk, name, content)
-    found = [(where, text) for where, text in said(disk) if where == name]
+    found = [(where, text) for where, text in reported(disk) if where == name]
     assert found == ([(name, words)] if words != "*" and words else found if words else [])
     assert bool(found) is bool(words)
 
@@ -178,5 +178,5 @@ def test_after_a_kill_a_checkpoint_may_name_what_is_gone() -> None:
     disk = filled()
     write(disk, names.RECOVERY_POINTS, offsets(t_0=2, u_3=1))
     disk.unlink(f"{PATH}/{names.CLEAN_SHUTDOWN}")
-    assert said(disk) == []
-    assert (names.RECOVERY_POINTS, "names u-3, which the directory does not have") in said(disk, level=NOTE)
+    assert reported(disk) == []
+    assert (names.RECOVERY_POINTS, "names u-3, which the directory does not have") in reported(disk, level=NOTE)

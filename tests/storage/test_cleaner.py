@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from log_making import NOW_MS, append, headers_of, make_batch, make_marker
 
 from kpystorage import names, scan
-from kpystorage.compaction.grouping import Sizes, group_by_size
+from kpystorage.compaction.grouping import SegmentSizes, group_by_size
 from kpystorage.compaction.offset_map import NOT_FOUND, OffsetMap
 from kpystorage.compaction.swap import swap_in
 from kpystorage.compaction.task import CleanerConfig, LastRecord, LogToClean
@@ -106,7 +106,7 @@ def test_readers_of_a_compacted_log_see_the_newest_value_of_every_key(seed: int,
 
 @settings(max_examples=25)
 @given(SEEDS, SHAPES)
-def test_what_stays_is_what_was_written_at_that_offset(seed: int, shape: Shape) -> None:
+def test_compacted_records_keep_their_offsets_and_content(seed: int, shape: Shape) -> None:
     history = grown_and_compacted(seed, shape)
     written = {record.offset: record for batch in history.written for record in read_records(batch)}
     for record in consumed(history.log).everything:
@@ -286,6 +286,26 @@ def test_a_damaged_batch_ends_the_pass_and_nothing_of_its_group_comes() -> None:
         pass_over(small.disk, small.task(), CleanerConfig(), NOW_MS)
 
 
+@pytest.mark.parametrize("codec", range(5))
+@pytest.mark.parametrize("first_dirty_offset", [0, 2])
+def test_a_compressed_record_of_more_bytes_than_are_allowed_ends_the_pass(codec: int, first_dirty_offset: int) -> None:
+    """While keys are mapped, and while records of an earlier pass are read again. Without compression none is
+    measured, as in Kafka."""
+    most = 1008
+    for allowed in (most - 1, most):
+        small = Small()
+        small.put((b"a", b"1"), (b"b", bytes(1000)), codec=codec)
+        small.put((b"a", b"2"))
+        task = small.task()._replace(first_dirty_offset=first_dirty_offset)
+        config = task.config._replace(max_decompressed_message_bytes=allowed)
+        if codec and allowed < most:
+            text = f"Invalid record size: {most} exceeds the configured maximum record size of {allowed}"
+            with pytest.raises(CorruptRecord, match=rf"00000000000000000000\.log, byte 0: {text}"):
+                small.compact(task=task._replace(config=config))
+        else:
+            assert small.compact(task=task._replace(config=config))
+
+
 @pytest.mark.parametrize("damage", ["cut", "magic", "length"])
 def test_bytes_that_are_no_whole_batch_are_refused(damage: str) -> None:
     small = Small()
@@ -303,7 +323,7 @@ def test_bytes_that_are_no_whole_batch_are_refused(damage: str) -> None:
         pass_over(small.disk, small.task(), CleanerConfig(), NOW_MS)
 
 
-def test_what_an_earlier_attempt_left_is_replaced() -> None:
+def test_files_of_an_earlier_attempt_are_replaced() -> None:
     small = Small()
     small.put((b"a", b"1"))
     for suffix in names.SEGMENT_FILES:
@@ -327,16 +347,16 @@ def test_offsets_too_far_from_their_segments_base_begin_another_one() -> None:
     assert small.disk.read(f"{small.log.path}/{names.segment_file(far, names.LOG)}.cleaned") == batch
 
 
-def test_the_throttle_is_told_of_all_that_is_read_and_written() -> None:
+def test_the_throttle_counts_all_bytes_read_and_written() -> None:
     small = Small()
     for number in range(30):
         small.put((b"a%d" % (number % 7), b"1" * number))
-    told: list[int] = []
+    notified: list[int] = []
     _, cleaned = pass_over(
-        small.disk, small.task(), CleanerConfig(dedupe_buffer_bytes=2400), NOW_MS, throttle=told.append
+        small.disk, small.task(), CleanerConfig(dedupe_buffer_bytes=2400), NOW_MS, throttle=notified.append
     )
     stats = cleaned.stats
-    assert sum(told) == stats.map_bytes_read + stats.bytes_read + stats.bytes_written
+    assert sum(notified) == stats.map_bytes_read + stats.bytes_read + stats.bytes_written
 
 
 def test_the_new_segment_is_as_old_as_the_last_of_those_it_replaces() -> None:
@@ -379,11 +399,11 @@ def test_a_full_offset_map_finds_every_key() -> None:
 # Grouping.
 
 
-def sizes(*log: int, index: int = 8) -> list[Sizes]:
-    return [Sizes(10 * number, size, index, index) for number, size in enumerate(log)]
+def sizes(*log: int, index: int = 8) -> list[SegmentSizes]:
+    return [SegmentSizes(10 * number, size, index, index) for number, size in enumerate(log)]
 
 
-def bases(groups: list[list[Sizes]]) -> list[list[int]]:
+def bases(groups: list[list[SegmentSizes]]) -> list[list[int]]:
     return [[each.base_offset for each in group] for group in groups]
 
 
@@ -396,7 +416,7 @@ def test_neighbours_are_grouped_as_long_as_their_files_fit_in_one() -> None:
 
 def test_a_group_reaches_no_further_than_its_indexes_can_say() -> None:
     most = (1 << 31) - 1
-    segments = [Sizes(0, 1, 8, 8), Sizes(10, 1, 8, 8), Sizes(20, 0, 8, 8)]
+    segments = [SegmentSizes(0, 1, 8, 8), SegmentSizes(10, 1, 8, 8), SegmentSizes(20, 0, 8, 8)]
     assert bases(group_by_size(segments[:2], 100, 1000, most + 1)) == [[0, 10]]
     assert bases(group_by_size(segments[:2], 100, 1000, most + 2)) == [[0], [10]]
     assert bases(group_by_size(segments, 100, 1000, most + 2)) == [[0, 10, 20]]

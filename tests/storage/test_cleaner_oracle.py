@@ -9,6 +9,7 @@ were aborted before for open ones, so that it forgets what the same producer com
 aborted transactions from the log start on). A tombstone that it forgets goes in time, and what it deleted comes back.
 """
 
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +21,7 @@ from log_making import headers_of
 from kpybroker.testing.unsynced_disk import UnsyncedDisk
 from kpystorage import names
 from kpystorage.compaction.task import Cleaned, LogToClean
+from kpystorage.errors import CorruptRecord
 from kpystorage.real_file import Descriptors
 from kpywire.batch import HEADER_BYTES
 from kpywire.compression import decompress
@@ -77,6 +79,29 @@ def test_a_log_is_compacted_to_what_kafka_leaves_of_it(
         shutil.rmtree(path)
 
 
+@pytest.mark.parametrize("most_bytes", [12, 40, 4000])
+def test_a_pass_fails_by_the_size_of_an_inflated_record_where_kafkas_does(
+    kafka: KafkaCleaner, tmp_path: Path, most_bytes: int, seeds: range
+) -> None:
+    for seed in seeds:
+        path = tmp_path / f"{seed}"
+        path.mkdir()
+        history = History(UnsyncedDisk(Descriptors(16)), path, seed, SHAPES["compressed"]._replace(transactions=0))
+        history.grow(40)
+        history.config = history.config._replace(max_decompressed_message_bytes=most_bytes)
+        try:
+            compare_pass(kafka, history, tmp_path / "kafka" / "t-0", f"seed {seed}")
+        except RuntimeError as error:
+            (text,) = re.findall(r"InvalidRecordException (Invalid record size: .* record size of \d+\.)", str(error))
+            history.open()
+            with pytest.raises(CorruptRecord, match=re.escape(text)):
+                history.compact()
+            assert most_bytes < 4000
+        else:
+            assert most_bytes > 12
+        shutil.rmtree(path)
+
+
 def test_kafkas_tool_finds_nothing_wrong_with_compacted_files(tmp_path: Path) -> None:
     history = History(UnsyncedDisk(Descriptors(16)), tmp_path, 3, SHAPES["compressed"]._replace(transactions=0.5))
     for _ in range(3):
@@ -126,7 +151,7 @@ def compare_pass(kafka: KafkaCleaner, history: History, copy: Path, where: str) 
         for producer_id, last in sorted(task.last_records.items())
     ), where
     ours = history.compact(task)
-    assert told(ours) == told(theirs), where
+    assert notified(ours) == notified(theirs), where
     compare_files(Path(task.path), copy, exact=set(history.shape.codecs) == {0}, where=where)
     return ours.end_offset < task.first_uncleanable_offset
 
@@ -149,10 +174,11 @@ def kafka_config(history: History) -> dict[str, object]:
         "segment.index.bytes": config.segment_index_bytes,
         "index.interval.bytes": config.index_interval_bytes,
         "delete.retention.ms": config.delete_retention_ms,
+        "max.decompressed.message.bytes": config.max_decompressed_message_bytes,
     }
 
 
-def told(cleaned: Cleaned | KafkaCleaned) -> dict[str, int]:
+def notified(cleaned: Cleaned | KafkaCleaned) -> dict[str, int]:
     """The figures that both give of a pass."""
     stats = cleaned.stats if isinstance(cleaned, Cleaned) else cleaned
     return {

@@ -132,10 +132,10 @@ def test_a_log_that_is_cut_or_let_go_of_says_so_to_whoever_compacts_it() -> None
         lambda log: log.directory.mark(log),
     ):
         log = keyed_log()
-        told: list[str] = []
-        log.stop_compacting = lambda told=told: told.append("stop")  # type: ignore[misc]
+        notified: list[str] = []
+        log.stop_compacting = lambda notified=notified: notified.append("stop")  # type: ignore[misc]
         change(log)
-        assert told == ["stop"]
+        assert notified == ["stop"]
         assert log.stop_compacting is None
 
 

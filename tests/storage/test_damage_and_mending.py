@@ -35,7 +35,7 @@ def segments(disk: MemoryDisk) -> list[str]:
     return sorted(name for name in disk.list_directory(PATH) if name.endswith(names.LOG))
 
 
-def said(disk: MemoryDisk, around: PartitionFacts = CLEAN, level: str = DAMAGE) -> list[tuple[str, str]]:
+def reported(disk: MemoryDisk, around: PartitionFacts = CLEAN, level: str = DAMAGE) -> list[tuple[str, str]]:
     found = PartitionCheck(disk, PATH, around).run().findings
     return [(each.path.rpartition("/")[2], each.text) for each in found if each.level == level]
 
@@ -86,7 +86,7 @@ def test_a_damaged_batch_is_taken_out_and_what_is_lost_is_named() -> None:
     disk = filled()
     name, at = second(disk)
     flip(disk, name, at + 100)
-    ((where, text), *_) = said(disk)
+    ((where, text), *_) = reported(disk)
     assert where == name
     base = headers_of(disk.read(f"{PATH}/{name}"))[1].base_offset
     assert text.startswith(f"byte {at}: the batch of offset {base}: ")
@@ -95,7 +95,7 @@ def test_a_damaged_batch_is_taken_out_and_what_is_lost_is_named() -> None:
     assert lines[0] == f"{name}: taken out, and lost: offsets {base} to {base + 1}; the old one is {aside}"
     assert any("its indexes are rebuilt" in each for each in lines)
     assert len(headers_of(disk.read(f"{PATH}/{name}"))) == len(headers_of(disk.read(f"{PATH}/{aside}"))) - 1
-    noted = [text for _, text in said(disk, level=NOTE)]
+    noted = [text for _, text in reported(disk, level=NOTE)]
     assert any("a repair has taken it out" in each for each in noted) or any("set aside" in each for each in noted)
 
 
@@ -111,7 +111,7 @@ def test_a_wrong_base_offset_is_put_right_by_its_neighbours(wrong: int) -> None:
 
     change(disk, name, how)
     text = f"byte {at}: a batch's base offset is {wrong} instead of {base}"
-    assert (name, text) in said(disk)
+    assert (name, text) in reported(disk)
     assert any("1 of its batches put right" in each for each in mended(disk))
     assert disk.read(f"{PATH}/{name}") == whole
 
@@ -125,7 +125,7 @@ def test_a_wrong_leader_epoch_is_put_right_by_the_checkpoint() -> None:
         data[at + 12 : at + 16] = (7).to_bytes(4, "big")
 
     change(disk, name, how)
-    assert any(where == name and "epoch" in text for where, text in said(disk))
+    assert any(where == name and "epoch" in text for where, text in reported(disk))
     assert mended(disk)
     assert disk.read(f"{PATH}/{name}") == whole
 
@@ -134,7 +134,7 @@ def test_bytes_that_are_no_batch_are_taken_out() -> None:
     disk = filled()
     name, at = second(disk)
     change(disk, name, lambda data: data.__setitem__(slice(at, at), bytes(70)))
-    assert any(text.startswith(f"byte {at}: ") for where, text in said(disk) if where == name)
+    assert any(text.startswith(f"byte {at}: ") for where, text in reported(disk) if where == name)
     lines = mended(disk)
     base = headers_of(disk.read(f"{PATH}/{name}"))[1].base_offset
     assert any(f"70 bytes from offset {base} on, up to the next batch" in each for each in lines)
@@ -145,12 +145,12 @@ def test_a_tail_that_was_not_finished_is_no_damage_unless_the_stop_was_clean() -
     last = segments(disk)[-1]
     size = len(disk.read(f"{PATH}/{last}"))
     change(disk, last, lambda data: data.extend(make_batch(20, 2)[:50]))
-    assert [where for where, _ in said(disk)] == [last]
-    assert said(disk, KILLED) == []
-    assert (last, f"byte {size}: 50 bytes of a write that did not finish") in said(disk, KILLED, NOTE)
+    assert [where for where, _ in reported(disk)] == [last]
+    assert reported(disk, KILLED) == []
+    assert (last, f"byte {size}: 50 bytes of a write that did not finish") in reported(disk, KILLED, NOTE)
     change(disk, last, lambda data: data.__setitem__(slice(size, None), bytes(80)))
-    assert said(disk, KILLED) == []
-    assert "80 zeros" in said(disk)[0][1]
+    assert reported(disk, KILLED) == []
+    assert "80 zeros" in reported(disk)[0][1]
 
 
 def test_a_segment_that_is_missing_leaves_a_gap() -> None:
@@ -162,9 +162,9 @@ def test_a_segment_that_is_missing_leaves_a_gap() -> None:
             disk.unlink(f"{PATH}/{name}")
     base, following = int(stem), int(after.removesuffix(names.LOG))
     text = f"begins at offset {following}; the segment before it ends at {base}"
-    assert said(disk) == [(after, text)]
-    assert said(disk, CLEAN._replace(cleaned_to=following)) == []
-    assert said(disk, CLEAN._replace(cleaned_to=following - 1)) != []
+    assert reported(disk) == [(after, text)]
+    assert reported(disk, CLEAN._replace(cleaned_to=following)) == []
+    assert reported(disk, CLEAN._replace(cleaned_to=following - 1)) != []
 
 
 def test_the_metadata_log_loses_nothing_to_a_repair() -> None:
@@ -186,14 +186,16 @@ def test_an_index_that_is_missing_or_lies_is_rebuilt(suffix: str) -> None:
     whole = disk.read(f"{PATH}/{index}")
     assert whole
     flip(disk, index, len(whole) - (1 if suffix == names.OFFSET_INDEX else 12))
-    assert [where for where, _ in said(disk)] == [index]
-    assert said(disk, KILLED) == [], "the next start rebuilds it"
-    assert any(where == index and "; the next start rebuilds it" in text for where, text in said(disk, KILLED, NOTE))
+    assert [where for where, _ in reported(disk)] == [index]
+    assert reported(disk, KILLED) == [], "the next start rebuilds it"
+    assert any(
+        where == index and "; the next start rebuilds it" in text for where, text in reported(disk, KILLED, NOTE)
+    )
     assert any("its indexes are rebuilt; the old one is" in each for each in mended(disk))
     disk.unlink(f"{PATH}/{index}")
-    assert said(disk) == [(index, "is missing")]
-    assert said(disk, KILLED) == []
-    assert (index, "is missing; the next start rebuilds it") in said(disk, KILLED, NOTE)
+    assert reported(disk) == [(index, "is missing")]
+    assert reported(disk, KILLED) == []
+    assert (index, "is missing; the next start rebuilds it") in reported(disk, KILLED, NOTE)
     mended(disk)
     assert disk.status(f"{PATH}/{index}") is not None
 
@@ -202,8 +204,8 @@ def test_an_index_without_its_segment_is_set_aside() -> None:
     disk = filled()
     alone = names.segment_file(999, names.OFFSET_INDEX)
     disk.write(f"{PATH}/{alone}", b"", synchronize=True)
-    assert said(disk) == [(alone, "an index without its segment")]
-    assert said(disk, KILLED) == []
+    assert reported(disk) == [(alone, "an index without its segment")]
+    assert reported(disk, KILLED) == []
     (line,) = mended(disk)
     assert line.startswith(f"{alone}: has no segment; the old one is {alone}.")
 
@@ -224,7 +226,7 @@ def test_partition_metadata_names_the_topic_as_the_cluster_knows_it(content: byt
     disk.unlink(path)
     if content is not None:
         disk.write(path, content, synchronize=True)
-    found = said(disk)
+    found = reported(disk)
     assert [where for where, _ in found] == [names.PARTITION_METADATA]
     if text != "has no":
         assert text in found[0][1]
@@ -236,9 +238,9 @@ def test_other_files_are_noted() -> None:
     disk = filled()
     for name in ("notes.txt", names.segment_file(0, names.LOG) + ".cleaned", "partition.metadata.tmp"):
         disk.write(f"{PATH}/{name}", b"", synchronize=True)
-    noted = dict(said(disk, level=NOTE))
+    noted = dict(reported(disk, level=NOTE))
     assert noted["notes.txt"] == "none of Kafka's files; nobody reads it"
-    assert said(disk) == []
+    assert reported(disk) == []
 
 
 def test_a_recovery_point_agrees_with_the_end_of_the_log() -> None:
@@ -251,9 +253,9 @@ def test_a_recovery_point_agrees_with_the_end_of_the_log() -> None:
         (-1, ""),
     ):
         expected = [(place, text)] if text else []
-        assert said(disk, CLEAN._replace(recovery_point=point)) == expected
-    assert said(disk, KILLED._replace(recovery_point=19)) == []
-    assert said(disk, KILLED._replace(recovery_point=21)) != []
+        assert reported(disk, CLEAN._replace(recovery_point=point)) == expected
+    assert reported(disk, KILLED._replace(recovery_point=19)) == []
+    assert reported(disk, KILLED._replace(recovery_point=21)) != []
 
 
 # Producers and transactions.
@@ -269,9 +271,9 @@ def with_transactions() -> MemoryDisk:
 
 
 @pytest.mark.parametrize("suffix", [names.TRANSACTION_INDEX, names.PRODUCER_SNAPSHOT])
-def test_what_is_known_of_producers_is_rebuilt_from_the_batches(suffix: str) -> None:
+def test_producer_states_are_rebuilt_from_the_batches(suffix: str) -> None:
     disk = with_transactions()
-    assert said(disk) == []
+    assert reported(disk) == []
     files = [
         name for name in sorted(disk.list_directory(PATH)) if name.endswith(suffix) and disk.read(f"{PATH}/{name}")
     ]
@@ -279,7 +281,7 @@ def test_what_is_known_of_producers_is_rebuilt_from_the_batches(suffix: str) -> 
     for name in files[:2]:
         whole = disk.read(f"{PATH}/{name}")
         flip(disk, name, len(whole) - 1)
-        assert [where for where, _ in said(disk)] == [name]
+        assert [where for where, _ in reported(disk)] == [name]
         mended(disk)
         assert disk.read(f"{PATH}/{name}") == whole
 
@@ -289,7 +291,7 @@ def test_a_snapshot_behind_the_end_of_the_log_is_set_aside() -> None:
     newest = max(name for name in disk.list_directory(PATH) if name.endswith(names.PRODUCER_SNAPSHOT))
     late = names.segment_file(99, names.PRODUCER_SNAPSHOT)
     disk.write(f"{PATH}/{late}", disk.read(f"{PATH}/{newest}"), synchronize=True)
-    assert said(disk) == [(late, "knows of offset 99, behind its own or the log's end")]
+    assert reported(disk) == [(late, "knows of offset 99, behind its own or the log's end")]
     assert any(each.startswith(f"{late}: set aside; the producers before offset 99") for each in mended(disk))
 
 

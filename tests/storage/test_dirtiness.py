@@ -5,7 +5,7 @@ from typing import NamedTuple
 import pytest
 from log_making import NOW_MS
 
-from kpystorage.compaction.dirtiness import Bounds, Dirt, measure
+from kpystorage.compaction.dirtiness import Dirt, LogBounds, measure
 from kpystorage.log_config import LogConfig
 
 CONFIG = LogConfig(cleanup_compact=True, cleanup_delete=False)
@@ -28,7 +28,7 @@ def look(
     cleaned_to: int | None = None, *, start: int = 0, end: int = 35, stable: int = 35, config: LogConfig = CONFIG,
     segments: list[Part] = SEGMENTS,
 ) -> Dirt:  # fmt: skip
-    return measure(segments, Bounds(start, end, stable), cleaned_to, config, NOW_MS)
+    return measure(segments, LogBounds(start, end, stable), cleaned_to, config, NOW_MS)
 
 
 def extent(dirt: Dirt) -> tuple[int, int, int, int]:
@@ -40,7 +40,7 @@ def test_all_but_the_active_segment_of_a_log_that_was_never_compacted_is_dirty()
     assert look().ratio == 1.0
 
 
-def test_what_was_compacted_before_is_clean() -> None:
+def test_compacted_segments_are_clean() -> None:
     assert extent(look(20)) == (20, 30, 2000, 1000)
     assert look(20).ratio == pytest.approx(1 / 3)
 
@@ -93,7 +93,7 @@ def test_records_that_have_waited_too_long_make_a_pass_whatever_the_ratio() -> N
     assert look(30, config=overdue).delay_ms == 0
 
 
-def test_what_has_no_time_is_never_overdue() -> None:
+def test_segments_without_timestamps_are_never_overdue() -> None:
     segments = [part._replace(first_timestamp=-1) for part in SEGMENTS]
     assert look(config=CONFIG._replace(max_compaction_lag_ms=1), segments=segments).delay_ms == 0
 

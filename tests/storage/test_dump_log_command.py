@@ -157,7 +157,7 @@ def _transactions(log: object) -> None:
 
 
 @pytest.mark.java
-def test_it_prints_what_kafkas_tool_prints(directory: Path) -> None:
+def test_dump_log_prints_what_kafkas_tool_prints(directory: Path) -> None:
     wanted = {".log", ".index", ".timeindex", ".txnindex", ".snapshot"}
     files = sorted(path for path in (directory / "t-0").iterdir() if path.suffix in wanted)
     assert {path.suffix for path in files} == wanted
@@ -251,7 +251,7 @@ def test_a_file_that_is_none_of_kafkas_is_wrong_usage(tmp_path: Path, name: str)
     printed(tmp_path / name, code=2)
 
 
-def test_a_producer_snapshot_or_checkpoint_that_is_damaged_is_said_to_be(tmp_path: Path) -> None:
+def test_damaged_producer_snapshots_and_checkpoints_are_reported(tmp_path: Path) -> None:
     for name in ("00000000000000000005.snapshot", "leader-epoch-checkpoint", "quorum-state", "meta.properties"):
         (tmp_path / name).write_bytes(b"\xff\x00nonsense")
         assert len(printed(tmp_path / name, code=4)) == 2

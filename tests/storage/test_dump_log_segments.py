@@ -82,7 +82,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_it_reads_every_record_of_segments_indexes_and_producer_snapshots(directory: Path) -> None:
+def test_dump_log_reads_segments_indexes_and_producer_snapshots(directory: Path) -> None:
     wanted = {".log", ".index", ".timeindex", ".txnindex", ".snapshot"}
     paths = [path for path in (directory / "t-0").iterdir() if path.suffix in wanted]
     assert {path.suffix for path in paths} == wanted
@@ -100,7 +100,7 @@ def test_the_indexes_pass_its_sanity_check(directory: Path) -> None:
     assert printed.count("passed sanity check.") == len(paths) > 4
 
 
-def test_it_decodes_the_metadata_log_and_its_snapshot(directory: Path) -> None:
+def test_dump_log_decodes_the_metadata_log_and_its_snapshot(directory: Path) -> None:
     path = directory / f"{METADATA_TOPIC}-0"
     printed = dump([*path.glob("*.log"), *path.glob("*.checkpoint")], "--cluster-metadata-decoder")
     assert printed.count('"type":"TOPIC_RECORD"') == 2

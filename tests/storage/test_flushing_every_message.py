@@ -51,7 +51,7 @@ def test_an_append_is_durable_while_a_thread_flushes_what_came_before_it() -> No
     assert (log.recovery_point, log.unflushed_bytes, log.is_in_use) == (2, 0, False)
 
 
-def test_what_a_process_wrote_and_did_not_flush_is_durable_before_anybody_is_told_of_it() -> None:
+def test_unflushed_records_of_a_dead_process_are_flushed_before_they_are_served() -> None:
     disk = new_disk()
     append_records(new_log(disk, LogConfig()), 3)
     survivor = disk.after_process_death()
@@ -82,7 +82,7 @@ def test_the_topic_id_of_a_log_that_a_process_left_empty_is_durable_with_the_fir
         assert directory.read_topic_id(directory.logs["t", 0]) == TOPIC_ID
 
 
-def test_where_a_log_ends_of_which_everything_is_too_old_survives_a_death_at_any_moment() -> None:
+def test_the_end_of_a_fully_expired_log_survives_a_crash_at_any_moment() -> None:
     for calls in range(1, 30):
         disk = new_disk()
         log = new_log(disk, LogConfig(flush_messages=1, retention_ms=1, file_delete_delay_ms=0))
@@ -118,7 +118,7 @@ def test_records_whose_removal_a_process_left_undurable_do_not_come_back() -> No
 
 
 @pytest.mark.parametrize("records", [0, 3])
-def test_where_a_follower_starts_over_is_durable(records: int) -> None:
+def test_the_new_start_of_a_restarted_follower_log_is_durable(records: int) -> None:
     disk = new_disk()
     log = new_log(disk, EVERY_MESSAGE)
     if records:

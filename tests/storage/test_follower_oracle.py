@@ -9,7 +9,7 @@ from log_making import make_batch
 from test_log_oracle import Oracle, Pair, oracle
 
 from kpybroker.machines.errors import KafkaError
-from kpybroker.machines.partition.follower import Follower
+from kpybroker.machines.partition.follower import PartitionFollower
 from kpystorage.log_config import LogConfig
 from kpywire import error_codes
 from kpywire.batch import parse_header, stamp_offset_and_epoch
@@ -49,7 +49,7 @@ def test_a_follower_takes_and_refuses_what_kafkas_takes_and_refuses(tmp_path: Pa
         rng = pair.rng
         if rng.random() < 0.1:
             pair.epoch += 1
-        follower = Follower(pair.log, pair.epoch, 0)
+        follower = PartitionFollower(pair.log, pair.epoch, 0)
         offset, batches = pair.log.end.offset, []
         for _ in range(rng.randint(1, 3)):
             batches.append(make_batch(offset, rng.randint(1, 4), leader_epoch=pair.epoch, value_bytes=20))

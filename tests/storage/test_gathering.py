@@ -120,7 +120,7 @@ def test_files_are_the_same_with_and_without_gathering(steps: list[str]) -> None
     assert all_bytes(log) == all_bytes(plain)
 
 
-def test_of_a_write_that_fails_nothing_stays_and_it_is_told_once() -> None:
+def test_a_failed_write_leaves_nothing_and_is_reported_once() -> None:
     disk, log = watched()
     produce(log, 2)
     size = log.end.position
@@ -132,7 +132,7 @@ def test_of_a_write_that_fails_nothing_stays_and_it_is_told_once() -> None:
     assert log.active.log.size() == size
 
 
-def test_a_write_that_fails_for_a_reader_is_told_to_who_settles_too() -> None:
+def test_a_write_that_fails_for_a_reader_fails_for_the_settling_caller_too() -> None:
     disk, log = watched()
     disk.gathering.is_on = True
     produce(log, 3)

@@ -17,7 +17,7 @@ from kpystorage.log_config import LogConfig
 from kpystorage.memory_disk import MemoryDisk, MemoryFile
 from kpystorage.offset_index import OffsetIndex
 from kpystorage.time_index import TimeIndex, TimestampOffset
-from kpystorage.transaction_index import AbortedTransaction, TransactionIndex
+from kpystorage.transaction_index import TransactionIndex, TransactionIndexEntry
 
 STEPS = st.lists(st.integers(1, 1000), max_size=700)
 MOST_READS = 12
@@ -147,7 +147,11 @@ def test_the_transaction_index_is_made_for_the_first_aborted_transaction() -> No
     index.truncate_to(5)
     index.reset()
     assert disk.status("/txnindex") is None
-    made = [AbortedTransaction(1, 0, 10, 5), AbortedTransaction(2, 5, 20, 21), AbortedTransaction(1, 30, 40, 41)]
+    made = [
+        TransactionIndexEntry(1, 0, 10, 5),
+        TransactionIndexEntry(2, 5, 20, 21),
+        TransactionIndexEntry(1, 30, 40, 41),
+    ]
     for each in made:
         index.append(each)
     assert disk.read("/txnindex")[:34] == pack(">hqqqq", 0, 1, 0, 10, 5)
@@ -173,7 +177,7 @@ def test_a_transaction_index_is_searched_for_what_reading_all_of_it_finds(
     last_offset, made = 0, []
     for further, before in steps:
         last_offset += further
-        made.append(AbortedTransaction(1, max(0, last_offset - before), last_offset, last_offset + 1 - before % 3))
+        made.append(TransactionIndexEntry(1, max(0, last_offset - before), last_offset, last_offset + 1 - before % 3))
         index.append(made[-1])
     upper_bound = fetch_offset + read
     last = next((number for number, each in enumerate(made) if each.last_stable_offset >= upper_bound), len(made))
@@ -183,11 +187,11 @@ def test_a_transaction_index_is_searched_for_what_reading_all_of_it_finds(
 
 def test_a_rest_of_a_transaction_index_entry_is_written_over_and_a_later_version_refused() -> None:
     disk = MemoryDisk()
-    entry = AbortedTransaction(1, 0, 10, 5)
+    entry = TransactionIndexEntry(1, 0, 10, 5)
     TransactionIndex(disk, "/txnindex", exists=False).append(entry)
     disk.file("/txnindex").pwrite(b"torn", 34)
     index = TransactionIndex(disk, "/txnindex", exists=True)
-    index.append(AbortedTransaction(1, 11, 20, 21))
+    index.append(TransactionIndexEntry(1, 11, 20, 21))
     assert len(list(index.entries())) == 2
     disk.file("/txnindex").pwrite(b"\0\1", 0)
     with pytest.raises(CorruptFile):

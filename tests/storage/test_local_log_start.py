@@ -29,7 +29,7 @@ def log_with_a_part_elsewhere() -> Log:
     return log
 
 
-def test_they_are_equal_as_long_as_nothing_is_kept_elsewhere() -> None:
+def test_local_and_log_start_are_equal_without_remote_segments() -> None:
     log = log_of_segments()
     for start in (0, 3, 5, 12, 15):
         log.advance_log_start(start)
@@ -52,7 +52,7 @@ def test_reads_of_this_disk_begin_at_its_own_start() -> None:
     assert log.offset_for_timestamp(0) is not None
 
 
-def test_what_lies_on_this_disk_is_deleted_by_its_own_start() -> None:
+def test_local_segments_are_deleted_by_the_local_log_start() -> None:
     log = log_of_segments()
     assert expendable(log.segments, 15, 0, 15, log.config, NOW_MS) == 0
     assert expendable(log.segments, 15, 10, 15, log.config, NOW_MS) == 2

@@ -87,7 +87,7 @@ def test_a_clean_stop_is_found_and_tells_the_broker_epoch(tmp_path: Path) -> Non
     assert again.read_topic_id(again.logs["t", 0]) == TOPIC_ID
 
 
-def test_the_death_of_the_process_alone_is_told_from_anything_else(tmp_path: Path) -> None:
+def test_a_crash_of_the_process_is_distinguished_from_other_unclean_stops(tmp_path: Path) -> None:
     place = tmp_path / "data"
     place.mkdir()
     filled(place).abandon()
@@ -108,7 +108,7 @@ def test_the_death_of_the_process_alone_is_told_from_anything_else(tmp_path: Pat
     "change",
     ["touched", "other boot", "no boot id", "other mount", "no mount id", "cut session", "stale clean marker"],
 )
-def test_what_is_not_certain_counts_as_unclean(tmp_path: Path, change: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_uncertain_shutdown_counts_as_unclean(tmp_path: Path, change: str, monkeypatch: pytest.MonkeyPatch) -> None:
     filled(tmp_path).abandon()
     if change == "touched":
         (tmp_path / "replication-offset-checkpoint").write_text("0\n0\n")
@@ -201,7 +201,7 @@ def test_sigkill_in_the_middle_of_appends_loses_none_of_them(tmp_path: Path) -> 
     assert [header.base_offset for header in headers_of_whole(all_bytes(log))] == list(range(0, log.end.offset, 3))
 
 
-def test_what_waits_for_removal_and_what_is_stray_is_listed_and_left_alone(tmp_path: Path) -> None:
+def test_deleted_and_stray_directories_are_listed_and_kept(tmp_path: Path) -> None:
     gone = names.marked_directory("t", 3, 5, names.DELETE_DIRECTORY)
     stray = names.marked_directory("x-y", 0, 5, names.STRAY_DIRECTORY)
     for name in (gone, stray, "notes", "t-1", "t-01x"):
@@ -306,26 +306,26 @@ def test_a_malformed_checkpoint_is_named(tmp_path: Path) -> None:
         open_directory(RealDisk(), str(tmp_path))
 
 
-def test_one_directory_goes_offline_alone() -> None:
+def test_a_failed_directory_goes_offline_alone() -> None:
     disk = SimDisk(Random(1))
     other = MemoryDisk()
     for each in (disk, other):
         each.make_directory(PATH)
     failing, working = filled(PATH, disk), filled(PATH, other)
-    told: list[LogDirectory] = []
-    failing.on_failure = told.append
+    notified: list[LogDirectory] = []
+    failing.on_failure = notified.append
     before = failing.logs["t", 0].end
     disk.fail_at = disk.calls + 1
     with pytest.raises(DiskFailure, match=r"/data is offline: simulated; the disk does not work: "):
         append_records(failing.logs["t", 0], 1)
-    assert told == [failing]
+    assert notified == [failing]
     assert failing.logs["t", 0].end == before
     for log in failing.logs.values():
         with pytest.raises(DiskFailure):
             append_records(log, 1)
     with pytest.raises(DiskFailure):
         failing.create_log("u", 0, TOPIC_ID, SMALL, NOW_MS)
-    assert told == [failing]
+    assert notified == [failing]
     append_records(working.logs["t", 0], 1)
     failing.close()
     assert failing.shutdown is not Shutdown.CLEAN

@@ -48,7 +48,7 @@ def test_a_file_system_that_was_down_is_recovered_as_after_a_power_failure(seed:
     append_records(log, 1)
 
 
-def test_what_a_failed_fsync_lost_is_found_by_the_next_start() -> None:
+def test_records_lost_by_a_failed_fsync_are_found_at_the_next_start() -> None:
     for seed in range(20):
         disk, directory = filled(seed)
         log = directory.logs["t", 0]

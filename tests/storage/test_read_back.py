@@ -74,7 +74,7 @@ def test_the_first_flush_after_the_death_of_the_process_asks_the_disk_once(
 
 @pytest.mark.parametrize("lost", [f"{0:020d}.log", f"{0:020d}.index", f"{0:020d}.timeindex"])
 @pytest.mark.parametrize("stop", [LogDirectory.close, lambda directory: directory.logs["t", 0].flush()])
-def test_what_the_disk_does_not_have_takes_the_directory_offline(
+def test_records_missing_on_disk_take_the_directory_offline(
     tmp_path: Path, forgetful: Forgetful, lost: str, stop: Callable[[LogDirectory], None]
 ) -> None:
     log = after_death(tmp_path)
@@ -140,13 +140,13 @@ def test_descriptors_that_were_written_through_go_last(tmp_path: Path) -> None:
 def test_an_index_that_is_new_is_flushed_through_the_descriptor_that_wrote_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from kpystorage.transaction_index import AbortedTransaction
+    from kpystorage.transaction_index import TransactionIndexEntry
 
     directory = open_directory(RealDisk(), str(tmp_path))
     log = directory.create_log("t", 0, TOPIC_ID, LogConfig(), NOW_MS)
     append_records(log, 1)
     index = log.active.transaction_index
-    index.append(AbortedTransaction(1, 0, 0, 0))
+    index.append(TransactionIndexEntry(1, 0, 0, 0))
     log.unflushed.new_files.append(index.path)
     assert index.file is not None
     synced: list[object] = []

@@ -29,7 +29,7 @@ from kpystorage.errors import CorruptRecord, OffsetOutOfRange
 from kpystorage.log import Log
 from kpystorage.log_config import LogConfig
 from kpystorage.memory_disk import MemoryDisk
-from kpystorage.reading import DirectoryView, LogView
+from kpystorage.reading import DirectoryView, ReadableLog
 from kpystorage.reading_disk import ReadingDisk
 from kpystorage.real_disk import RealDisk
 from kpywire.batch import HEADER_BYTES
@@ -38,12 +38,12 @@ SMALL = LogConfig(index_interval_bytes=300)
 BATCH_BYTES = len(make_batch(0))
 
 
-def view_of(log: Log, disk: Disk | None = None) -> LogView:
+def view_of(log: Log, disk: Disk | None = None) -> ReadableLog:
     directory = log.directory
     return DirectoryView(disk or directory.disk, directory.path).log(log.topic, log.partition)
 
 
-def seen(view: LogView, offset: int, end: int | None = None, *, committed: bool = False) -> list[bytes]:
+def seen(view: ReadableLog, offset: int, end: int | None = None, *, committed: bool = False) -> list[bytes]:
     return [bytes(batch.data) for batch in view.batches(offset, end, committed=committed)]
 
 
@@ -272,7 +272,7 @@ def test_a_partition_that_is_not_there_is_an_error(tmp_path: Path) -> None:
 # A broker beside it.
 
 
-def test_what_is_appended_and_rolled_meanwhile_is_seen_by_the_next_read(tmp_path: Path) -> None:
+def test_the_next_read_has_records_appended_and_rolled_meanwhile(tmp_path: Path) -> None:
     log = filled(real_log(tmp_path))
     view = view_of(log, ReadingDisk())
     walk = view.batches(0)

@@ -67,7 +67,7 @@ def test_an_active_segment_without_records_stays() -> None:
     retention_bytes=st.integers(-1, 400),
     retention_ms=st.integers(-1, 120),
 )
-def test_what_goes_is_below_the_high_watermark_and_each_for_a_reason(
+def test_retention_deletes_only_below_the_high_watermark(
     sizes: list[tuple[int, int]], start: int, high: int, retention_bytes: int, retention_ms: int
 ) -> None:
     segments = [Stretch(10 * number, size, stamp) for number, (size, stamp) in enumerate(sizes)]

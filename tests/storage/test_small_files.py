@@ -21,7 +21,7 @@ from kpystorage.errors import CorruptFile
 from kpystorage.memory_disk import MemoryDisk
 from kpystorage.meta_properties import MetaProperties
 from kpystorage.producer_snapshot import SnapshotEntry
-from kpystorage.quorum_state import QuorumState
+from kpystorage.quorum_state import StoredQuorumState
 from kpystorage.real_disk import RealDisk
 from kpystorage.snapshot import SnapshotId
 from kpywire import uuid
@@ -68,21 +68,21 @@ def test_malformed_meta_properties_are_named(data: bytes) -> None:
 
 
 def test_quorum_states_are_kafkas() -> None:
-    state = QuorumState(1, 1)
+    state = StoredQuorumState(1, 1)
     assert quorum_state.render(state) == QUORUM_STATE
     assert quorum_state.parse(QUORUM_STATE, "x") == state
-    old = QuorumState(3, 7, -1, uuid.ZERO_UUID, (1, 3), 0)
+    old = StoredQuorumState(3, 7, -1, uuid.ZERO_UUID, (1, 3), 0)
     assert quorum_state.render(old) == OLD_QUORUM_STATE
     assert quorum_state.parse(OLD_QUORUM_STATE, "x") == old
-    voted = QuorumState(-1, 9, 2, bytes(range(16)))
+    voted = StoredQuorumState(-1, 9, 2, bytes(range(16)))
     assert quorum_state.parse(quorum_state.render(voted), "x") == voted
 
 
 def test_a_quorum_state_is_there_or_not(tmp_path: Path) -> None:
     path = str(tmp_path / "quorum-state")
     assert quorum_state.read(RealDisk(), path) is None
-    quorum_state.write(RealDisk(), path, QuorumState(1, 1))
-    assert quorum_state.read(RealDisk(), path) == QuorumState(1, 1)
+    quorum_state.write(RealDisk(), path, StoredQuorumState(1, 1))
+    assert quorum_state.read(RealDisk(), path) == StoredQuorumState(1, 1)
     assert [entry.name for entry in tmp_path.iterdir()] == ["quorum-state"]
 
 
@@ -193,14 +193,14 @@ def test_metadata_snapshots_have_kafkas_names_and_are_whole_or_not_there(tmp_pat
     snapshot.write(disk, directory, SnapshotId(42, 3), [b"ab", b"", b"cd"])
     snapshot.write(disk, directory, SnapshotId(7, 1), [])
     assert snapshot.read(disk, directory, SnapshotId(42, 3)) == b"abcd"
-    half = snapshot.SnapshotWriter(disk, f"{directory}/{snapshot.snapshot_name(SnapshotId(50, 3))}")
+    half = snapshot.RawSnapshotWriter(disk, f"{directory}/{snapshot.snapshot_name(SnapshotId(50, 3))}")
     half.append(b"ab")
     (tmp_path / "00000000000000000042-0000000003.checkpoint123.part").touch()
     (tmp_path / "00000000000000000001-0000000001.checkpoint.deleted").touch()
     assert snapshot.list_snapshots(disk, directory) == [SnapshotId(7, 1), SnapshotId(42, 3)]
     snapshot.remove_unfinished(disk, directory)
     assert len(list(tmp_path.iterdir())) == 2
-    gone = snapshot.SnapshotWriter(disk, f"{directory}/x")
+    gone = snapshot.RawSnapshotWriter(disk, f"{directory}/x")
     gone.abandon()
     snapshot.remove(disk, directory, SnapshotId(7, 1))
     assert snapshot.list_snapshots(disk, directory) == [SnapshotId(42, 3)]

@@ -4,16 +4,16 @@ import errno
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from kpystorage.compaction import __main__ as process
 from kpystorage.compaction import pieces
-from kpystorage.compaction.task import Failed
+from kpystorage.compaction.task import PassFailed
 from kpystorage.disk import DescriptorsExhausted
 from kpystorage.errors import CorruptRecord
+from support.waiting import becomes
 
 TIMEOUT_S = 60
 
@@ -46,16 +46,14 @@ def test_a_cleaner_stands_behind_its_broker_in_a_session_of_its_own() -> None:
     ) as cleaner:  # fmt: skip
         autogroup = Path(f"/proc/{cleaner.pid}/autogroup")
         by_session = autogroup.exists() and Path("/proc/sys/kernel/sched_autogroup_enabled").read_text().strip() == "1"
-        until = time.monotonic() + TIMEOUT_S
-        while time.monotonic() < until:
-            niceness = os.getpriority(os.PRIO_PROCESS, cleaner.pid)
+
+        def seen() -> tuple[bool, bool, bool]:
+            is_nice = os.getpriority(os.PRIO_PROCESS, cleaner.pid) >= process.NICENESS
             is_batch = os.sched_getscheduler(cleaner.pid) == os.SCHED_BATCH
             is_weighed = not by_session or autogroup.read_text().split()[-1] == str(process.NICENESS)
-            if niceness >= process.NICENESS and is_batch and is_weighed:
-                break
-            time.sleep(0.02)
-        else:
-            pytest.fail(f"niceness {niceness}, batch {is_batch}, session weighed {is_weighed}")
+            return is_nice, is_batch, is_weighed
+
+        becomes(seen, (True, True, True), TIMEOUT_S)
         assert cleaner.stdin is not None
         cleaner.stdin.close()
 
@@ -66,16 +64,18 @@ def slice_ns_of(pid: int) -> int | None:
     release = tuple(int(part) for part in os.uname().release.split(".", 2)[:2])
     if release < (6, 12) or not path.exists():
         return None
-    told = [line.rpartition(":")[2] for line in path.read_text().splitlines() if line.startswith("se.slice")]
-    return int(told[0]) if told else None
+    notified = [line.rpartition(":")[2] for line in path.read_text().splitlines() if line.startswith("se.slice")]
+    return int(notified[0]) if notified else None
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="asks /proc")
 def test_whoever_wakes_need_not_wait_until_a_cleaner_has_used_its_time_up() -> None:
-    told = "from kpystorage.compaction import __main__ as process; process.stand_back(19); print(flush=True); input()"
+    notified = (
+        "from kpystorage.compaction import __main__ as process; process.stand_back(19); print(flush=True); input()"
+    )
     found = os.pathsep.join(path for path in sys.path if path)
     with subprocess.Popen(
-        [sys.executable, "-P", "-c", told], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        [sys.executable, "-P", "-c", notified], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": found}, start_new_session=True,
     ) as cleaner:  # fmt: skip
         assert cleaner.stdout is not None
@@ -86,7 +86,7 @@ def test_whoever_wakes_need_not_wait_until_a_cleaner_has_used_its_time_up() -> N
         cleaner.communicate(b"\n")
 
 
-def test_who_does_much_stands_back_more_and_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_thread_with_much_work_pauses_longer_and_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
     monkeypatch.setattr(process, "stand_back", asked.append)
     pace = process.Pace(float("inf"))
@@ -98,7 +98,7 @@ def test_who_does_much_stands_back_more_and_once(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("size", [0, 1, pieces.PIECE_BYTES, pieces.PIECE_BYTES + 1, 5 * pieces.PIECE_BYTES + 7])
-def test_what_is_read_and_written_in_pieces_is_the_same_and_no_piece_is_large(size: int) -> None:
+def test_reading_and_writing_in_small_pieces_gives_the_same_bytes(size: int) -> None:
     data = bytes(number % 251 for number in range(size))
     written = RecordedFile(b"before")
     pieces.write(written, data, 6)  # type: ignore[arg-type]
@@ -122,4 +122,4 @@ def test_what_is_read_and_written_in_pieces_is_the_same_and_no_piece_is_large(si
     ],
 )
 def test_only_what_a_system_is_short_of_may_pass(error: Exception, may_pass: bool) -> None:
-    assert Failed.of(error).may_pass == may_pass
+    assert PassFailed.of(error).may_pass == may_pass

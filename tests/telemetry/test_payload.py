@@ -19,7 +19,7 @@ from kpybroker.machines.telemetry.payload import (
 )
 from kpybroker.runtime.calls.steps import at_once
 from kpywire.errors import Malformed
-from otlp import CUMULATIVE, DELTA, GAUGE, HISTOGRAM, SUM, Metric, fixed64, metrics_data, nested, number
+from support.otlp import CUMULATIVE, DELTA, GAUGE, HISTOGRAM, SUM, Metric, fixed64, metrics_data, nested, number
 
 MEBIBYTE = 1 << 20
 LABELS = st.dictionaries(st.text(min_size=1, max_size=8), st.text(max_size=8), max_size=4)
@@ -38,7 +38,7 @@ METRICS = st.lists(
 
 
 @given(METRICS, LABELS)
-def test_what_a_client_writes_is_read(metrics: list[Metric], client: dict[str, str]) -> None:
+def test_a_clients_telemetry_payload_is_read(metrics: list[Metric], client: dict[str, str]) -> None:
     found = at_once(read(metrics_data(metrics, client)))
     expected = [
         (each.name, tuple(sorted(labels.items())), float(value), each.kind == SUM and each.temporality == DELTA,
@@ -188,7 +188,7 @@ def test_a_sum_is_what_its_fields_say_in_any_order(fields: list[bytes], is_delta
         assert (point.is_delta, point.is_counter) == (is_delta, is_counter)
 
 
-def test_what_one_metric_is_says_nothing_of_the_next() -> None:
+def test_the_type_of_one_metric_does_not_affect_the_next() -> None:
     nameless = nested(1, nested(2, nested(2, nested(GAUGE, nested(1, fixed64(6, bytes(8)))))))
     found = at_once(read(sum_of(number(2, DELTA), number(3, 1)) + one_point(b"") + sum_of() + nameless))
     assert [(point.is_delta, point.is_counter) for point in found.points] == [

@@ -11,16 +11,16 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from kpybroker.config.client_metrics import values_of
 from kpybroker.machines.metadata.image import CLIENT_METRICS_RESOURCE
 from kpybroker.machines.telemetry import instances
-from kpybroker.machines.telemetry.instances import Connection
+from kpybroker.machines.telemetry.instances import TelemetryConnection
 from kpybroker.machines.telemetry.payload import Point
-from kpybroker.machines.telemetry.receiver import LONGEST_ATTRIBUTE, Bounds, Receiver
+from kpybroker.machines.telemetry.receiver import LONGEST_ATTRIBUTE, Receiver, ReceiverLimits
 from kpybroker.machines.telemetry.series import MOST_SERIES, POINTS_PER_STEP, keyed
 from kpybroker.runtime.calls.steps import at_once
 from kpywire import error_codes
 from kpywire.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
 from kpywire.messages.push_telemetry import PushTelemetryRequest
 from kpywire.uuid import ZERO_UUID
-from otlp import CUMULATIVE, SUM, Metric, metrics_data
+from support.otlp import CUMULATIVE, SUM, Metric, metrics_data
 
 INTERVAL_MS = 1_000
 ALL = {"metrics": "*", "interval.ms": str(INTERVAL_MS)}
@@ -32,7 +32,7 @@ class Clients:
 
     def __init__(self, series: int = 100, configs: Mapping[str, str] | None = None) -> None:
         self.configs = {(CLIENT_METRICS_RESOURCE, "all"): dict(ALL if configs is None else configs)}
-        self.receiver = Receiver(self.configs, values_of, Bounds(1 << 20, series), Random(5), ["namespace"])
+        self.receiver = Receiver(self.configs, values_of, ReceiverLimits(1 << 20, series), Random(5), ["namespace"])
         self.now_ms = 0
 
     def change(self, **configs: str) -> None:
@@ -55,7 +55,7 @@ class PushingClient:
 
     def __init__(self, clients: Clients) -> None:
         self.clients = clients
-        self.connection: Connection = clients.receiver.connection()
+        self.connection: TelemetryConnection = clients.receiver.connection()
         self.instance_id = ZERO_UUID
         self.subscription_id = 0
 
@@ -132,7 +132,7 @@ def test_only_what_is_subscribed_is_kept() -> None:
     assert clients.shown() == {}
 
 
-def test_nothing_is_kept_without_a_subscription() -> None:
+def test_no_series_are_kept_without_a_subscription() -> None:
     clients = Clients(configs={})
     client = clients.join()
     client.get()
@@ -250,7 +250,7 @@ def test_the_client_whose_last_push_is_the_longest_ago_makes_room() -> None:
     assert second.push(gauge("s0")) == error_codes.NONE
 
 
-def test_one_client_has_a_bound_of_its_own() -> None:
+def test_series_of_one_client_are_bounded() -> None:
     clients = Clients(series=10 * MOST_SERIES)
     client = clients.join()
     for push in range(3):
@@ -285,18 +285,18 @@ class Machine(RuleBasedStateMachine):
         self.clients = Clients(series=12)
         self.joined = [self.clients.join() for _ in range(4)]
 
-    @rule(who=st.integers(0, 3), names=st.sets(st.sampled_from("abcdefgh"), max_size=6))
-    def push(self, who: int, names: set[str]) -> None:
-        self.joined[who].push(*(counter(name, 1) if name < "c" else gauge(name) for name in sorted(names)))
+    @rule(caller=st.integers(0, 3), names=st.sets(st.sampled_from("abcdefgh"), max_size=6))
+    def push(self, caller: int, names: set[str]) -> None:
+        self.joined[caller].push(*(counter(name, 1) if name < "c" else gauge(name) for name in sorted(names)))
 
-    @rule(who=st.integers(0, 3))
-    def get(self, who: int) -> None:
-        self.joined[who].get()
+    @rule(caller=st.integers(0, 3))
+    def get(self, caller: int) -> None:
+        self.joined[caller].get()
 
-    @rule(who=st.integers(0, 3))
-    def leave(self, who: int) -> None:
-        self.joined[who].connection.close()
-        self.joined[who] = self.clients.join()
+    @rule(caller=st.integers(0, 3))
+    def leave(self, caller: int) -> None:
+        self.joined[caller].connection.close()
+        self.joined[caller] = self.clients.join()
 
     @rule(metrics=st.sampled_from(("*", "a,d", "", "b")))
     def change(self, metrics: str) -> None:

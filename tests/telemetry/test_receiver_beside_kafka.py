@@ -8,9 +8,9 @@ import pytest
 
 from kpybroker.config.client_metrics import values_of
 from kpybroker.machines.metadata.image import CLIENT_METRICS_RESOURCE
-from kpybroker.machines.telemetry.instances import Connection
+from kpybroker.machines.telemetry.instances import TelemetryConnection
 from kpybroker.machines.telemetry.payload import Payload, read
-from kpybroker.machines.telemetry.receiver import Bounds, Receiver
+from kpybroker.machines.telemetry.receiver import Receiver, ReceiverLimits
 from kpybroker.runtime.calls.steps import at_once
 from kpywire.compression import compress
 from kpywire.errors import Malformed
@@ -19,7 +19,7 @@ from kpywire.messages.push_telemetry import PushTelemetryRequest
 from kpywire.uuid import ZERO_UUID, from_string, to_string
 from oracle.asked import AskedOracle
 from oracle.recorded import Asked, Play
-from otlp import CUMULATIVE, DELTA, GAUGE, SUM, Metric, fixed64, metrics_data, nested, number, varint
+from support.otlp import CUMULATIVE, DELTA, GAUGE, SUM, Metric, fixed64, metrics_data, nested, number, varint
 
 STEPS = 250
 MAX_BYTES = 400
@@ -57,8 +57,8 @@ class Ours:
     def __init__(self) -> None:
         self.now_ms = 0
         self.configs: dict[tuple[int, str], dict[str, str]] = {}
-        self.receiver = Receiver(self.configs, values_of, Bounds(MAX_BYTES, 1_000), Random(1))
-        self.connections: dict[str, Connection] = {}
+        self.receiver = Receiver(self.configs, values_of, ReceiverLimits(MAX_BYTES, 1_000), Random(1))
+        self.connections: dict[str, TelemetryConnection] = {}
 
     def ask(self, pause_ms: int, command: str, *words: str) -> str:
         self.now_ms += pause_ms
@@ -79,7 +79,7 @@ class Ours:
             "client_source_port": "7",
         }
 
-    def _connection(self, name: str) -> Connection:
+    def _connection(self, name: str) -> TelemetryConnection:
         return self.connections.setdefault(name, self.receiver.connection())
 
     def get(self, connection: str, client: str, instance: str) -> str:

@@ -102,7 +102,7 @@ def test_a_fixed_port_that_is_taken_is_one_clear_line(make: Make) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "address"),
     [
         ({"host": "0.0.0.0"}, "127.0.0.1"),
         ({"host": "0.0.0.0", "advertised_host": "localhost"}, "localhost"),
@@ -114,9 +114,9 @@ def test_a_fixed_port_that_is_taken_is_one_clear_line(make: Make) -> None:
         ),
     ],
 )
-def test_clients_are_told_an_address_that_they_reach(options: dict[str, str], told: str) -> None:
+def test_clients_get_a_reachable_address(options: dict[str, str], address: str) -> None:
     with Broker(**options) as broker:
-        assert broker.bootstrap_servers == f"{told}:{broker.port}"
+        assert broker.bootstrap_servers == f"{address}:{broker.port}"
         producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
         producer.send("t", b"a").get(30)
         producer.close()
@@ -230,7 +230,7 @@ def descriptors() -> int:
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="counts descriptors in /proc")
-def test_nothing_is_left_open() -> None:
+def test_a_stopped_broker_leaves_no_open_descriptors() -> None:
     with Broker() as broker:
         broker.produce("t", "a")
     before = descriptors()
@@ -241,7 +241,7 @@ def test_nothing_is_left_open() -> None:
     assert descriptors() == before
 
 
-def test_a_broker_is_used_by_those_who_stopped_it_no_more() -> None:
+def test_a_stopped_broker_refuses_further_use() -> None:
     broker = Broker()
     with pytest.raises(BrokerFailed, match="not running"):
         broker.topics()
@@ -268,7 +268,7 @@ def test_a_broker_that_is_started_again_is_a_new_one(make: Make) -> None:
             broker.produce("t", "a")
 
 
-def test_a_command_that_nobody_waits_for_confuses_nobody() -> None:
+def test_an_abandoned_command_does_not_disturb_later_ones() -> None:
     async def scenario() -> None:
         async with Broker(process=True) as broker:
             with pytest.raises(TimeoutError):
@@ -281,7 +281,7 @@ def test_a_command_that_nobody_waits_for_confuses_nobody() -> None:
     asyncio.run(scenario())
 
 
-def test_a_child_process_that_was_killed_is_told_of() -> None:
+def test_a_killed_child_process_is_reported() -> None:
     with Broker(process=True) as broker:
         os.kill(broker._broker._host.pid, signal.SIGKILL)  # type: ignore[attr-defined]
         with pytest.raises(BrokerFailed, match="ended with exit code -9"):
@@ -344,7 +344,7 @@ def test_a_forgotten_broker_does_not_keep_the_test_run_from_ending() -> None:
     assert (finished.returncode, finished.stdout, finished.stderr) == (0, "done\n", "")
 
 
-def test_what_cannot_be_done_is_kafkas_error(make: Make) -> None:
+def test_an_impossible_operation_raises_kafkas_error(make: Make) -> None:
     with make() as broker:
         broker.create_topic("t")
         with pytest.raises(KafkaError) as caught:

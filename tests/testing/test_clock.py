@@ -94,7 +94,7 @@ def test_timers_fire_in_the_order_in_which_they_are_due_and_no_later_than_a_step
     assert all(delay <= at <= delay + 100_000 / 500 + 5000 for delay, at in fired)
 
 
-def test_what_a_timer_sets_off_happens_in_the_same_advance() -> None:
+def test_consequences_of_a_timer_happen_in_the_same_advance() -> None:
     happened: list[str] = []
 
     async def scenario() -> None:
@@ -118,7 +118,7 @@ def test_what_a_timer_sets_off_happens_in_the_same_advance() -> None:
     assert happened == ["first", "second 7", "soon"]
 
 
-def test_what_repeats_quickly_does_not_make_a_year_long() -> None:
+def test_short_recurring_timers_do_not_slow_a_long_advance() -> None:
     async def scenario() -> int:
         scheduler = ControlledScheduler(asyncio.get_running_loop())
         ticks = 0

@@ -10,7 +10,7 @@ COMPACTED = {"cleanup.policy": "compact", "delete.retention.ms": 60_000}
 
 
 @pytest.mark.parametrize("in_memory", [True, False], ids=["memory", "directory"])
-def test_of_every_key_the_newest_record_stays_and_deletions_go_with_time(tmp_path: Path, in_memory: bool) -> None:
+def test_compaction_keeps_the_newest_record_of_each_key(tmp_path: Path, in_memory: bool) -> None:
     with Broker(directory=None if in_memory else tmp_path) as broker:
         broker.create_topic("users", config=COMPACTED)
         for number in range(20):
@@ -30,7 +30,7 @@ def test_of_every_key_the_newest_record_stays_and_deletions_go_with_time(tmp_pat
         assert [one.value for one in broker.records("users")] == [b"17", b"18", b"new"]
 
 
-def test_what_cannot_be_compacted_says_why() -> None:
+def test_a_topic_that_cannot_be_compacted_gives_the_reason() -> None:
     with Broker() as broker:
         broker.create_topic("plain")
         with pytest.raises(BrokerFailed, match="topic plain is not compacted"):

@@ -48,7 +48,7 @@ def test_start_and_stop_by_hand_as_often_as_one_likes() -> None:
         kafka.stop()
 
 
-def test_where_a_broker_lives_in_a_container_is_not_where_it_lives_here() -> None:
+def test_addresses_inside_and_outside_a_container_differ() -> None:
     variables = {
         "KAFKA_LISTENERS": "PLAINTEXT://0.0.0.0:9093,BROKER://0.0.0.0:9092",
         "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "BROKER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
@@ -79,7 +79,7 @@ def test_where_a_broker_lives_in_a_container_is_not_where_it_lives_here() -> Non
         lambda _kafka: KafkaContainer(security_protocol="SASL_SSL"),
     ],
 )
-def test_what_needs_a_container_says_so(ask: Any) -> None:
+def test_methods_that_need_a_container_raise_a_clear_error(ask: Any) -> None:
     with pytest.raises(NeedsContainer, match=r".+"):
         ask(KafkaContainer())
 

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Producer
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
-from kpybroker.client.connection import Connection, Unreachable
+from kpybroker.client.connection import BrokerConnection, Unreachable
 from kpybroker.testing import Broker
 from kpywire import error_codes
 from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -39,14 +39,14 @@ def broker(shared: Broker) -> Iterator[Broker]:
 
 
 @pytest.fixture
-def client(broker: Broker) -> Iterator[Connection]:
+def client(broker: Broker) -> Iterator[BrokerConnection]:
     """A client that is not the one of this package."""
-    connection = Connection(broker.host, broker.port, 20.0)
+    connection = BrokerConnection(broker.host, broker.port, 20.0)
     yield connection
     connection.close()
 
 
-def produce(client: Connection, *topics: str) -> dict[str, int]:
+def produce(client: BrokerConnection, *topics: str) -> dict[str, int]:
     """The error code of each topic."""
     part = PartitionProduceData(index=0, records=build_batch([Record(timestamp=1, value=b"v")]))
     wanted = [TopicProduceData(name=topic, topic_id=ZERO_UUID, partition_data=[part]) for topic in topics]
@@ -54,7 +54,7 @@ def produce(client: Connection, *topics: str) -> dict[str, int]:
     return {topic.name: topic.partition_responses[0].error_code for topic in answer.responses}
 
 
-def list_offsets(client: Connection, *topics: str) -> dict[str, int]:
+def list_offsets(client: BrokerConnection, *topics: str) -> dict[str, int]:
     wanted = [
         ListOffsetsTopic(name=topic, partitions=[ListOffsetsPartition(partition_index=0, timestamp=-1)])
         for topic in topics
@@ -63,7 +63,7 @@ def list_offsets(client: Connection, *topics: str) -> dict[str, int]:
     return {topic.name: topic.partitions[0].error_code for topic in answer.topics}
 
 
-def metadata(client: Connection, *topics: str) -> dict[str, int]:
+def metadata(client: BrokerConnection, *topics: str) -> dict[str, int]:
     answer = client.call(MetadataRequest(topics=[MetadataRequestTopic(name=topic) for topic in topics]))
     return {topic.name: topic.error_code for topic in answer.topics}
 
@@ -78,7 +78,9 @@ ASKING = pytest.mark.parametrize(
 
 
 @ASKING
-def test_an_error_comes_as_often_as_it_was_asked_for(broker: Broker, client: Connection, api: str, ask: Any) -> None:
+def test_an_error_comes_as_often_as_it_was_asked_for(
+    broker: Broker, client: BrokerConnection, api: str, ask: Any
+) -> None:
     fault = broker.faults.fail(api, "NOT_LEADER_OR_FOLLOWER", times=2)
     answers = [ask(client, "a")["a"] for _ in range(3)]
     assert answers == [error_codes.NOT_LEADER_OR_FOLLOWER] * 2 + [error_codes.NONE]
@@ -86,41 +88,43 @@ def test_an_error_comes_as_often_as_it_was_asked_for(broker: Broker, client: Con
 
 
 @ASKING
-def test_an_error_of_one_topic_leaves_the_others_alone(broker: Broker, client: Connection, api: str, ask: Any) -> None:
+def test_an_error_of_one_topic_leaves_the_others_alone(
+    broker: Broker, client: BrokerConnection, api: str, ask: Any
+) -> None:
     broker.faults.fail(api, "KAFKA_STORAGE_ERROR", topic="a")
     assert ask(client, "a", "b") == {"a": error_codes.KAFKA_STORAGE_ERROR, "b": error_codes.NONE}
     assert ask(client, "b") == {"b": error_codes.NONE}
 
 
-def test_a_request_that_fails_has_no_effect(broker: Broker, client: Connection) -> None:
+def test_a_request_that_fails_has_no_effect(broker: Broker, client: BrokerConnection) -> None:
     before = count(broker, "a"), count(broker, "b")
     broker.faults.fail("Produce", "NOT_ENOUGH_REPLICAS", topic="a", times=1)
     produce(client, "a", "b")
     assert (count(broker, "a"), count(broker, "b")) == (before[0], before[1] + 1)
 
 
-def test_a_fault_can_let_some_pass_and_end_with_a_block(broker: Broker, client: Connection) -> None:
+def test_a_fault_can_let_some_pass_and_end_with_a_block(broker: Broker, client: BrokerConnection) -> None:
     with broker.faults.fail("Produce", error_codes.UNKNOWN_SERVER_ERROR, skip=1) as fault:
         assert [produce(client, "a")["a"] for _ in range(3)] == [0, -1, -1]
         assert fault.hits == 2
     assert produce(client, "a") == {"a": 0}
 
 
-def test_a_fault_of_one_client_leaves_the_others_alone(broker: Broker, client: Connection) -> None:
+def test_a_fault_of_one_client_leaves_the_others_alone(broker: Broker, client: BrokerConnection) -> None:
     broker.faults.fail("Produce", "NOT_LEADER_OR_FOLLOWER", client_id="somebody else")
     assert produce(client, "a") == {"a": 0}
     broker.faults.fail("Produce", "NOT_LEADER_OR_FOLLOWER", client_id=OTHERS_CLIENT_ID)
     assert produce(client, "a") == {"a": error_codes.NOT_LEADER_OR_FOLLOWER}
 
 
-def test_what_the_test_asks_is_never_met(broker: Broker) -> None:
+def test_requests_of_the_test_itself_meet_no_faults(broker: Broker) -> None:
     for api in ("Produce", "Fetch", "Metadata", "ListOffsets", "CreateTopics"):
         broker.faults.fail(api, "UNKNOWN_SERVER_ERROR")
     broker.produce("made-beside-faults", "a")
     assert count(broker, "made-beside-faults") == 1
 
 
-def fetch(client: Connection, session_id: int = 0, epoch: int = 0, topics: tuple[str, ...] = ("a", "b")) -> Any:
+def fetch(client: BrokerConnection, session_id: int = 0, epoch: int = 0, topics: tuple[str, ...] = ("a", "b")) -> Any:
     wanted = [
         FetchTopic(topic=topic, partitions=[FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=100)])
         for topic in topics
@@ -135,7 +139,9 @@ def errors_in(answer: Any) -> dict[str, int]:
     return {topic.topic: topic.partitions[0].error_code for topic in answer.responses}
 
 
-def test_a_fetch_in_a_session_that_does_not_name_the_topic_fails_for_it(broker: Broker, client: Connection) -> None:
+def test_a_fetch_in_a_session_that_does_not_name_the_topic_fails_for_it(
+    broker: Broker, client: BrokerConnection
+) -> None:
     produce(client, "b")
     with broker.faults.fail("Fetch", "NOT_LEADER_OR_FOLLOWER", topic="a"):
         first = fetch(client)
@@ -162,7 +168,7 @@ def test_a_consumer_survives_a_fault_of_its_topic(broker: Broker) -> None:
     consumer.close()
 
 
-def test_an_answer_is_delayed_by_the_clock_that_the_test_moves(broker: Broker, client: Connection) -> None:
+def test_an_answer_is_delayed_by_the_clock_that_the_test_moves(broker: Broker, client: BrokerConnection) -> None:
     fault = broker.faults.delay("Produce", seconds=3600, times=1)
     before = count(broker, "a")
     answered: list[dict[str, int]] = []
@@ -184,14 +190,14 @@ def test_a_connection_is_lost_before_or_after_the_request_had_its_effect(broker:
         before = count(broker, "a")
         broker.faults.disconnect("Produce", served=served, times=1)
         with pytest.raises(Unreachable, match="lost the connection"):
-            produce(Connection(broker.host, broker.port, 20.0), "a")
+            produce(BrokerConnection(broker.host, broker.port, 20.0), "a")
         assert count(broker, "a") == before + served
 
 
 def test_a_dropped_answer_leaves_the_client_waiting(broker: Broker) -> None:
     before = count(broker, "a")
     broker.faults.drop_answer("Produce", times=1)
-    client = Connection(broker.host, broker.port, 0.2)
+    client = BrokerConnection(broker.host, broker.port, 0.2)
     with pytest.raises(Unreachable, match="no answer in time"):
         produce(client, "a")
     client.close()
@@ -218,7 +224,7 @@ def test_a_client_without_retries_reports_the_error(broker: Broker) -> None:
     producer.close()
 
 
-def test_a_mistake_in_a_fault_is_said_with_what_was_meant(broker: Broker) -> None:
+def test_a_mistake_in_a_fault_is_reported_with_a_suggestion(broker: Broker) -> None:
     with pytest.raises(ValueError, match="no API 'Produse'; did you mean Produce"):
         broker.faults.fail("Produse", "NOT_LEADER_OR_FOLLOWER")
     with pytest.raises(ValueError, match="no error 'NOT_LEADER'; did you mean NOT_LEADER_OR_FOLLOWER"):
@@ -232,7 +238,7 @@ def test_faults_work_in_a_loop_and_in_a_child_process() -> None:
         async with Broker() as broker:
             await broker.create_topic("a")
             async with await broker.faults.fail("Produce", "NOT_LEADER_OR_FOLLOWER", times=1) as fault:
-                client = await asyncio.to_thread(Connection, broker.host, broker.port, 20.0)
+                client = await asyncio.to_thread(BrokerConnection, broker.host, broker.port, 20.0)
                 assert await asyncio.to_thread(produce, client, "a") == {"a": error_codes.NOT_LEADER_OR_FOLLOWER}
                 assert await fault.hits() == 1
                 client.close()
@@ -241,7 +247,7 @@ def test_faults_work_in_a_loop_and_in_a_child_process() -> None:
     with Broker(process=True) as broker:
         broker.create_topic("a")
         fault = broker.faults.fail("Produce", "NOT_LEADER_OR_FOLLOWER", times=1)
-        client = Connection(broker.host, broker.port, 20.0)
+        client = BrokerConnection(broker.host, broker.port, 20.0)
         assert [produce(client, "a")["a"], produce(client, "a")["a"]] == [error_codes.NOT_LEADER_OR_FOLLOWER, 0]
         assert fault.hits == 1
         fault.remove()
@@ -259,7 +265,7 @@ def test_without_faults_nothing_stands_before_a_handler() -> None:
     assert served.work is metadata_handler.handle
 
 
-def test_a_fault_of_every_api_is_met_by_whatever_is_asked(broker: Broker, client: Connection) -> None:
+def test_a_fault_of_every_api_is_met_by_whatever_is_asked(broker: Broker, client: BrokerConnection) -> None:
     fault = broker.faults.fail("*", "CLUSTER_AUTHORIZATION_FAILED", client_id=OTHERS_CLIENT_ID)
     for ask in (produce, list_offsets, metadata):
         assert ask(client, "a") == {"a": error_codes.CLUSTER_AUTHORIZATION_FAILED}

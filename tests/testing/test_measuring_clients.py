@@ -1,7 +1,6 @@
 """Clients of a test push their metrics, and the test reads what they have measured."""
 
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from confluent_kafka import Consumer, Producer
 
 from kpybroker.testing import AsyncBroker, Broker, ClientMetrics
 from oracle import classpath, compile_java
+from support.waiting import eventually
 
 JAVA = Path(__file__).parents[2] / "compat-tests" / "java"
 RECORDS = 25
@@ -24,7 +24,7 @@ def broker() -> Iterator[Broker]:
 
 
 @pytest.mark.java
-def test_what_a_java_consumer_measured(broker: Broker) -> None:
+def test_metrics_of_a_java_consumer_are_read(broker: Broker) -> None:
     broker.produce("flights", *(b"x" * 10 for _ in range(RECORDS)))
     classes = classpath(compile_java(JAVA / "MeasuredConsumer.java"))
     arguments = [broker.bootstrap_servers, "flights", "readers", str(RECORDS), "30"]
@@ -44,16 +44,17 @@ def test_what_a_java_consumer_measured(broker: Broker) -> None:
 
 def measured_by(broker: Broker, records: int) -> ClientMetrics:
     """The metrics of the Java consumer, once it has pushed that it has read all records."""
-    while True:
+
+    def read_all() -> ClientMetrics | None:
         found = broker.wait_for_client_metrics("measured", "fetch.manager.records.consumed.total", timeout_s=60)
         total = max(found.values("fetch.manager.records.consumed.total"))
-        if total >= records:
-            assert total == records
-            return found
-        time.sleep(0.05)
+        assert total <= records
+        return found if total == records else None
+
+    return eventually(read_all, f"the push after {records} records")
 
 
-def test_what_a_producer_of_librdkafka_measured(broker: Broker) -> None:
+def test_metrics_of_a_librdkafka_producer_are_read(broker: Broker) -> None:
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "client.id": "writer"})
     producer.produce("flights", b"x")
     producer.flush()
@@ -73,10 +74,7 @@ def test_a_consumer_of_librdkafka_is_forgotten_when_it_has_gone(broker: Broker) 
     assert broker.wait_for_client_metrics("reader", "consumer.connection.creation.total").client_id == "reader"
     consumer.close()
     del consumer
-    deadline = time.monotonic() + 30
-    while broker.client_metrics("reader"):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    eventually(lambda: not broker.client_metrics("reader"))
 
 
 async def _nothing_pushed() -> None:

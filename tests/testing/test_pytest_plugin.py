@@ -113,11 +113,11 @@ def test_options_scope_and_more_brokers_are_the_suites_choice(suite: pytest.Pyte
 def test_a_fault_of_one_test_is_gone_in_the_next(suite: pytest.Pytester) -> None:
     suite.makepyfile(
         """
-        from kpybroker.client.connection import Connection
+        from kpybroker.client.connection import BrokerConnection
         from kpywire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
         def code(kpybroker, topic):
-            client = Connection(kpybroker.host, kpybroker.port, 20.0)
+            client = BrokerConnection(kpybroker.host, kpybroker.port, 20.0)
             answer = client.call(MetadataRequest(topics=[MetadataRequestTopic(name=topic)]))
             client.close()
             return answer.topics[0].error_code
@@ -191,8 +191,8 @@ def test_the_plugin_imports_pytest_and_nothing_heavier() -> None:
         "import sys, pytest; before = set(sys.modules); import kpybroker.pytest_plugin; "
         "print(sorted(set(sys.modules) - before))"
     )
-    said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
-    assert said.strip() == "['kpybroker', 'kpybroker.pytest_plugin']"
+    reported = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    assert reported.strip() == "['kpybroker', 'kpybroker.pytest_plugin']"
 
 
 def test_the_modules_of_an_installed_broker_are_not_rewritten(suite: pytest.Pytester) -> None:
@@ -213,7 +213,7 @@ def test_the_modules_of_an_installed_broker_are_not_rewritten(suite: pytest.Pyte
     run(suite, "-p", "no:kpybroker", "-p", "marking").assert_outcomes(passed=1)
 
 
-def test_every_fixture_is_told_of() -> None:
+def test_every_fixture_is_documented() -> None:
     text = (Path(__file__).parents[2] / "docs" / "testing.md").read_text()
     for name in ("kpybroker", "topic", "kpybroker_factory", "kpybroker_options", "kpybroker_scope", "kafka_topic"):
         assert f"`{name}`" in text

@@ -51,7 +51,7 @@ def test_an_expectation_says_what_counts_and_no_more(expected: Any) -> None:
         7,
     ],
 )
-def test_what_differs_does_not_match(expected: Any) -> None:
+def test_different_records_do_not_match(expected: Any) -> None:
     assert not matches(expected, RECORD)
 
 
@@ -95,7 +95,7 @@ def test_differences_account_for_every_record_and_every_expectation(expected: li
 
 
 @given(st.one_of(TEXTS, st.binary(max_size=3), st.none(), st.dictionaries(TEXTS, st.integers(), max_size=2)))
-def test_what_is_written_is_what_is_expected(value: Any) -> None:
+def test_written_records_match_the_expected_ones(value: Any) -> None:
     record = as_record(value)
     if isinstance(value, dict):
         assert json.loads(record.value or b"") == value

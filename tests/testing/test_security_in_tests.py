@@ -14,8 +14,8 @@ from kafka import KafkaConsumer, KafkaProducer
 from kafka.errors import KafkaError
 
 from kpybroker.cli.connection_settings import ConnectionSettings, NotPossible, login_module
-from kpybroker.client.client import Client, Settings
-from kpybroker.client.protection import Protection
+from kpybroker.client.client import Client, ClientSettings
+from kpybroker.client.protection import ConnectionProtection
 from kpybroker.client.security import security_of
 from kpybroker.machines.sasl.jaas import PLAIN_MODULE, parse
 from kpybroker.testing import Broker, BrokerFailed, Security, allow, deny
@@ -95,7 +95,7 @@ def test_a_user_logs_in_with_a_properties_file(broker: Broker) -> None:
     assert file.stat().st_mode & 0o077 == 0
 
 
-def test_what_is_not_allowed_is_refused(broker: Broker) -> None:
+def test_requests_without_permission_are_refused(broker: Broker) -> None:
     with pytest.raises(KafkaError):
         send(broker.access.client("bob"))
     with pytest.raises(KafkaError):
@@ -129,7 +129,7 @@ def test_a_token_stands_for_its_owner_where_clients_know_tokens(broker: Broker) 
             refuses()
     properties = token.java()
     server = properties.pop("bootstrap.servers")
-    with Client(server, settings=Settings(protection=Protection(security_of(properties)))) as client:
+    with Client(server, settings=ClientSettings(protection=ConnectionProtection(security_of(properties)))) as client:
         assert {topic.name for topic in client.topics()} == {"orders", "orders-closed"}
     assert token.password not in repr(token)
 

@@ -54,10 +54,10 @@ def test_the_container_that_is_shown_starts() -> None:
     exec(shown + "    producer.close()\n", {})
 
 
-def test_every_default_of_a_broker_in_a_test_is_told() -> None:
-    told = set(re.findall(r"^\| `([a-z]+\.[a-z.]+)`", TEXT, re.MULTILINE))
+def test_every_default_of_a_test_broker_is_documented() -> None:
+    notified = set(re.findall(r"^\| `([a-z]+\.[a-z.]+)`", TEXT, re.MULTILINE))
     alike = {"transaction.state.log.num.partitions", "share.coordinator.state.topic.num.partitions"}
-    assert set(DEFAULTS) - alike == told
+    assert set(DEFAULTS) - alike == notified
 
 
 @pytest.mark.slow

@@ -33,7 +33,7 @@ def values(broker: Broker, *, committed: bool) -> list[object]:
     return [record.value for record in broker.records("orders", isolation=isolation)]
 
 
-def test_committed_records_are_told_from_others(broker: Broker) -> None:
+def test_committed_records_are_distinguished_from_others(broker: Broker) -> None:
     producer = producer_of(broker)
     for value, end in (("kept", producer.commit_transaction), ("dropped", producer.abort_transaction)):
         producer.begin_transaction()
@@ -71,7 +71,7 @@ def test_faults_are_retried_by_clients(broker: Broker, api: str) -> None:
     assert values(broker, committed=True) == [b"kept"]
 
 
-def test_an_id_that_nobody_used_for_a_week_is_forgotten(broker: Broker) -> None:
+def test_a_transactional_id_unused_for_a_week_expires(broker: Broker) -> None:
     idle = producer_of(broker)
     idle.begin_transaction()
     idle.produce("orders", "before")

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Consumer
 from kafka import KafkaConsumer
 
-from kpybroker.client.connection import Connection
+from kpybroker.client.connection import BrokerConnection
 from kpybroker.testing import Broker, assert_committed, wait_for_group_stable
 from kpywire import error_codes
 from kpywire.messages.find_coordinator import FindCoordinatorRequest
@@ -141,7 +141,7 @@ def test_offsets_of_a_group_that_is_gone_expire_without_waiting(broker: Broker) 
 
 
 def test_the_first_question_for_a_coordinator_is_answered_with_one(broker: Broker) -> None:
-    client = Connection(broker.host, broker.port, 20.0)
+    client = BrokerConnection(broker.host, broker.port, 20.0)
     for group in ("g", "h"):
         answer = client.call(FindCoordinatorRequest(key_type=0, coordinator_keys=[group]))
         (found,) = answer.coordinators
@@ -149,9 +149,9 @@ def test_the_first_question_for_a_coordinator_is_answered_with_one(broker: Broke
     client.close()
 
 
-def test_where_groups_cannot_be_kept_the_question_is_answered_in_the_end() -> None:
+def test_a_question_about_groups_is_answered_even_if_groups_cannot_be_stored() -> None:
     with Broker({"offsets.topic.replication.factor": 3}) as broker:
-        client = Connection(broker.host, broker.port, 20.0)
+        client = BrokerConnection(broker.host, broker.port, 20.0)
         answer = client.call(FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]))
         client.close()
         assert answer.coordinators[0].error_code == error_codes.COORDINATOR_NOT_AVAILABLE

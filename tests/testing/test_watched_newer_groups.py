@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from kpybroker.client.client import Client
-from kpybroker.client.connection import Connection
-from kpybroker.client.share_member import ACKNOWLEDGEMENTS, ShareMember
+from kpybroker.client.connection import BrokerConnection
+from kpybroker.client.share_member import ACKNOWLEDGEMENTS, ShareGroupReader
 from kpybroker.testing import Broker, assert_shared, wait_for_group_stable
 from kpywire import error_codes
 from kpywire.messages.find_coordinator import FindCoordinatorRequest
@@ -30,20 +30,20 @@ def broker() -> Iterator[Broker]:
 
 
 @pytest.fixture
-def connection(broker: Broker) -> Iterator[Connection]:
-    connection = Connection(broker.host, broker.port, 20.0)
+def connection(broker: Broker) -> Iterator[BrokerConnection]:
+    connection = BrokerConnection(broker.host, broker.port, 20.0)
     yield connection
     connection.close()
 
 
 @pytest.fixture
-def member(broker: Broker, connection: Connection) -> Iterator[ShareMember]:
+def member(broker: Broker, connection: BrokerConnection) -> Iterator[ShareGroupReader]:
     """A member that reads group "mail" from the beginning, and has its partition."""
     config = AlterableConfig(name="share.auto.offset.reset", config_operation=0, value="earliest")
     resource = AlterConfigsResource(resource_type=GROUP_RESOURCE, resource_name="mail", configs=[config])
     assert connection.call(IncrementalAlterConfigsRequest(resources=[resource])).responses[0].error_code == 0
     client = Client(f"{broker.host}:{broker.port}", 20.0)
-    member = ShareMember(client, "mail", [TOPIC], ACCEPT)
+    member = ShareGroupReader(client, "mail", [TOPIC], ACCEPT)
     while not member.assigned:
         member.keep_up()
     yield member
@@ -51,7 +51,7 @@ def member(broker: Broker, connection: Connection) -> Iterator[ShareMember]:
     client.close()
 
 
-def take(member: ShareMember, answers: dict[int, int]) -> None:
+def take(member: ShareGroupReader, answers: dict[int, int]) -> None:
     """Read until these offsets have come, and acknowledge each as it says."""
     missing = set(answers)
     while missing:
@@ -64,7 +64,7 @@ def take(member: ShareMember, answers: dict[int, int]) -> None:
     list(member.poll())
 
 
-def test_what_members_acknowledge_is_seen_record_by_record(broker: Broker, member: ShareMember) -> None:
+def test_acknowledgements_are_shown_record_by_record(broker: Broker, member: ShareGroupReader) -> None:
     broker.produce(TOPIC, "a", "b", "c", "d")
     group = wait_for_group_stable(broker, "mail", members=1, topics=[TOPIC])
     assert (group.type, group.owners) == ("share", {(TOPIC, 0): member.client.settings.client_id})
@@ -79,7 +79,7 @@ def test_what_members_acknowledge_is_seen_record_by_record(broker: Broker, membe
         broker.assert_shared("mail", accepted={place: [0]}, timeout_s=0.0)
 
 
-def test_records_that_were_released_are_shown_with_their_deliveries(broker: Broker, member: ShareMember) -> None:
+def test_records_that_were_released_are_shown_with_their_deliveries(broker: Broker, member: ShareGroupReader) -> None:
     broker.produce(TOPIC, "a", "b")
     member.keep_up()
     read = [found.record.offset for found in member.poll(1)]
@@ -92,7 +92,7 @@ def test_records_that_were_released_are_shown_with_their_deliveries(broker: Brok
     assert set(broker.shared("mail").released[TOPIC, 0].values()) == {1}
 
 
-def test_a_lock_that_ends_without_waiting_gives_its_record_back(broker: Broker, member: ShareMember) -> None:
+def test_a_lock_that_ends_without_waiting_gives_its_record_back(broker: Broker, member: ShareGroupReader) -> None:
     broker.produce(TOPIC, "a")
     member.keep_up()
     assert [found.record.offset for found in member.poll()] == [0]
@@ -101,7 +101,7 @@ def test_a_lock_that_ends_without_waiting_gives_its_record_back(broker: Broker, 
     broker.assert_shared("mail", released={(TOPIC, 0): [0]})
 
 
-def test_a_streams_group_is_waited_for_with_its_tasks(broker: Broker, connection: Connection) -> None:
+def test_a_streams_group_is_waited_for_with_its_tasks(broker: Broker, connection: BrokerConnection) -> None:
     broker.create_topic("words", partitions=2)
     reading = Subtopology(
         subtopology_id="0",

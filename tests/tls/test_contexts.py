@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from certificates import Authority, Certificate
 from kpybroker.security.tls.contexts import client_context, openssl_name, server_context
 from kpybroker.security.tls.settings import TlsError, TlsSettings, read_settings
+from support.certificates import Authority, Certificate
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,8 @@ import pytest
 from cryptography.x509.oid import ExtendedKeyUsageOID
 from test_contexts import inline, shake_hands, trusting
 
-from certificates import Authority, Certificate
 from kpybroker.security.tls.contexts import client_context, server_context
+from support.certificates import Authority, Certificate
 
 AUTHORITY = Authority()
 BROKER = AUTHORITY.issue("broker")
@@ -85,13 +85,15 @@ def test_client_certificates_that_are_not_in_order_are_refused(certificate: Cert
 
 
 def test_a_chain_of_usual_length_is_accepted() -> None:
-    shake_hands(server(client_auth="required"), client_context(inline(chained(3), AUTHORITY)))
+    alice = chained(3)
+    served, _ = shake_hands(server(client_auth="required"), client_context(inline(alice, AUTHORITY)))
+    assert served.getpeercert(binary_form=True) == alice.der
 
 
 @pytest.mark.parametrize("name", ["x" * 63 + ".example", "not-the-broker.example", "xn--strae-oqa.example"])
-def test_a_server_name_that_nobody_has_changes_nothing(name: str) -> None:
-    client = stranger("DEFAULT")
-    shake_hands(server(), client, host=name)
+def test_an_unknown_server_name_changes_nothing(name: str) -> None:
+    _, client = shake_hands(server(), stranger("DEFAULT"), host=name)
+    assert client.getpeercert(binary_form=True) == BROKER.der
 
 
 def test_protocols_that_a_client_offers_for_the_application_are_ignored() -> None:

@@ -11,12 +11,12 @@ from cryptography.x509.oid import NameOID, ObjectIdentifier
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from certificates import Authority
 from kpybroker.security.tls.der import MalformedDer, Value, read_value
 from kpybroker.security.tls.mapping_rules import MappingRules, NoRuleApplies
 from kpybroker.security.tls.names import _in_words, names_of, subject_of
 from kpybroker.security.tls.settings import TlsError
 from oracle.asked import AskedOracle
+from support.certificates import Authority
 
 ATTRIBUTES = (
     NameOID.COMMON_NAME, NameOID.ORGANIZATION_NAME, NameOID.ORGANIZATIONAL_UNIT_NAME, NameOID.LOCALITY_NAME,

@@ -13,11 +13,11 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from hypothesis import example, given
 from hypothesis import strategies as some
 
-from certificates import Authority
 from kpybroker.security.tls.contexts import client_context, server_context
 from kpybroker.security.tls.jks import read_jks
 from kpybroker.security.tls.settings import TlsError, TlsSettings
 from kpybroker.security.tls.stores import read_key_store, read_trust_store
+from support.certificates import Authority
 
 PASSWORD = "changeit-ä"
 AUTHORITY = Authority("Root, of tests")

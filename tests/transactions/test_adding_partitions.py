@@ -3,7 +3,7 @@
 import pytest
 from transaction_world import TransactionWorld
 
-from kpybroker.machines.transactions.transaction import State
+from kpybroker.machines.transactions.transaction import TransactionState
 from kpywire import error_codes
 
 T0, T1, U0 = ("t", 0), ("t", 1), ("u", 0)
@@ -22,7 +22,7 @@ def test_the_first_partition_begins_a_transaction_and_the_others_join_it(world: 
     assert transaction.last_update_ms == world.now_ms
 
 
-def test_what_is_known_already_is_not_written_again(world: TransactionWorld) -> None:
+def test_known_partitions_are_not_written_again(world: TransactionWorld) -> None:
     producer = world.started()
     world.add(producer, T0, T1)
     records = len(world.log)
@@ -60,7 +60,7 @@ def test_clients_before_version_2_know_fencing_by_another_error(world: Transacti
 
 
 @pytest.mark.parametrize("commit", [True, False])
-def test_nothing_is_added_while_a_transaction_ends(world: TransactionWorld, commit: bool) -> None:
+def test_no_partition_is_added_while_a_transaction_ends(world: TransactionWorld, commit: bool) -> None:
     producer_id, epoch = world.started()
     world.add((producer_id, epoch))
     world.end((producer_id, epoch), commit=commit)
@@ -96,7 +96,7 @@ def test_offsets_add_the_partition_that_keeps_their_group(world: TransactionWorl
     producer = world.started()
     assert world.add_offsets(producer, 17) == error_codes.NONE
     assert world.transactions["x"].partitions == {("__consumer_offsets", 17)}
-    assert world.transactions["x"].state is State.ONGOING
+    assert world.transactions["x"].state is TransactionState.ONGOING
 
 
 def test_a_transaction_works_by_the_version_of_whoever_added_to_it(world: TransactionWorld) -> None:

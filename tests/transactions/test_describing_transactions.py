@@ -31,7 +31,7 @@ def test_a_description_has_the_producer_its_state_and_its_partitions(three: Tran
     assert three.describe("a").transaction_start_time_ms == -1
 
 
-def test_what_is_not_known_is_not_described(world: TransactionWorld) -> None:
+def test_unknown_transactional_ids_are_not_described(world: TransactionWorld) -> None:
     assert world.describe("x").error_code == error_codes.TRANSACTIONAL_ID_NOT_FOUND
     assert world.describe("").error_code == error_codes.INVALID_REQUEST
 
@@ -46,7 +46,7 @@ def test_filters_work_together(three: TransactionWorld) -> None:
     assert three.listed(transactional_id_pattern="") == {"a", "b", "c"}
 
 
-def test_states_that_are_none_are_told_and_let_nothing_pass(three: TransactionWorld) -> None:
+def test_unknown_state_filters_are_reported_and_match_nothing(three: TransactionWorld) -> None:
     response = three.listing(state_filters=["empty", "Empty", "Nonsense", "Nonsense"])
     assert response.unknown_state_filters == ["empty", "Nonsense"]
     assert [each.transactional_id for each in response.transaction_states] == ["a"]

@@ -4,7 +4,7 @@ import pytest
 from test_producer_epochs import worn
 from transaction_world import TransactionWorld
 
-from kpybroker.machines.transactions.transaction import LAST_EPOCH, MAX_EPOCH, State
+from kpybroker.machines.transactions.transaction import LAST_EPOCH, MAX_EPOCH, TransactionState
 from kpywire import error_codes
 
 T0, T1 = ("t", 0), ("t", 1)
@@ -16,7 +16,7 @@ FENCED = error_codes.PRODUCER_FENCED
 
 @pytest.mark.parametrize("commit", [True, False])
 @pytest.mark.parametrize("version", [4, 5])
-def test_the_outcome_is_told_to_every_partition_and_then_it_is_complete(
+def test_a_transaction_is_complete_when_every_partition_has_its_marker(
     world: TransactionWorld, commit: bool, version: int
 ) -> None:
     producer_id, epoch = world.started()
@@ -61,7 +61,7 @@ def test_whoever_has_not_the_producer_ends_nothing(world: TransactionWorld, vers
         error_codes.INVALID_PRODUCER_ID_MAPPING
     )
     assert world.end((producer_id, epoch), version=version, transactional_id="")[0] == error_codes.INVALID_REQUEST
-    assert world.transactions["x"].state is State.ONGOING
+    assert world.transactions["x"].state is TransactionState.ONGOING
 
 
 @pytest.mark.parametrize("commit", [True, False])
@@ -149,7 +149,7 @@ def test_a_producer_may_be_upgraded_between_its_transactions_and_in_one(world: T
     assert markers.transaction_version == 0
 
 
-def test_the_client_is_answered_when_the_outcome_is_in_the_log_and_nobody_is_told_before(
+def test_markers_and_the_answer_follow_the_logged_outcome(
     world: TransactionWorld,
 ) -> None:
     producer = world.started()

@@ -3,8 +3,8 @@
 import pytest
 from transaction_world import TransactionWorld
 
-from kpybroker.machines.transactions.record import Record
-from kpybroker.machines.transactions.transaction import LAST_EPOCH, MAX_EPOCH, State
+from kpybroker.machines.transactions.record import TransactionRecord
+from kpybroker.machines.transactions.transaction import LAST_EPOCH, MAX_EPOCH, TransactionState
 from kpywire import error_codes
 
 FENCED = (error_codes.PRODUCER_FENCED, -1, -1)
@@ -14,7 +14,7 @@ BUSY = (error_codes.CONCURRENT_TRANSACTIONS, -1, -1)
 def worn(world: TransactionWorld, epoch: int, transactional_id: str = "x") -> int:
     """Let the producer of an id have this epoch; its producer id."""
     transaction = world.transactions[transactional_id]._replace(producer_epoch=epoch)
-    key, value = Record(transactional_id, transaction).encoded()
+    key, value = TransactionRecord(transactional_id, transaction).encoded()
     world.log.append((key, value))
     world.restart()
     return transaction.producer_id
@@ -27,11 +27,11 @@ def test_the_first_of_an_id_gets_a_new_producer_id_and_every_other_the_next_epoc
     assert world.started("y")[0] > producer_id
 
 
-def test_who_names_a_producer_that_is_forgotten_begins_as_if_new(world: TransactionWorld) -> None:
+def test_an_expired_producer_id_starts_as_a_new_one(world: TransactionWorld) -> None:
     assert world.init(producer_id=7, producer_epoch=3, new_producer_id=50) == (0, 50, 0)
 
 
-def test_without_a_new_producer_id_the_client_is_told_to_wait(world: TransactionWorld) -> None:
+def test_without_a_new_producer_id_the_client_gets_a_retriable_error(world: TransactionWorld) -> None:
     assert world.init(new_producer_id=-1) == (error_codes.COORDINATOR_LOAD_IN_PROGRESS, -1, -1)
     assert not world.log
 
@@ -81,7 +81,7 @@ def test_old_clients_know_fencing_by_another_error(world: TransactionWorld, vers
 
 
 @pytest.mark.parametrize("level", [0, 1, 2])
-def test_an_open_transaction_is_aborted_first_under_an_epoch_that_nobody_has(level: int) -> None:
+def test_an_open_transaction_is_aborted_first_with_a_fencing_epoch(level: int) -> None:
     world = TransactionWorld(transaction_version=level)
     producer = world.started()
     world.add(producer, version=3)
@@ -128,7 +128,7 @@ def test_an_open_transaction_in_the_last_epoch_is_aborted_and_the_producer_id_wi
     producer_id = worn(world, LAST_EPOCH)
     world.add((producer_id, LAST_EPOCH))
     assert world.init(new_producer_id=-1)[0] == error_codes.COORDINATOR_LOAD_IN_PROGRESS
-    assert world.transactions["x"].state is State.ONGOING
+    assert world.transactions["x"].state is TransactionState.ONGOING
     assert world.init() == BUSY
     (markers,) = world.wanted
     assert (markers.producer_id, markers.producer_epoch) == (producer_id, MAX_EPOCH)

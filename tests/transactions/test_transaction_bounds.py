@@ -11,11 +11,11 @@ from transaction_world import TIMEOUT_MS, Ticket, TransactionWorld
 from kpybroker.machines.journal import ProducerEpoch
 from kpybroker.machines.transactions import timeouts
 from kpybroker.machines.transactions.coordinator import TransactionCoordinator
-from kpybroker.machines.transactions.decision import SENDS_AT_ONCE, Decision
-from kpybroker.machines.transactions.record import Record, decode
+from kpybroker.machines.transactions.decision import SENDS_AT_ONCE, TransactionDecision
+from kpybroker.machines.transactions.record import TransactionRecord, decode
 from kpybroker.machines.transactions.settings import TransactionSettings
-from kpybroker.machines.transactions.timers import Timers
-from kpybroker.machines.transactions.transaction import NO_ID, State, Transaction
+from kpybroker.machines.transactions.timers import TransactionTimers
+from kpybroker.machines.transactions.transaction import NO_ID, Transaction, TransactionState
 from kpybroker.machines.transactions.usual_value import read_usual, write_usual
 from kpywire import error_codes
 
@@ -24,12 +24,12 @@ WIDE = "住"
 NAMES = st.text(st.sampled_from(("a", "ö", WIDE)), max_size=60)
 
 
-def decision(**settings: int) -> Decision:
-    return Decision(0, 0, TransactionSettings(**settings), NO_ID)
+def decision(**settings: int) -> TransactionDecision:
+    return TransactionDecision(0, 0, TransactionSettings(**settings), NO_ID)
 
 
 def ongoing(*partitions: tuple[str, int]) -> Transaction:
-    return Transaction(1, 0, TIMEOUT_MS, State.ONGOING, frozenset(partitions), 5, 5, 1)
+    return Transaction(1, 0, TIMEOUT_MS, TransactionState.ONGOING, frozenset(partitions), 5, 5, 1)
 
 
 @given(NAMES, st.frozensets(st.tuples(NAMES, st.integers(0, 2**31 - 1)), max_size=8), st.integers(-1, 2**63 - 1))
@@ -84,11 +84,11 @@ def test_transactions_with_long_names_are_completed_in_batches_that_the_log_take
     world.advance(2 * TIMEOUT_MS)
     world.delete_partitions({"t": [0]})
     world.advance(60_000)
-    assert {each.state for each in world.transactions.values()} == {State.COMPLETE_ABORT}
+    assert {each.state for each in world.transactions.values()} == {TransactionState.COMPLETE_ABORT}
 
 
 def test_a_producer_id_is_taken_once() -> None:
-    taking = Decision(0, 0, TransactionSettings(), 7)
+    taking = TransactionDecision(0, 0, TransactionSettings(), 7)
     assert (taking.take_producer_id(), taking.take_producer_id()) == (7, NO_ID)
 
 
@@ -132,10 +132,10 @@ def test_the_version_of_a_client_is_kept_by_the_layout(client_version: int) -> N
 
 
 @pytest.mark.parametrize("change", [{"next_producer_id": 0}, {"next_producer_id": 9}, {"previous_producer_id": -1}])
-def test_what_has_no_place_in_the_layout_is_left_to_the_codec(change: dict[str, int]) -> None:
+def test_records_outside_the_layout_are_written_by_the_codec(change: dict[str, int]) -> None:
     transaction = ongoing(("t", 0))._replace(**change)
     assert write_usual(transaction) is None
-    _, value = Record("x", transaction).encoded()
+    _, value = TransactionRecord("x", transaction).encoded()
     assert value is not None
     assert read_usual(value) is None
 
@@ -151,7 +151,7 @@ def test_a_previous_producer_id_of_zero_is_usual() -> None:
 
 
 def test_an_earlier_deadline_replaces_a_later_one_and_not_the_other_way_round() -> None:
-    timers = Timers()
+    timers = TransactionTimers()
     assert timers.next_deadline_ms() is None
     timers.set("a", 100)
     timers.set("a", 200)
@@ -239,7 +239,7 @@ def test_no_producer_writes_to_the_log_of_transactions_in_a_transaction() -> Non
 
 
 def test_the_same_deadline_again_changes_nothing() -> None:
-    timers = Timers()
+    timers = TransactionTimers()
     timers.set("b", 200)
     for _ in range(2):
         timers.set("a", 100)
@@ -254,7 +254,7 @@ ONE_TOPIC = bytes((2, 2)) + b"t" + bytes((2,)) + bytes(4) + b"\0"
 
 def value_of(section: bytes = ONE_TOPIC, *, tags: int = 1, tag: int = 0, version: int = 1) -> bytes:
     """A value of an open transaction, with these bytes for its partitions and a number of 8 bytes as its last tag."""
-    head = struct.pack(">hqhib", version, 1, 0, 60_000, State.ONGOING)
+    head = struct.pack(">hqhib", version, 1, 0, 60_000, TransactionState.ONGOING)
     return head + section + struct.pack(">qqBBBq", 5, 5, tags, tag, 8, 1)
 
 

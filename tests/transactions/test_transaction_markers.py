@@ -2,7 +2,7 @@
 
 from transaction_world import TransactionWorld
 
-from kpybroker.machines.transactions.transaction import State
+from kpybroker.machines.transactions.transaction import TransactionState
 from kpywire import error_codes
 
 T0, T1, U0 = ("t", 0), ("t", 1), ("u", 0)
@@ -16,7 +16,7 @@ def ended(world: TransactionWorld, *, commit: bool = True, transactional_id: str
     return producer
 
 
-def test_markers_may_be_told_in_any_order_and_twice(world: TransactionWorld) -> None:
+def test_written_markers_may_be_reported_in_any_order_and_twice(world: TransactionWorld) -> None:
     ended(world)
     (markers,) = world.wanted
     for partition in (U0, U0, T0):
@@ -46,7 +46,7 @@ def test_a_description_shows_the_partitions_that_have_no_marker_yet(world: Trans
     assert topics == {"t": [1], "u": [0]}
 
 
-def test_after_a_restart_all_partitions_are_told_again_what_was_decided(world: TransactionWorld) -> None:
+def test_after_a_restart_markers_are_sent_to_all_partitions_again(world: TransactionWorld) -> None:
     ended(world, commit=False)
     (markers,) = world.wanted
     world.mark(markers, T0)
@@ -94,4 +94,4 @@ def test_a_topic_of_many_transactions_is_deleted_with_many_small_batches() -> No
         ended(world, transactional_id=f"id-{each}")
     world.delete_partitions({"t": [0, 1], "u": [0]})
     world.advance(60_000)
-    assert {transaction.state for transaction in world.transactions.values()} == {State.COMPLETE_COMMIT}
+    assert {transaction.state for transaction in world.transactions.values()} == {TransactionState.COMPLETE_COMMIT}

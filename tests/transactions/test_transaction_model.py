@@ -11,21 +11,29 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from transaction_world import TIMEOUT_MS, TransactionWorld
 
-from kpybroker.machines.transactions.record import Record
-from kpybroker.machines.transactions.transaction import LAST_EPOCH, NO_EPOCH, State, Transaction
+from kpybroker.machines.transactions.record import TransactionRecord
+from kpybroker.machines.transactions.transaction import LAST_EPOCH, NO_EPOCH, Transaction, TransactionState
 from kpywire import error_codes
 
 IDS = ("a", "b")
 PARTITIONS = (("t", 0), ("t", 1), ("u", 0))
 EXPIRATION_MS = 10 * TIMEOUT_MS
-END_STATES = (State.COMPLETE_COMMIT, State.COMPLETE_ABORT)
+END_STATES = (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
 NEXT_STATES = {
-    State.EMPTY: (State.EMPTY, State.ONGOING, State.PREPARE_ABORT),
-    State.ONGOING: (State.ONGOING, State.PREPARE_COMMIT, State.PREPARE_ABORT),
-    State.PREPARE_COMMIT: (State.COMPLETE_COMMIT,),
-    State.PREPARE_ABORT: (State.COMPLETE_ABORT,),
-    State.COMPLETE_COMMIT: (State.EMPTY, State.ONGOING, State.PREPARE_ABORT),
-    State.COMPLETE_ABORT: (State.EMPTY, State.ONGOING, State.PREPARE_ABORT),
+    TransactionState.EMPTY: (TransactionState.EMPTY, TransactionState.ONGOING, TransactionState.PREPARE_ABORT),
+    TransactionState.ONGOING: (
+        TransactionState.ONGOING,
+        TransactionState.PREPARE_COMMIT,
+        TransactionState.PREPARE_ABORT,
+    ),
+    TransactionState.PREPARE_COMMIT: (TransactionState.COMPLETE_COMMIT,),
+    TransactionState.PREPARE_ABORT: (TransactionState.COMPLETE_ABORT,),
+    TransactionState.COMPLETE_COMMIT: (
+        TransactionState.EMPTY,
+        TransactionState.ONGOING,
+        TransactionState.PREPARE_ABORT,
+    ),
+    TransactionState.COMPLETE_ABORT: (TransactionState.EMPTY, TransactionState.ONGOING, TransactionState.PREPARE_ABORT),
 }
 
 
@@ -47,9 +55,13 @@ class Transactions(RuleBasedStateMachine):
         if worn:
             for number, each in enumerate(IDS):
                 used = Transaction(
-                    number, LAST_EPOCH - 3, TIMEOUT_MS, State.COMPLETE_ABORT, last_update_ms=self.world.now_ms
+                    number,
+                    LAST_EPOCH - 3,
+                    TIMEOUT_MS,
+                    TransactionState.COMPLETE_ABORT,
+                    last_update_ms=self.world.now_ms,
                 )
-                self.world.log.append(Record(each, used).encoded())  # type: ignore[arg-type]
+                self.world.log.append(TransactionRecord(each, used).encoded())  # type: ignore[arg-type]
             self.world.restart()
 
     def learn(self, transactional_id: str, answer: tuple[int, int, int]) -> None:
@@ -124,7 +136,7 @@ class Transactions(RuleBasedStateMachine):
             before = self.last.pop(transactional_id, None)
             if transaction is None:
                 assert before is not None
-                assert before.state in (State.EMPTY, *END_STATES)
+                assert before.state in (TransactionState.EMPTY, *END_STATES)
                 self.producers[transactional_id].clear()
                 continue
             if before is not None:
@@ -151,7 +163,7 @@ class Transactions(RuleBasedStateMachine):
             self.world.refuse_with = 0
             self.world.advance(TIMEOUT_MS + 20_000)
             self.world.mark_all()
-            assert all(each.state in (State.EMPTY, *END_STATES) for each in self.world.transactions.values())
+            assert all(each.state in (TransactionState.EMPTY, *END_STATES) for each in self.world.transactions.values())
 
 
 TestTransactions = Transactions.TestCase
@@ -205,7 +217,9 @@ def test_after_a_crash_between_any_two_records_what_was_decided_is_completed(see
         for each, transaction in decided.items():
             completed = durable(world.transactions)[each]
             assert completed == transaction.completed
-            assert (completed.state is State.COMPLETE_COMMIT) is (transaction.state is State.PREPARE_COMMIT)
+            assert (completed.state is TransactionState.COMPLETE_COMMIT) is (
+                transaction.state is TransactionState.PREPARE_COMMIT
+            )
         world.advance(TIMEOUT_MS + 1)
         world.mark_all()
-        assert all(each.state in (State.EMPTY, *END_STATES) for each in world.transactions.values())
+        assert all(each.state in (TransactionState.EMPTY, *END_STATES) for each in world.transactions.values())

@@ -7,15 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transaction_world import TransactionWorld
 
-from kpybroker.machines.transactions.record import Record, _read, decode
-from kpybroker.machines.transactions.transaction import NO_EPOCH, State, Transaction
+from kpybroker.machines.transactions.record import TransactionRecord, _read, decode
+from kpybroker.machines.transactions.transaction import NO_EPOCH, Transaction, TransactionState
 from kpybroker.machines.transactions.usual_value import _ONE_BYTE, read_usual, write_usual
 from kpywire.errors import Malformed
 from kpywire.transaction_records import decode_value, encode_key, encode_value
 from kpywire.transaction_records.transaction_log import TransactionLogKey, TransactionLogValue
 
 I64 = st.integers(-1, 2**63 - 1)
-KEPT_STATES = [state for state in State if state not in (State.DEAD, State.PREPARE_EPOCH_FENCE)]
+KEPT_STATES = [
+    state for state in TransactionState if state not in (TransactionState.DEAD, TransactionState.PREPARE_EPOCH_FENCE)
+]
 PARTITIONS = st.frozensets(st.tuples(st.sampled_from(("t", "u", "long-name")), st.integers(0, 2**31 - 1)), max_size=5)
 
 
@@ -27,7 +29,7 @@ def transactions(draw: st.DrawFn) -> Transaction:
         producer_epoch=draw(st.integers(0, 32_767)),
         timeout_ms=draw(st.integers(1, 2**31 - 1)),
         state=state,
-        partitions=frozenset() if state is State.EMPTY else draw(PARTITIONS),
+        partitions=frozenset() if state is TransactionState.EMPTY else draw(PARTITIONS),
         last_update_ms=draw(I64),
         start_ms=draw(I64),
         previous_producer_id=draw(I64),
@@ -38,7 +40,7 @@ def transactions(draw: st.DrawFn) -> Transaction:
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=20), transactions(), st.sampled_from((0, 1)))
 def test_a_record_is_read_as_it_was_written(transactional_id: str, transaction: Transaction, version: int) -> None:
-    key, value = Record(transactional_id, transaction, version).encoded()
+    key, value = TransactionRecord(transactional_id, transaction, version).encoded()
     found = decode(key, value)
     assert found is not None
     assert found.transactional_id == transactional_id
@@ -47,10 +49,8 @@ def test_a_record_is_read_as_it_was_written(transactional_id: str, transaction: 
 
 
 @given(transactions(), st.data())
-def test_what_is_recognised_by_its_layout_is_read_as_the_decoder_reads_it(
-    transaction: Transaction, data: st.DataObject
-) -> None:
-    key, value = Record("x", transaction).encoded()
+def test_records_read_by_layout_equal_decoded_ones(transaction: Transaction, data: st.DataObject) -> None:
+    key, value = TransactionRecord("x", transaction).encoded()
     assert value is not None
     if data.draw(st.booleans()):
         position = data.draw(st.integers(0, len(value) - 1))
@@ -59,11 +59,11 @@ def test_what_is_recognised_by_its_layout_is_read_as_the_decoder_reads_it(
     if found is not None:
         assert found == _read(key, value)
     elif transaction.next_producer_id == -1 and transaction.previous_producer_id != -1:
-        assert value != Record("x", transaction).encoded()[1]
+        assert value != TransactionRecord("x", transaction).encoded()[1]
 
 
 @given(transactions(), st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=100))
-def test_what_is_usual_is_written_as_the_encoder_writes_it(transaction: Transaction, topic: str) -> None:
+def test_usual_records_are_written_as_by_the_encoder(transaction: Transaction, topic: str) -> None:
     usual = transaction._replace(next_producer_id=-1)
     if transaction.partitions:
         usual = usual._replace(partitions=transaction.partitions | {(topic, index) for index in range(len(topic) * 2)})
@@ -86,7 +86,7 @@ def test_the_version_of_a_value_follows_transaction_version(level: int) -> None:
     assert {record.value_version for record in world.records} == {min(level, 1)}
 
 
-def test_what_needs_room_in_a_record_gets_it_even_after_a_downgrade() -> None:
+def test_newer_fields_are_kept_even_after_a_downgrade() -> None:
     """Kafka refuses to write it: version 0 of the value cannot say how the client works."""
     world = TransactionWorld()
     producer = world.started()
@@ -101,9 +101,9 @@ def test_what_needs_room_in_a_record_gets_it_even_after_a_downgrade() -> None:
 
 
 def test_a_tombstone_has_no_value() -> None:
-    key, value = Record("x").encoded()
+    key, value = TransactionRecord("x").encoded()
     assert value is None
-    assert decode(key, None) == Record("x")
+    assert decode(key, None) == TransactionRecord("x")
 
 
 def test_records_of_other_types_are_left_alone() -> None:
@@ -116,7 +116,7 @@ def test_a_damaged_key_is_malformed(key: bytes) -> None:
         decode(key, None)
 
 
-@pytest.mark.parametrize("status", [-1, State.DEAD, State.PREPARE_EPOCH_FENCE, 8])
+@pytest.mark.parametrize("status", [-1, TransactionState.DEAD, TransactionState.PREPARE_EPOCH_FENCE, 8])
 def test_a_state_that_no_record_has_is_malformed(status: int) -> None:
     value = TransactionLogValue(
         producer_id=1,
@@ -138,8 +138,8 @@ def test_any_bytes_are_a_record_or_malformed(key: bytes, value: bytes | None) ->
 
 
 def test_topics_are_written_in_one_order() -> None:
-    transaction = Transaction(1, 0, 1, State.ONGOING, frozenset({("u", 1), ("t", 2), ("t", 0)}))
-    _, value = Record("x", transaction).encoded()
+    transaction = Transaction(1, 0, 1, TransactionState.ONGOING, frozenset({("u", 1), ("t", 2), ("t", 0)}))
+    _, value = TransactionRecord("x", transaction).encoded()
     assert value is not None
     topics = decode_value(0, value).transaction_partitions
     assert [(each.topic, each.partition_ids) for each in topics] == [("t", [0, 2]), ("u", [1])]

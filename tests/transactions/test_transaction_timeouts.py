@@ -5,9 +5,9 @@ from test_producer_epochs import worn
 from transaction_world import TIMEOUT_MS, TransactionWorld
 
 from kpybroker.machines.transactions import coordinator
-from kpybroker.machines.transactions.events import TimersDue
-from kpybroker.machines.transactions.record import Record
-from kpybroker.machines.transactions.transaction import LAST_EPOCH, MAX_EPOCH, State
+from kpybroker.machines.transactions.events import TransactionTimersDue
+from kpybroker.machines.transactions.record import TransactionRecord
+from kpybroker.machines.transactions.transaction import LAST_EPOCH, MAX_EPOCH, TransactionState
 from kpywire import error_codes
 
 T0 = ("t", 0)
@@ -29,7 +29,7 @@ def test_a_transaction_is_aborted_when_its_time_is_over_and_its_producer_is_fenc
     assert world.add(producer) == {T0: error_codes.PRODUCER_FENCED}
 
 
-def test_a_producer_of_the_second_generation_is_told_that_its_commit_came_too_late(world: TransactionWorld) -> None:
+def test_a_transaction_v2_producer_gets_an_error_for_a_commit_after_the_timeout(world: TransactionWorld) -> None:
     producer = world.started()
     world.add(producer)
     world.advance(TIMEOUT_MS + 1)
@@ -63,7 +63,7 @@ def test_a_transaction_that_has_ended_does_not_time_out_and_the_next_has_all_its
     assert world.state() == "PrepareAbort"
 
 
-def test_time_goes_on_while_nobody_leads(world: TransactionWorld) -> None:
+def test_transaction_timeouts_run_while_there_is_no_leader(world: TransactionWorld) -> None:
     producer = world.started()
     world.add(producer)
     world.now_ms += TIMEOUT_MS + 1
@@ -76,7 +76,7 @@ def test_a_wall_clock_that_is_set_back_lets_transactions_live_longer(world: Tran
     world.add(producer)
     deadline_ms = world.coordinator.next_deadline_ms()
     assert deadline_ms is not None
-    world.journal.submit(TimersDue(world.now_ms), deadline_ms)
+    world.journal.submit(TransactionTimersDue(world.now_ms), deadline_ms)
     assert world.state() == "Ongoing"
     assert world.coordinator.next_deadline_ms() == deadline_ms + TIMEOUT_MS + 1
 
@@ -112,7 +112,7 @@ def test_in_the_last_epoch_a_transaction_is_aborted_when_there_is_a_producer_id_
     producer_id = worn(world, LAST_EPOCH)
     world.add((producer_id, LAST_EPOCH))
     world.now_ms += TIMEOUT_MS + 1
-    world.tell(TimersDue(world.now_ms))
+    world.tell(TransactionTimersDue(world.now_ms))
     assert world.state() == "Ongoing"
     world.advance(10_000)
     (markers,) = world.wanted
@@ -127,7 +127,7 @@ def test_many_transactions_time_out_in_batches_that_the_log_takes() -> None:
         producer = world.started(f"id-{each}")
         world.add(producer, transactional_id=f"id-{each}")
     world.advance(2 * TIMEOUT_MS)
-    assert {transaction.state for transaction in world.transactions.values()} == {State.PREPARE_ABORT}
+    assert {transaction.state for transaction in world.transactions.values()} == {TransactionState.PREPARE_ABORT}
     assert len(world.wanted) == 100
 
 
@@ -138,7 +138,7 @@ def test_a_large_transaction_does_not_keep_others_from_being_aborted() -> None:
         producer = world.started(f"id-{each}")
         world.add(producer, *[("topic", index) for index in range(size)], transactional_id=f"id-{each}")
     world.advance(2 * TIMEOUT_MS)
-    assert {transaction.state for transaction in world.transactions.values()} == {State.PREPARE_ABORT}
+    assert {transaction.state for transaction in world.transactions.values()} == {TransactionState.PREPARE_ABORT}
 
 
 def test_work_over_many_ids_is_done_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,7 +148,7 @@ def test_work_over_many_ids_is_done_a_few_at_a_time(monkeypatch: pytest.MonkeyPa
         producer = world.started(f"id-{each}")
         world.add(producer, transactional_id=f"id-{each}")
     world.now_ms += TIMEOUT_MS + 1
-    world.tell(TimersDue(world.now_ms))
+    world.tell(TransactionTimersDue(world.now_ms))
     assert len(world.listed(state_filters=["PrepareAbort"])) == 7
     world.advance(1)
     assert len(world.listed(state_filters=["PrepareAbort"])) == 50
@@ -163,7 +163,7 @@ def test_a_transaction_of_a_two_phase_commit_waits_for_whoever_decides_on_it(wor
     """No client of ours can begin one, but a log may have one."""
     producer = world.started()
     transaction = world.transactions["x"]._replace(timeout_ms=0x7FFF_FFFF)
-    world.log.append(Record("x", transaction).encoded())
+    world.log.append(TransactionRecord("x", transaction).encoded())
     world.restart()
     world.add(producer)
     assert world.coordinator.next_deadline_ms() is None

@@ -10,9 +10,9 @@ import pytest
 from kafka_transactions import KafkaTransactions, Outcome, started
 from transaction_world import FIRST_PRODUCER_ID, TIMEOUT_MS, TransactionWorld
 
-from kpybroker.machines.transactions.events import Partition, TimersDue, WriteMarkers
-from kpybroker.machines.transactions.record import Record, decode
-from kpybroker.machines.transactions.transaction import MAX_EPOCH, STATE_NAMES, State, Transaction
+from kpybroker.machines.transactions.events import Partition, TransactionTimersDue, WriteMarkers
+from kpybroker.machines.transactions.record import TransactionRecord, decode
+from kpybroker.machines.transactions.transaction import MAX_EPOCH, STATE_NAMES, Transaction, TransactionState
 from kpywire.transaction_records import decode_value
 from oracle.recorded import Play
 
@@ -206,7 +206,7 @@ class Twins:
         known = len(self.ours.log)
         theirs = self.ask("timeouts")
         if self.ours.coordinator.next_deadline_ms() is not None:
-            self.ours.tell(TimersDue(self.ours.now_ms, self.ours.new_producer_id()))
+            self.ours.tell(TransactionTimersDue(self.ours.now_ms, self.ours.new_producer_id()))
         self.compare(theirs, known, [])
         return True
 
@@ -265,7 +265,7 @@ class Twins:
         """A transactional id that was used very often."""
         transactional_id = self.some_id()
         transaction = self.ours.transactions.get(transactional_id)
-        if transaction is None or transaction.is_prepared or transaction.state is State.ONGOING:
+        if transaction is None or transaction.is_prepared or transaction.state is TransactionState.ONGOING:
             return
         if not self.abort_timed_out(0):
             return
@@ -273,7 +273,7 @@ class Twins:
         self._load(transactional_id, worn)
 
     def _load(self, transactional_id: str, transaction: Transaction) -> None:
-        record = Record(transactional_id, transaction, min(self.ours.settings.transaction_version, 1))
+        record = TransactionRecord(transactional_id, transaction, min(self.ours.settings.transaction_version, 1))
         key, value = record.encoded()
         assert value is not None
         self.steps.append(f"load {record}")

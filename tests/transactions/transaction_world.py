@@ -8,7 +8,14 @@ from typing import Any
 
 from kpybroker.machines.coordination.decision import Alike
 from kpybroker.machines.coordination.events import Loaded, MetadataChanged
-from kpybroker.machines.journal import AppendRefused, BatchTooLarge, DecisionFailed, Journal, ProducerEpoch, Send
+from kpybroker.machines.journal import (
+    AppendRefused,
+    BatchTooLarge,
+    DecisionFailed,
+    Journal,
+    OutgoingRequest,
+    ProducerEpoch,
+)
 from kpybroker.machines.transactions.coordinator import TransactionCoordinator
 from kpybroker.machines.transactions.events import (
     TO_LEADERS,
@@ -17,11 +24,11 @@ from kpybroker.machines.transactions.events import (
     ListTransactions,
     MarkersWritten,
     Partition,
-    TimersDue,
     TransactionRequest,
+    TransactionTimersDue,
     WriteMarkers,
 )
-from kpybroker.machines.transactions.record import Record, decode
+from kpybroker.machines.transactions.record import TransactionRecord, decode
 from kpybroker.machines.transactions.settings import TransactionSettings
 from kpybroker.machines.transactions.transaction import Transaction
 from kpywire import error_codes
@@ -95,7 +102,9 @@ class TransactionWorld:
         del self.log[records:]
         self.restart()
 
-    def _append(self, records: Iterable[Record], producer: ProducerEpoch | None, _now_ms: int) -> tuple[int, int]:
+    def _append(
+        self, records: Iterable[TransactionRecord], producer: ProducerEpoch | None, _now_ms: int
+    ) -> tuple[int, int]:
         assert producer is None
         if self.refuse_with:
             raise AppendRefused(self.refuse_with)
@@ -108,7 +117,7 @@ class TransactionWorld:
             self.committed = len(self.log)
         return first_offset, len(self.log)
 
-    def _sent(self, send: Send) -> None:
+    def _sent(self, send: OutgoingRequest) -> None:
         assert send.node_id == TO_LEADERS
         self.wanted.append(send.message)
 
@@ -127,7 +136,7 @@ class TransactionWorld:
     # What is known
 
     @property
-    def records(self) -> list[Record]:
+    def records(self) -> list[TransactionRecord]:
         return [record for key, value in self.log if (record := decode(key, value)) is not None]
 
     @property
@@ -293,7 +302,7 @@ class TransactionWorld:
             if deadline_ms + MONOTONIC_LAG_MS > until_ms:
                 break
             self.now_ms = max(self.now_ms, deadline_ms + MONOTONIC_LAG_MS)
-            self.tell(TimersDue(self.now_ms, self.new_producer_id()))
+            self.tell(TransactionTimersDue(self.now_ms, self.new_producer_id()))
         self.now_ms = until_ms
 
     def run_timers(self) -> None:
@@ -301,7 +310,7 @@ class TransactionWorld:
         while (deadline_ms := self.coordinator.next_deadline_ms()) is not None:
             if deadline_ms > self.monotonic_ms and not self.coordinator.shard.sweeps.waiting:
                 return
-            self.tell(TimersDue(self.now_ms, self.new_producer_id()))
+            self.tell(TransactionTimersDue(self.now_ms, self.new_producer_id()))
 
 
 def _producer(response: Any) -> tuple[int, int, int]:

@@ -1,6 +1,8 @@
-"""The controller that the tests of the controller drive is played here too."""
+"""The worlds that the tests of the machines drive are played here too."""
 
 import sys
 from pathlib import Path
 
-sys.path.append(str(Path(__file__).resolve().parent.parent / "controller"))
+TESTS = Path(__file__).resolve().parent.parent
+WORLDS = ("controller", "groups", "groups/streams", "share", "share_coordinator", "transactions", "zookeeper")
+sys.path += [str(TESTS / each) for each in WORLDS]

@@ -1,55 +1,76 @@
-"""The coordinator of classic groups, as stories play it: one partition of ``__consumer_offsets``, and its log."""
+"""The group coordinator, as stories play it: one partition of ``__consumer_offsets``. Records are committed at once.
 
-from collections.abc import Mapping
-from random import Random
+Each kind of group has stories of its own, which add the requests of its members.
+"""
+
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rendering import Changes, Input, Play, Rendering, title
+from coordinator_stories import CoordinatorStory, StoryTicket
+from group_world import GroupWorld
+from rendering import Input, Play, Rendering, title
 
-from kpybroker.machines.coordination.events import Loaded
 from kpybroker.machines.groups.classic.classic_group import ClassicGroup
-from kpybroker.machines.groups.coordinator import GroupCoordinator
-from kpybroker.machines.groups.events import DeleteGroup, DescribeGroup, GroupRequest, TimersDue
-from kpybroker.machines.groups.offsets.commit_record import CommitRecord
-from kpybroker.machines.groups.record import Record
-from kpybroker.machines.groups.settings import GroupSettings
-from kpybroker.machines.metadata.topic_view import NO_TOPICS
-from kpywire.codec import encode
-from kpywire.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
-from kpywire.messages.heartbeat import HeartbeatRequest
-from kpywire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from kpywire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from kpybroker.machines.groups.events import DeleteGroup, GroupRequest, GroupTimersDue
+from kpybroker.machines.groups.record import GroupRecord
+from kpybroker.machines.metadata.topic import Partition, Topic
 from kpywire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from kpywire.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
-from kpywire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 
-LEFT_OUT = ("throttle_time_ms", "client_host", "current_state_timestamp", "authorized_operations")
-UUID_CHARS = 36
+LEFT_OUT = (
+    "throttle_time_ms", "client_host", "current_state_timestamp", "authorized_operations", "heartbeat_interval_ms",
+    "metadata_hash", "assignment_timestamp", "last_assignment_configs", "endpoint_information_epoch",
+)  # fmt: skip
+CODES: dict[tuple[str, str], Mapping[int, str]] = {
+    ("ConsumerGroupCurrentMemberAssignmentValue", "state"): {
+        0: "STABLE", 1: "UNREVOKED_PARTITIONS", 2: "UNRELEASED_PARTITIONS",
+    },
+    ("ShareGroupCurrentMemberAssignmentValue", "state"): {0: "STABLE"},
+    ("StreamsGroupCurrentMemberAssignmentValue", "state"): {1: "STABLE", 2: "UNREVOKED_TASKS", 3: "UNRELEASED_TASKS"},
+    ("Status", "status_code"): {
+        0: "STALE_TOPOLOGY", 1: "MISSING_SOURCE_TOPICS", 2: "INCORRECTLY_PARTITIONED_TOPICS",
+        3: "MISSING_INTERNAL_TOPICS", 4: "SHUTDOWN_APPLICATION", 5: "ASSIGNMENT_DELAYED",
+    },
+}  # fmt: skip
+"""The states of members and the statuses of streams groups, by Kafka's names."""
+TURNS = 100
+"""More decisions on timers that are due together than a story has."""
 
 
-class GroupStory:
-    """A coordinator whose records are committed at once. A client sends all requests in their newest versions."""
+class GroupRendering(Rendering):
+    """Partitions of a topic and tasks of a subtopology are one word: ``t:0+1``; with the epochs of their assignment
+    ``t:0@2+1@3``."""
+
+    def word(self, value: Any) -> str | None:
+        owner = next((name for name in ("topic_id", "subtopology_id") if hasattr(value, name)), None)
+        if owner is None or any(not isinstance(index, int) for index in getattr(value, "partitions", [None])):
+            return None
+        epochs = getattr(value, "assignment_epochs", None) or [None] * len(value.partitions)
+        numbers = [
+            f"{index}" if epoch is None else f"{index}@{epoch}"
+            for index, epoch in zip(value.partitions, epochs, strict=True)
+        ]
+        return f"{self.names.render(getattr(value, owner)).removeprefix('id-of-')}:{'+'.join(numbers)}"
+
+
+class GroupStory(CoordinatorStory):
+    """A coordinator whose clients send all requests in their newest versions."""
 
     def __init__(self) -> None:
-        self.rendering = Rendering(LEFT_OUT)
-        self.changes = Changes()
-        self.settings = GroupSettings()
-        self.log: list[Record] = []
-        self.joined: dict[str, Input] = {}
-        self.coordinator = GroupCoordinator(lambda: self.settings, lambda: NO_TOPICS, Random(4))
-        self._submit(Loaded(0), 0)
+        super().__init__(GroupRendering(LEFT_OUT))
+        self.rendering.codes |= CODES
+        self.world = GroupWorld()
+        self.world.now_ms = 0
+        self.world.restart()
+        self.changes.lines(self.states())
 
     @property
     def inputs(self) -> Mapping[str, Play]:
         return {
             "settings": self.set,
-            "join": self.join,
-            "sync": self.sync,
-            "heartbeat": self.heartbeat,
-            "leave": self.leave,
+            "topics": self.set_topics,
             "commit": self.commit,
             "fetch": self.fetch,
-            "describe": self.describe,
             "delete": self.delete,
             "timers": self.timers,
             "restart": self.restart,
@@ -58,57 +79,18 @@ class GroupStory:
     # Inputs.
 
     def set(self, given: Input) -> list[str]:
-        self.settings = self.settings._replace(**{name: given.number(name, 0) for name in list(given.fields)})
+        values = {name: given.number(name, 0) for name in list(given.fields)}
+        self.world.settings = self.world.settings._replace(**values)
         return []
 
-    def join(self, given: Input) -> list[str]:
-        member, client = given.text("member"), given.text("client")
-        topics = given.texts("topics", "t")
-        subscription = b"\0\0" + encode(ConsumerProtocolSubscription(topics=topics), 0)
-        self.rendering.names.give(subscription, f"topics:{'+'.join(topics)}")
-        message = JoinGroupRequest(
-            group_id=given.text("group", "g"),
-            session_timeout_ms=given.number("session_timeout_ms", 10_000),
-            rebalance_timeout_ms=given.number("rebalance_timeout_ms", 60_000),
-            member_id=self._member_id(member),
-            group_instance_id=given.text("instance") or None,
-            protocol_type="consumer",
-            protocols=[
-                JoinGroupRequestProtocol(name=name, metadata=subscription) for name in given.texts("protocols", "range")
-            ],
-        )
-        return self._ask(given, message, 9, member or client, client or member.rpartition("-")[0])
-
-    def sync(self, given: Input) -> list[str]:
-        member = given.text("member")
-        assignments = [each.split(":") for each in given.texts("assignments")]
-        message = SyncGroupRequest(
-            group_id=given.text("group", "g"),
-            generation_id=given.number("generation_id", -1),
-            member_id=self._member_id(member),
-            group_instance_id=given.text("instance") or None,
-            assignments=[
-                SyncGroupRequestAssignment(member_id=self._member_id(name), assignment=assignment.encode())
-                for name, assignment in assignments
-            ],
-        )
-        return self._ask(given, message, 5, member)
-
-    def heartbeat(self, given: Input) -> list[str]:
-        member = given.text("member")
-        message = HeartbeatRequest(
-            group_id=given.text("group", "g"),
-            generation_id=given.number("generation_id", -1),
-            member_id=self._member_id(member),
-            group_instance_id=given.text("instance") or None,
-        )
-        return self._ask(given, message, 4, member)
-
-    def leave(self, given: Input) -> list[str]:
-        member, instance = given.text("member"), given.text("instance")
-        identity = MemberIdentity(member_id=self._member_id(member), group_instance_id=instance or None)
-        message = LeaveGroupRequest(group_id=given.text("group", "g"), members=[identity])
-        return self._ask(given, message, 5, member or instance)
+    def set_topics(self, given: Input) -> list[str]:
+        """``t=2 u=1``: from now on there are these topics, with 2 and 1 partitions."""
+        counts = {name: given.number(name, 0) for name in list(given.fields)}
+        is_created = not counts.keys() <= self.world.topics.by_name.keys()
+        self.world.set_topics(is_created, *(topic_of(name, count) for name, count in counts.items()))
+        for name in counts:
+            self.rendering.names.give(id_of(name), f"id-of-{name}")
+        return []
 
     def commit(self, given: Input) -> list[str]:
         member = given.text("member")
@@ -119,78 +101,90 @@ class GroupStory:
         )
         message = OffsetCommitRequest(
             group_id=given.text("group", "g"),
-            generation_id_or_member_epoch=given.number("generation_id", -1),
-            member_id=self._member_id(member),
+            generation_id_or_member_epoch=given.number("epoch", given.number("generation_id", -1)),
+            member_id=self.member_id(member),
             topics=[OffsetCommitRequestTopic(name=given.text("topic", "t"), partitions=[partition])],
         )
-        return self._ask(given, message, 9, member or "admin")
+        return self.ask(given, message, 9, member or "admin")
 
     def fetch(self, given: Input) -> list[str]:
         topic = OffsetFetchRequestTopics(
             name=given.text("topic", "t"), partition_indexes=[given.number("partition", 0)]
         )
-        return self._ask(given, OffsetFetchRequestGroup(group_id=given.text("group", "g"), topics=[topic]), 9, "admin")
-
-    def describe(self, given: Input) -> list[str]:
-        return self._ask(given, DescribeGroup(given.text("group", "g")), 6, "admin")
+        return self.ask(given, OffsetFetchRequestGroup(group_id=given.text("group", "g"), topics=[topic]), 9, "admin")
 
     def delete(self, given: Input) -> list[str]:
-        return self._ask(given, DeleteGroup(given.text("group", "g")), 2, "admin")
+        return self.ask(given, DeleteGroup(given.text("group", "g")), 2, "admin")
 
     def timers(self, given: Input) -> list[str]:
-        return self._submit(TimersDue(given.now_ms), given.now_ms)
+        """Everything that is due now."""
+        self.world.now_ms = given.now_ms
+        for _ in range(TURNS):
+            self.world.submit(GroupTimersDue(given.now_ms))
+            deadline_ms = self.world.coordinator.next_deadline_ms()
+            if deadline_ms is None or deadline_ms > given.now_ms:
+                break
+        return self.outcome()
 
     def restart(self, given: Input) -> list[str]:
         """Another coordinator reads the log."""
-        self.coordinator = GroupCoordinator(lambda: self.settings, lambda: NO_TOPICS, Random(5))
-        for offset, record in enumerate(self.log):
-            self.coordinator.apply(record, offset, None)
-        return self._submit(Loaded(given.now_ms), given.now_ms)
+        self.world.now_ms = given.now_ms
+        self.world.restart()
+        return self.outcome()
 
     # What comes out.
 
-    def _member_id(self, name: str) -> str:
+    def member_id(self, name: str) -> str:
         return str(self.rendering.names.value_of(name))
 
-    def _ask(self, given: Input, message: Any, version: int, sender: str, client_id: str = "") -> list[str]:
-        request = GroupRequest(f"{title(message)} to {sender}", message, version, given.now_ms, client_id, "/127.0.0.1")
-        return self._submit(request, given.now_ms)
+    def ask(self, given: Input, message: Any, version: int, sender: str, client_id: str = "") -> list[str]:
+        """Send a request."""
+        self.world.now_ms = given.now_ms
+        ticket = StoryTicket(self, f"{title(message)} to {sender}")
+        request = GroupRequest(ticket, message, version, given.now_ms, client_id, "/127.0.0.1")
+        self.world.submit(request, ticket, message.group_id)  # type: ignore[arg-type]
+        return self.outcome()
 
-    def _submit(self, event: Any, now_ms: int) -> list[str]:
-        effects = self.coordinator.decide(event, now_ms)
-        for _, response in effects.replies:
-            self._name_member(getattr(response, "member_id", ""))
-        lines = []
-        for record in effects.records:
-            self.coordinator.apply(record, len(self.log), None)
-            self.log.append(record)
-            lines += self._record_lines(record)
-        for ticket, response in effects.replies:
-            lines += self.rendering.lines(f"= {ticket}:", response)
-        return lines + self.changes.lines(self._states())
+    def records(self) -> Sequence[GroupRecord]:
+        return self.world.records
 
-    def _name_member(self, member_id: str) -> None:
-        client = member_id[: -UUID_CHARS - 1]
-        if client and not self.rendering.names.knows(member_id):
-            number = 1
-            while self._member_id(f"{client}-{number}") != f"{client}-{number}":
-                number += 1
-            self.rendering.names.give(member_id, f"{client}-{number}")
-
-    def _record_lines(self, record: Record | CommitRecord) -> list[str]:
-        if isinstance(record, CommitRecord):
-            record = record.messages()
+    def record_lines(self, record: GroupRecord) -> list[str]:
         kind = type(record.key).__name__.removesuffix("Key")
         if record.value is None:
             return self.rendering.lines(f"+ {kind} tombstone", record.key)
         return self.rendering.lines(f"+ {kind}", record.key, record.value)
 
-    def _states(self) -> dict[str, str]:
+    def states(self) -> dict[str, str]:
         states = {}
-        for group_id, group in self.coordinator.shard.groups.items():
-            membership = group.membership
-            state = membership.state.value if isinstance(membership, ClassicGroup) else "not in memory"
-            states[group_id] = f"group {group_id}: {state}"
-        deadline_ms = self.coordinator.next_deadline_ms()
+        for group_id, group in self.world.groups.items():
+            states[group_id] = f"group {group_id}: {state_of(group.membership)}"
+        deadline_ms = self.world.coordinator.next_deadline_ms()
         states["*"] = "no timers" if deadline_ms is None else f"timers at {deadline_ms} ms"
         return states
+
+
+def state_of(membership: Any) -> str:
+    """The state of a group, and its epochs if it has some."""
+    if isinstance(membership, ClassicGroup):
+        return str(membership.state.value)
+    if not hasattr(membership, "epoch"):
+        return "not in memory"
+    return f"{membership.state} epoch={membership.epoch} assignment_epoch={membership.assignment_epoch}"
+
+
+def id_of(name: str) -> bytes:
+    """The id of a topic."""
+    return name.encode().ljust(16, b"-")
+
+
+def topic_of(name: str, partitions: int) -> Topic:
+    """A topic on one broker."""
+    made = Topic(name, id_of(name))
+    made.partitions = {index: Partition((0,), (0,), 0) for index in range(partitions)}
+    return made
+
+
+def partitions_of(text: str) -> list[tuple[str, list[int]]]:
+    """The topics, or subtopologies, of ``t:0+1,u:2``, with their partitions."""
+    pairs = [word.partition(":") for word in text.split(",") if word]
+    return [(name, [int(index) for index in indexes.split("+") if index]) for name, _, indexes in pairs]

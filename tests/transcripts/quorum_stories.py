@@ -222,21 +222,23 @@ class QuorumStory:
         for batch in ready.batches:
             node.batches.append(batch)
             lines += self._batch_lines(f"+ node {node.id} log", batch)
-        for said in ready.said:
-            lines += self._say(node, said)
+        for outgoing in ready.outgoing:
+            lines += self._say(node, outgoing)
         if ready.batches or ready.truncate_to is not None:
             node.quorum.step(LogSynced(node.quorum.next_offset), self.now_ms)
         return lines
 
-    def _say(self, sender: StoryNode, said: Send | Answer) -> list[str]:
-        if isinstance(said, Send):
-            self.unanswered[sender.id, said.node_id].append(said.request)
-            message: Message = Asked((sender.id, said.request), said.request)
-            return self._send(sender.id, said.node_id, f"{title(said.request)}Request", said.request, message)
-        asker, request = said.ticket
-        response: Any = said.response
-        if isinstance(said.read_from, int):
-            kept = [each for each in sender.batches if parse_header(each).base_offset >= said.read_from]
+    def _say(self, sender: StoryNode, outgoing: Send | Answer) -> list[str]:
+        if isinstance(outgoing, Send):
+            self.unanswered[sender.id, outgoing.node_id].append(outgoing.request)
+            message: Message = Asked((sender.id, outgoing.request), outgoing.request)
+            return self._send(
+                sender.id, outgoing.node_id, f"{title(outgoing.request)}Request", outgoing.request, message
+            )
+        asker, request = outgoing.ticket
+        response: Any = outgoing.response
+        if isinstance(outgoing.read_from, int):
+            kept = [each for each in sender.batches if parse_header(each).base_offset >= outgoing.read_from]
             response = response._replace(batches=kept)
         name = f"{title(request)}Response"
         return self._send(sender.id, asker, name, response, Answered(sender.id, request, response))

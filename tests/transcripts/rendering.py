@@ -124,6 +124,8 @@ class Rendering:
         """``left_out`` are fields that tell a reader nothing: throttle times, or what is the same in every line."""
         self.names = Names()
         self.left_out = frozenset(left_out)
+        self.codes: dict[tuple[str, str], Mapping[int, str]] = {}
+        """The names of numbers: by the class of a message and the name of its field."""
 
     def lines(self, head: str, *messages: Any, indent: str = "") -> list[str]:
         """The fields of some messages in one line, and below it the structures that they hold."""
@@ -135,8 +137,9 @@ class Rendering:
                 found += self.lines(f"{name}:", nested, indent=f"{indent}    ")
         return found
 
-    def _inline(self, message: Any) -> str:
-        return " ".join(self._fields(message).plain)
+    def word(self, value: Any) -> str | None:  # noqa: ARG002 - machines have words of their own
+        """One word for a structure that is in a list whose order means nothing; None if it has none."""
+        return None
 
     def _fields(self, message: Any) -> Fields:
         fields = Fields([], [])
@@ -145,15 +148,25 @@ class Rendering:
             is_plain = value in EMPTY or (value == default and name != "error_code")
             if name in self.left_out or (is_plain and not is_cleared):
                 continue
-            if _is_structure(value):
-                fields.plain.append(f"{name}=({self._inline(value)})")
+            codes = self.codes.get((type(message).__name__, name))
+            if codes is not None:
+                fields.plain.append(f"{name}={codes[value]}")
+            elif _is_structure(value):
+                whole = self._fields(value)
+                if whole.nested:
+                    fields.nested.append((name, value))
+                else:
+                    fields.plain.append(f"{name}=({' '.join(whole.plain)})")
             elif isinstance(value, list | tuple) and value and _is_structure(value[0]):
+                words = [self.word(each) for each in value]
                 parts = [self._fields(each) for each in value]
-                if all(len(part.plain) == 1 and not part.nested for part in parts):
+                if None not in words:
+                    fields.plain.append(f"{name}=[{', '.join(sorted(map(str, words)))}]")
+                elif all(len(part.plain) == 1 and not part.nested for part in parts):
                     fields.plain.append(f"{name}=[{', '.join(part.plain[0] for part in parts)}]")
                 else:
                     fields.nested.extend((name, each) for each in value)
-            elif name == "error_code":
+            elif name.endswith("error_code"):
                 fields.plain.append(f"{name}={error_codes.name(value)}")
             elif isinstance(value, str) and " " in value:
                 fields.plain.append(f'{name}="{value}"')

@@ -4,16 +4,32 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from classic_group_stories import ClassicGroupStory
+from consumer_group_stories import ConsumerGroupStory
 from controller_stories import ControllerStory
-from group_stories import GroupStory
+from migration_stories import MigrationStory
 from quorum_stories import QuorumStory
 from rendering import StoryError, StoryMachine, outcome, played
+from share_coordinator_stories import ShareCoordinatorStory
+from share_group_stories import ShareGroupStory
+from share_partition_stories import SharePartitionStory
+from streams_group_stories import StreamsGroupStory
+from transaction_stories import TransactionStory
+from zookeeper_controller_stories import ZooKeeperControllerStory
 
 HERE = Path(__file__).resolve().parent
 MACHINES: dict[str, Callable[[], StoryMachine]] = {
-    "groups": GroupStory,
+    "classic_groups": ClassicGroupStory,
+    "consumer_groups": ConsumerGroupStory,
+    "share_groups": ShareGroupStory,
+    "streams_groups": StreamsGroupStory,
+    "share_partition": SharePartitionStory,
+    "share_coordinator": ShareCoordinatorStory,
+    "transactions": TransactionStory,
     "raft": QuorumStory,
     "controller": ControllerStory,
+    "zookeeper_controller": ZooKeeperControllerStory,
+    "migration": MigrationStory,
 }
 STORIES = sorted(HERE.glob("*/*.txt"))
 
@@ -45,4 +61,4 @@ def test_a_story_that_is_played_again_stays_as_it_is(path: Path) -> None:
 @pytest.mark.parametrize("line", ["> join", "> 0 ms  jion client=a", "> 0 ms  heartbeat member=a generation=1"])
 def test_a_line_that_cannot_be_played_is_refused(line: str) -> None:
     with pytest.raises(StoryError):
-        outcome(line, GroupStory())
+        outcome(line, ClassicGroupStory())

@@ -38,7 +38,7 @@ steps = st.lists(st.tuples(st.integers(1, 3), st.sampled_from(["write", "write",
 
 
 @given(steps, st.integers(0, 25))
-def test_wherever_a_reader_begins_it_gets_the_committed_records(chosen: list[Step], start: int) -> None:
+def test_a_reader_gets_the_committed_records_from_any_offset(chosen: list[Step], start: int) -> None:
     data, aborted, shown = written(chosen)
     listed = Aborted((first, producer) for first, marker, producer in aborted if marker >= start)
     found = {

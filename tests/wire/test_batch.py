@@ -127,7 +127,7 @@ def test_whole_batches_are_listed_and_the_torn_one_is_left_out() -> None:
 
 
 @pytest.mark.parametrize(("field", "value"), [("magic", 1), ("magic", 3), ("batch_length", 48), ("batch_length", -5)])
-def test_what_is_no_batch_is_malformed(field: str, value: int) -> None:
+def test_bytes_that_are_no_batch_are_malformed(field: str, value: int) -> None:
     header = parse_header(sample())._replace(**{field: value})
     with pytest.raises(Malformed):
         list(batch_headers(HEADER.pack(*header) + bytes(200)))

@@ -146,7 +146,7 @@ def test_a_uuid_whose_text_begins_like_an_option_is_not_given_out() -> None:
 def test_the_value_of_a_coordinators_record_has_a_version_that_kafka_has() -> None:
     key = OffsetCommitKey(group="g", topic="t", partition=0)
     value = OffsetCommitValue(offset=5, leader_epoch=-1, metadata="m", commit_timestamp=7)
-    encoded_key, encoded = group_record.Record(key, value, 3).encoded()
+    encoded_key, encoded = group_record.GroupRecord(key, value, 3).encoded()
     again = group_record.decode(encoded_key, encoded)
     assert again is not None
     assert (again.key, again.value) == (key, value)

@@ -16,11 +16,42 @@ from kpywire import codec, metadata_records
 from kpywire.api import API_KEYS, API_VERSIONS
 from kpywire.errors import Malformed, UnsupportedVersion
 from kpywire.generator.names import snake_case
+from kpywire.generator.specifications import PLACES, read_package
 from kpywire.header import request_header_version, response_header_version
-from oracle.jars import KAFKA_BEFORE_4, KAFKA_VERSION
+from kpywire.schema import parse_versions
+from oracle.jars import KAFKA_BEFORE, KAFKA_BEFORE_4, KAFKA_VERSION, jars_directory
 
 pytestmark = pytest.mark.java
 MESSAGES_PER_VERSION = 12
+MESSAGES_BEFORE = 6
+RENAMED_SINCE = {
+    "TxnOffsetCommitRequest": {"generationIdOrMemberEpoch": "generationId"},
+    "StreamsGroupHeartbeatResponse": {"acceptableRecoveryLagLegacy": "acceptableRecoveryLag"},
+}
+"""Fields of the Kafka before that have another name now."""
+ADDED_SINCE = {
+    "StreamsGroupMetadataValue": {"stored_description_topology_epoch": -1, "failed_description_topology_epoch": -1}
+}
+"""Tagged fields that versions of the Kafka before do not have, with their defaults."""
+SINCE_THAT_KAFKA = {
+    "AbortedTxn",
+    "ApiVersionsRequest",
+    "ApiVersionsResponse",
+    "DeleteGroupsRequest",
+    "DeleteGroupsResponse",
+    "StreamsGroupDescribeRequest",
+    "StreamsGroupDescribeResponse",
+    "StreamsGroupHeartbeatRequest",
+    "StreamsGroupHeartbeatResponse",
+    "StreamsGroupTopologyDescriptionUpdateRequest",
+    "StreamsGroupTopologyDescriptionUpdateResponse",
+    "TxnOffsetCommitRequest",
+    "TxnOffsetCommitResponse",
+    "UnregisterControllerRecord",
+    "UnregisterControllerRequest",
+    "UnregisterControllerResponse",
+}
+"""The messages with a version that the Kafka before does not know."""
 OF_ZOOKEEPER_MODE = re.compile(r"(LeaderAndIsr|StopReplica|UpdateMetadata|ControlledShutdown)Re")
 
 
@@ -79,6 +110,44 @@ def test_every_message_at_every_version_has_kafkas_bytes(names: dict[str, str]) 
     assert len(answers) == len(questions)
     for asked, ours, kafkas in zip(questions, expected, answers, strict=True):
         assert kafkas == ours, asked
+
+
+def versions_before() -> dict[str, int]:
+    """The newest version of each message in the Kafka before, by the name of its class."""
+    return {
+        each.name: parse_versions(each.versions)[-1]
+        for package in PLACES
+        for each in read_package(jars_directory(KAFKA_BEFORE), package)
+        if each.versions != "none"
+    }
+
+
+def test_every_message_of_the_kafka_before_has_its_bytes_too(names: dict[str, str]) -> None:
+    """At every version that it knows: clients, nodes and logs of that Kafka have the same bytes."""
+    rng = Random(20261129)
+    newest = versions_before()
+    questions, expected, unknown = [], [], set()
+    for cls, version in versions_of_messages():
+        if OF_ZOOKEEPER_MODE.search(cls.__name__):
+            continue
+        if version > newest.get(cls.__name__, -1):
+            unknown.add((cls.__name__, version))
+            continue
+        for _ in range(MESSAGES_BEFORE):
+            message = random_message(cls, version, rng)
+            for name, default in ADDED_SINCE.get(cls.__name__, {}).items():
+                setattr(message, name, default)
+            ours = codec.encode(message, version)
+            text = json_line(message, version, names)
+            for later, earlier in RENAMED_SINCE.get(cls.__name__, {}).items():
+                text = text.replace(f'"{later}"', f'"{earlier}"')
+            questions.append(question("compare", java_name(cls), version, text, ours.hex()))
+            expected.append(f"{ours.hex()}\ttrue")
+    answers = asked_of(KAFKA_BEFORE, questions)
+    assert len(answers) == len(questions)
+    for asked, ours, kafkas in zip(questions, expected, answers, strict=True):
+        assert kafkas == ours, asked
+    assert {name for name, _ in unknown} == SINCE_THAT_KAFKA
 
 
 def test_a_new_message_has_kafkas_defaults() -> None:

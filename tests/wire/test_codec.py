@@ -43,7 +43,7 @@ def refuses(cls: Any, version: int, data: bytes) -> bool:
 
 
 @given(messages, st.integers(0, 2**32))
-def test_what_was_encoded_decodes_to_itself(message_version: tuple[Any, int], seed: int) -> None:
+def test_encoded_messages_decode_to_themselves(message_version: tuple[Any, int], seed: int) -> None:
     cls, version = message_version
     message = random_message(cls, version, Random(seed))
     data = codec.encode(message, version)

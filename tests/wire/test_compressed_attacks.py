@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from kpywire.compression import GZIP, LZ4, SNAPPY, ZSTD, TooLarge, compress, decompress
+from kpywire.compression import GZIP, LZ4, SNAPPY, ZSTD, InflatesTooLarge, compress, decompress
 from kpywire.errors import Malformed
 
 KIB: Final = 1024
@@ -102,11 +102,11 @@ def _cpu_ns(codec: int, section: bytes) -> int:
 
 @pytest.mark.parametrize("name", ATTACKS)
 def test_the_time_of_inflating_grows_with_the_size_and_no_faster(name: str) -> None:
-    """Four times the bytes take about four times the CPU, ten where caches are small. Sixteen times would mean that a
-    rest is copied for each part."""
+    """Sixteen times the bytes take about sixteen times the CPU, and some times that where caches are small and shared.
+    Where a rest is copied for each part, they take two hundred times the CPU."""
     codec, section = ATTACKS[name]
     fixed_ns = 200_000
-    assert _cpu_ns(codec, section(8 * SMALL_BYTES)) < 10 * _cpu_ns(codec, section(2 * SMALL_BYTES)) + fixed_ns
+    assert _cpu_ns(codec, section(8 * SMALL_BYTES)) < 100 * (_cpu_ns(codec, section(SMALL_BYTES // 2)) + fixed_ns)
 
 
 @pytest.mark.parametrize("name", ATTACKS)
@@ -129,7 +129,7 @@ def test_a_bomb_is_refused_before_it_takes_more_memory_than_the_cap(name: str) -
     packed = section()
     tracemalloc.start()
     try:
-        with pytest.raises(TooLarge):
+        with pytest.raises(InflatesTooLarge):
             decompress(codec, packed, MIB)
         _, peak_bytes = tracemalloc.get_traced_memory()
     finally:
@@ -146,9 +146,9 @@ def test_as_many_parts_as_are_allowed_inflate(codec: int) -> None:
     else:
         packed = _LZ4_HEADER + (struct.pack("<I", 1 << 31 | 1) + b"a") * 10 + bytes(4)
     assert decompress(codec, packed, 10, 10) == b"a" * 10
-    with pytest.raises(TooLarge):
+    with pytest.raises(InflatesTooLarge):
         decompress(codec, packed, 10, 9)
-    with pytest.raises(TooLarge):
+    with pytest.raises(InflatesTooLarge):
         decompress(codec, packed, 9, 10)
 
 

@@ -46,7 +46,7 @@ def test_a_quorums_notes_are_not_transactional() -> None:
     assert [read_control_record(record) for record in read_records(batch)] == [note, note]
 
 
-def test_types_of_the_future_are_told_apart_but_not_read() -> None:
+def test_unknown_control_record_types_are_recognised_but_not_read() -> None:
     record = Record(key=b"\0\0\0\x63", value=b"anything")
     assert control_type(record) == 99
     assert read_control_record(record) is None

@@ -24,7 +24,7 @@ codecs = st.sampled_from([0, 1, 2, 3, 4])
 
 
 @given(st.lists(records, min_size=1, max_size=20), codecs, st.integers(0, 1 << 50))
-def test_what_was_built_is_read(given_records: list[Record], codec: int, base_offset: int) -> None:
+def test_built_records_are_read_back(given_records: list[Record], codec: int, base_offset: int) -> None:
     batch = build_batch(
         given_records, base_offset=base_offset, codec=codec, producer_id=5, producer_epoch=0, base_sequence=7
     )
@@ -47,7 +47,7 @@ def test_kafka_python_reads_what_was_built(given_records: list[Record], codec: i
 
 
 @pytest.mark.parametrize("codec", range(5))
-def test_what_kafka_python_built_is_read(codec: int) -> None:
+def test_records_built_by_kafka_python_are_read(codec: int) -> None:
     builder = DefaultRecordBatchBuilder(
         magic=2, compression_type=codec, is_transactional=False, producer_id=-1, producer_epoch=-1, base_sequence=-1,
         batch_size=1 << 20,

@@ -55,7 +55,7 @@ def test_lists_are_not_shared() -> None:
                 assert getattr(mine, name) is not getattr(other, name)
 
 
-def test_a_constructor_is_compiled_for_who_is_made_often_and_does_the_same() -> None:
+def test_compiled_constructors_behave_like_the_plain_ones() -> None:
     first = Place(name="a", parts=[1])
     assert Place.__init__ is Structure.__init__
     for _ in range(MANY):

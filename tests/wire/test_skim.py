@@ -169,7 +169,7 @@ PLACES = (1, 63, 64, 65, 200, 299)
 
 
 @pytest.mark.parametrize("sizes", [(100, 100), (30, 30), (100, 140), (20, 40)])
-def test_one_wrong_byte_in_one_record_is_found(sizes: tuple[int, int]) -> None:
+def test_a_wrong_byte_in_a_record_is_found(sizes: tuple[int, int]) -> None:
     rng = Random(3)
     records = [encode_record(index, index // 9, b"key", bytes(rng.randint(*sizes))) for index in range(300)]
     for index in PLACES:
@@ -213,7 +213,7 @@ def test_overlong_offset_deltas_in_every_record_are_read() -> None:
 
 
 @pytest.mark.parametrize("value", ["equal", "large", "mixed"])
-def test_one_part_of_a_section_does_not_speak_for_the_others(value: str) -> None:
+def test_each_part_of_a_section_is_checked(value: str) -> None:
     rng = Random(5)
     values = [VALUES[value](rng, index) for index in range(700)]
     for odd in (0, 30, 100, 690):
@@ -229,9 +229,7 @@ def test_one_part_of_a_section_does_not_speak_for_the_others(value: str) -> None
 
 
 @given(sections, st.lists(st.tuples(st.integers(0, 1 << 30), st.integers(0, 255)), max_size=2))
-def test_what_passes_can_be_read_and_what_cannot_be_read_does_not_pass(
-    made: tuple[bytes, int], changes: list[tuple[int, int]]
-) -> None:
+def test_skim_accepts_exactly_the_readable_sections(made: tuple[bytes, int], changes: list[tuple[int, int]]) -> None:
     section, count = bytearray(made[0]), made[1]
     for place, byte in changes:
         if section:

@@ -6,9 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kpywire.batch import parse_header
+from kpywire.batch import HEADER_BYTES, BatchHeader, parse_header
+from kpywire.compression import decompress
 from kpywire.record import Record, build_batch, read_records
-from kpywire.time_search import Laborious, Labour, first_not_older
+from kpywire.time_search import ANY_LABOUR, Found, LaboriousSearch, SearchLabour, first_not_older
+from kpywire.varint import decode_varint
+from kpywire.walk import OversizedRecord
 
 TIMES = st.one_of(
     st.integers(-3, 200), st.integers(10**12, 10**12 + 10**6), st.sampled_from([-(2**63), 2**63 - 1, 2**62, -(2**62)])
@@ -53,12 +56,58 @@ def test_a_search_with_a_limit_finds_the_same_or_is_given_up(
         batch[22] |= 8
     header = parse_header(batch)
     try:
-        found = first_not_older(batch, header, timestamp, 0, Labour(most_bytes, 1_000, most_records))
-    except Laborious:
+        found = first_not_older(batch, header, timestamp, 0, most=SearchLabour(most_bytes, 1_000, most_records))
+    except LaboriousSearch:
         section_bytes = sum(len(value) for _, value in contents)
         assert len(contents) > most_records or section_bytes + 100 * len(contents) > most_bytes
     else:
         assert found == first_not_older(batch, header, timestamp, 0)
+
+
+@given(
+    st.lists(st.tuples(TIMES, st.binary(max_size=200)), min_size=1, max_size=20),
+    TIMES,
+    st.integers(0, 4),
+    st.booleans(),
+    st.integers(1, 300),
+    st.integers(1, 30),
+)
+def test_a_search_ends_at_a_compressed_record_of_more_bytes_than_are_allowed(
+    contents: list[tuple[int, bytes]], timestamp: int, codec: int, appended: bool, most_bytes: int, most_records: int
+) -> None:
+    """Kafka's iterator reads one record after the other. Without compression it measures none."""
+    batch = bytearray(build_batch([Record(timestamp=each, value=value) for each, value in contents], codec=codec))
+    if appended:
+        batch[22] |= 8
+    header = parse_header(batch)
+    outcome: Found | str | None = None
+    for size, record in zip(sizes_of(batch, header), read_records(batch), strict=True):
+        if codec and size > most_bytes:
+            outcome = f"Invalid record size: {size} exceeds the configured maximum record size of {most_bytes}."
+            break
+        if record.timestamp >= timestamp:
+            outcome = record.timestamp, record.offset
+            break
+    for most in (ANY_LABOUR, SearchLabour(1 << 20, 1_000, most_records)):
+        try:
+            found: Found | str = first_not_older(batch, header, timestamp, 0, most_bytes, most)
+        except OversizedRecord as error:
+            found = str(error)
+        except LaboriousSearch:
+            assert len(contents) > most.records
+            continue
+        assert found == outcome
+
+
+def sizes_of(batch: bytearray, header: BatchHeader) -> list[int]:
+    """The sizes of a batch's records, as their length fields have them."""
+    section = decompress(header.codec, bytes(batch[HEADER_BYTES:]), 1 << 20)
+    sizes, position = [], 0
+    while position < len(section):
+        size, position = decode_varint(section, position)
+        sizes.append(size)
+        position += size
+    return sizes
 
 
 @pytest.mark.parametrize("codec", [1, 2, 3, 4])
@@ -69,8 +118,8 @@ def test_a_search_is_given_up_before_a_bomb_is_inflated(codec: int, appended: bo
         batch[22] |= 8
     tracemalloc.start()
     try:
-        with pytest.raises(Laborious):
-            first_not_older(batch, parse_header(batch), 9, 0, Labour(1 << 20, 1_000, 1_000))
+        with pytest.raises(LaboriousSearch):
+            first_not_older(batch, parse_header(batch), 9, 0, most=SearchLabour(1 << 20, 1_000, 1_000))
         _, peak_bytes = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

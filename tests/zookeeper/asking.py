@@ -8,17 +8,18 @@ from typing import Any
 from kpybroker.hosts.network.outgoing import Outgoing
 from kpybroker.hosts.network.peer import Link
 from kpybroker.hosts.network.peers import connect_over
-from kpybroker.hosts.zookeeper.client.client import Client, Settings
+from kpybroker.hosts.zookeeper.client.client import ZooKeeperClient, ZooKeeperSettings
 from kpybroker.machines.zookeeper.client.addresses import parse
 from kpybroker.machines.zookeeper.client.frames import WatchedEvent
-from kpybroker.machines.zookeeper.client.session import State
+from kpybroker.machines.zookeeper.client.session import SessionState
 from kpybroker.runtime.io.scheduler import LoopScheduler
+from support.waiting import as_written, until
 
 PATIENCE_S = 30
 
 
-def settings_of(connect: str, session_timeout_ms: int = 6_000, **more: Any) -> Settings:
-    return Settings(parse(connect), session_timeout_ms, **more)
+def settings_of(connect: str, session_timeout_ms: int = 6_000, **more: Any) -> ZooKeeperSettings:
+    return ZooKeeperSettings(parse(connect), session_timeout_ms, **more)
 
 
 class Breakable:
@@ -55,13 +56,13 @@ class Breakable:
 class Recording:
     """A client, its events and its states."""
 
-    def __init__(self, settings: Settings, connect: Any = None, seed: int = 1) -> None:
+    def __init__(self, settings: ZooKeeperSettings, connect: Any = None, seed: int = 1) -> None:
         loop = asyncio.get_running_loop()
         self.scheduler = LoopScheduler(loop)
         connect = connect_over(loop) if connect is None else connect
-        self.client = Client(self.scheduler, connect, settings, random.Random(seed))
+        self.client = ZooKeeperClient(self.scheduler, connect, settings, random.Random(seed))
         self.events: list[WatchedEvent] = []
-        self.states: list[State] = []
+        self.states: list[SessionState] = []
         self.client.on_event = self.events.append
         self.client.on_state = self.states.append
 
@@ -76,9 +77,7 @@ class Recording:
 
     async def until(self, is_so: Callable[[], object]) -> None:
         """Wait until something is so. It may block."""
-        async with asyncio.timeout(PATIENCE_S):
-            while not await asyncio.to_thread(is_so):  # noqa: ASYNC110  it waits for another process
-                await asyncio.sleep(0.01)
+        await until(lambda: asyncio.to_thread(is_so), as_written(is_so))
 
 
 def play(story: Callable[[], Awaitable[None]]) -> None:

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from kpybroker.config.broker import KNOWN, BrokerConfig
+from kpybroker.config.broker import BrokerConfig
+from kpybroker.config.broker_values import KNOWN
 from kpybroker.config.topic import TopicConfig, broker_defaults
 from kpybroker.config.topic_configs import TOPIC_SYNONYMS
 

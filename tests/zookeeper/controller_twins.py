@@ -18,7 +18,7 @@ from kpybroker.machines.zookeeper.controller.leader_elections import ElectionTyp
 from kpybroker.machines.zookeeper.controller.messages import message_of
 from kpybroker.machines.zookeeper.tree import configs, paths, requests
 from kpybroker.machines.zookeeper.tree.requests import TopicPartition
-from kpybroker.machines.zookeeper.tree.topics import PartitionState, TopicAssignment
+from kpybroker.machines.zookeeper.tree.topics import LeaderIsrAndControllerEpoch, TopicAssignment
 from kpywire import api, codec, error_codes, uuid
 from kpywire.messages.alter_partition import (
     AlterPartitionRequest,
@@ -162,6 +162,7 @@ class Twins:
     # What happens.
 
     def start(self, broker_id: int) -> None:
+        self.any_order |= len(self.candidate.controller.list_reassignments()) > 1
         self.kafka.start(broker_id)
         self.ours.start(broker_id)
         self.settle()
@@ -235,7 +236,7 @@ class Twins:
         state = self.ours.state(*partition)
         epoch = self.ours.state_epoch(*partition) - stale
         leader = self.ours.brokers[state.leader]
-        wanted = PartitionState(state.leader, state.leader_epoch, isr, state.controller_epoch)
+        wanted = LeaderIsrAndControllerEpoch(state.leader, state.leader_epoch, isr, state.controller_epoch)
         controller = self.candidate.controller
         ours = self.candidate.run(
             controller.alter_partition(state.leader, leader.epoch, {partition: Leadership(wanted, epoch)})

@@ -3,7 +3,7 @@
 import socketserver
 import struct
 import threading
-import time
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
@@ -24,10 +24,10 @@ from kpywire.messages.stop_replica import StopReplicaPartitionError, StopReplica
 from kpywire.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 from oracle.process import HOST
 from oracle.zookeeper import KafkaOnZooKeeper, ZooKeeper
-from raw_client import RawClient
+from support.raw_client import RawClient
+from support.waiting import NotInTimeError, attempts, eventually
 
 CONTROLLER_ID = 0
-PATIENCE_S = 20.0
 QUIET_S = 0.25
 CHROOT = "/kafka"
 
@@ -164,16 +164,14 @@ class KafkasSide:
 
     def wait_for(self, counts: dict[int, int]) -> None:
         """Until each broker has got as many requests, and nothing more comes for a moment."""
-        deadline = time.monotonic() + PATIENCE_S
-        while time.monotonic() < deadline:
-            got = self.counts()
-            if all(got.get(each, 0) >= number for each, number in counts.items()):
-                break
-            time.sleep(0.01)
+        with suppress(NotInTimeError):
+            eventually(lambda: all(self.counts().get(each, 0) >= number for each, number in counts.items()))
         before = -1, -1
-        while (now := (sum(self.counts().values()), self._last_zxid())) != before:
+        for _ in attempts("the controller to rest", every_s=QUIET_S):
+            now = sum(self.counts().values()), self._last_zxid()
+            if now == before:
+                break
             before = now
-            time.sleep(QUIET_S)
 
     def _last_zxid(self) -> int:
         return max(each.pzxid for each in map(self.admin.exists, ("/", paths.TOPICS, paths.DELETE_TOPICS)) if each)

@@ -11,18 +11,18 @@ from kpybroker.machines.config_def import Password
 from kpybroker.machines.metadata.delta import MetadataDelta
 from kpybroker.machines.metadata.image import BROKER_RESOURCE, PRE_MIGRATION, TOPIC_RESOURCE, MetadataImage
 from kpybroker.machines.metadata.topic import NO_LEADER_CHANGE
-from kpybroker.machines.zookeeper.client.operations import OPEN_ACL, Acl, Failed, Get, GetChildren, Multi
+from kpybroker.machines.zookeeper.client.operations import OPEN_ACL, Get, GetChildren, Multi, OperationFailed, ZnodeAcl
 from kpybroker.machines.zookeeper.controller.batch import BrokerRequest
 from kpybroker.machines.zookeeper.controller.context import LiveBroker
 from kpybroker.machines.zookeeper.controller.steps import Steps
 from kpybroker.machines.zookeeper.migration import differences, reading, wanted
 from kpybroker.machines.zookeeper.migration.broker_passwords import BrokerPasswords
-from kpybroker.machines.zookeeper.migration.driver import Append, MigrationDriver, Phase
+from kpybroker.machines.zookeeper.migration.driver import Append, MigrationDriver, MigrationDriverState
 from kpybroker.machines.zookeeper.migration.reading import Tree
 from kpybroker.machines.zookeeper.migration.records import Copying
 from kpybroker.machines.zookeeper.tree import controller, paths
 from kpybroker.machines.zookeeper.tree.passwords import Encoding
-from kpybroker.machines.zookeeper.tree.topics import PartitionState
+from kpybroker.machines.zookeeper.tree.topics import LeaderIsrAndControllerEpoch
 from kpywire.metadata_records.access_control_entry_record import AccessControlEntryRecord
 from kpywire.metadata_records.client_quota_record import ClientQuotaRecord, EntityData
 from kpywire.metadata_records.config_record import ConfigRecord
@@ -44,7 +44,7 @@ VOTERS = (3000, 3001, 3002)
 PASSWORDS = BrokerPasswords(is_password, Encoding(Password("secret"), iterations=1_024), random.Random(1).randbytes)
 
 
-def open_acl(_path: str) -> tuple[Acl, ...]:
+def open_acl(_path: str) -> tuple[ZnodeAcl, ...]:
     return OPEN_ACL
 
 
@@ -307,7 +307,7 @@ class World:
     def check(self) -> None:
         """ZooKeeper has what the metadata say, and a controller in ZooKeeper mode could go on with it."""
         leader = self.controllers[self.leader].driver
-        assert leader.phase is Phase.DUAL_WRITE, (leader.phase, leader.obstacle)
+        assert leader.phase is MigrationDriverState.DUAL_WRITE, (leader.phase, leader.obstacle)
         epoch = controller.decode_epoch(self.cluster.admin.ask(Get(paths.CONTROLLER_EPOCH)).data)
         metadata = self.read(reading.read_metadata())
         goal = differences.everything(metadata.tree, wanted.of_image(self.image, epoch, encoded_beside(metadata.tree)))
@@ -317,7 +317,7 @@ class World:
             for number, partition in topic.partitions.items():
                 path = paths.partition_state(topic.name, number)
                 held = metadata.tree[path]
-                state = PartitionState.decode(path, held.data)
+                state = LeaderIsrAndControllerEpoch.decode(path, held.data)
                 assert (state.leader, state.leader_epoch, state.isr) == (
                     partition.leader,
                     partition.leader_epoch,
@@ -327,4 +327,4 @@ class World:
                 assert state.controller_epoch <= epoch
         names = self.cluster.admin.ask(GetChildren(paths.TOPICS)).names
         assert sorted(names) == sorted(self.image.topics)
-        assert not isinstance(self.cluster.admin.ask(Get(paths.MIGRATION)), Failed)
+        assert not isinstance(self.cluster.admin.ask(Get(paths.MIGRATION)), OperationFailed)

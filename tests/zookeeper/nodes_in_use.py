@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-import socket
 import struct
 import time
 from collections.abc import AsyncIterator, Mapping
@@ -37,10 +36,11 @@ from kpywire.messages.init_producer_id import InitProducerIdRequest
 from kpywire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kpywire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kpywire.record import Record, build_batch
-from quota_requests import alteration, entry
-from raw_client import api_key_of
-from raw_requests import BROKER, CLIENT_METRICS, GROUP, SET, creation, topic_named
-from test_protocol_versions import plausible
+from oracle import free_port
+from protocol.test_protocol_versions import plausible
+from support.quota_requests import alteration, entry
+from support.raw_client import api_key_of
+from support.raw_requests import BROKER, CLIENT_METRICS, GROUP, SET, creation, topic_named
 
 KRAFT, ZOOKEEPER = "KRaft", "ZooKeeper"
 MODES = (KRAFT, ZOOKEEPER)
@@ -83,7 +83,7 @@ class Pair:
         self.nodes: list[Node] = []
         self._configs = {**QUICK, **configs}
         self._world = World()
-        self._controller = f"127.0.0.1:{_free_port()}"
+        self._controller = f"127.0.0.1:{free_port()}"
         if mode == KRAFT:
             levels = choose_levels("4.3", {}, dynamic_quorum=False)
             for number, disk in enumerate(self.disks, start=1):
@@ -147,12 +147,6 @@ async def running(mode: str, configs: Mapping[str, str]) -> AsyncIterator[Pair]:
         yield pair
     finally:
         await pair.stop()
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port: int = taken.getsockname()[1]
-        return port
 
 
 class Caller:

@@ -7,17 +7,25 @@ from typing import Any
 from simulated import SimulatedZooKeeper
 
 from kpybroker.machines.zookeeper.client.frames import Greeting, WatchedEvent, request
-from kpybroker.machines.zookeeper.client.jute import Reader
-from kpybroker.machines.zookeeper.client.operations import Create, Delete, Failed, Get, GetChildren, Operation, Set
+from kpybroker.machines.zookeeper.client.jute import JuteReader
+from kpybroker.machines.zookeeper.client.operations import (
+    Create,
+    Delete,
+    Get,
+    GetChildren,
+    Operation,
+    OperationFailed,
+    Set,
+)
 from kpybroker.machines.zookeeper.controller import events
 from kpybroker.machines.zookeeper.controller.batch import BrokerRequest, LeaderAndIsr, StopReplica
-from kpybroker.machines.zookeeper.controller.controller import Controller
+from kpybroker.machines.zookeeper.controller.controller import KafkaController
 from kpybroker.machines.zookeeper.controller.reign import ControllerSettings
 from kpybroker.machines.zookeeper.controller.steps import ControllerMoved, Steps
 from kpybroker.machines.zookeeper.tree import configs, paths
 from kpybroker.machines.zookeeper.tree.brokers import Registration, ZkEndpoint
 from kpybroker.machines.zookeeper.tree.requests import TopicPartition
-from kpybroker.machines.zookeeper.tree.topics import PartitionState, TopicAssignment
+from kpybroker.machines.zookeeper.tree.topics import LeaderIsrAndControllerEpoch, TopicAssignment
 from kpywire import error_codes
 
 EVENT_XID = -1
@@ -36,7 +44,7 @@ class Asker:
         self.session_id = self._connection.session.session_id
 
     def _taken(self, frame: bytes) -> None:
-        source = Reader(frame)
+        source = JuteReader(frame)
         if source.int32() == EVENT_XID:
             source.int64()
             source.int32()
@@ -47,15 +55,15 @@ class Asker:
             self._answers.append(frame)
 
     def ask(self, operation: Operation) -> Any:
-        """The result of an operation, or ``Failed``."""
+        """The result of an operation, or ``OperationFailed``."""
         out = request(1, operation.code)
         operation.write(out, "")
         self._connection.received(out.frame())
-        source = Reader(self._answers.pop())
+        source = JuteReader(self._answers.pop())
         source.int32()
         source.int64()
         code = source.int32()
-        return operation.read(source, "") if code == 0 else Failed(code)
+        return operation.read(source, "") if code == 0 else OperationFailed(code)
 
 
 class Broker:
@@ -74,7 +82,7 @@ class Broker:
         registration = Registration(self.id, (endpoint,), {"PLAINTEXT": "PLAINTEXT"})
         made = Create(registration.path, registration.encode(), is_ephemeral=True)
         created = self._session.ask(made)
-        assert not isinstance(created, Failed)
+        assert not isinstance(created, OperationFailed)
 
     @property
     def epoch(self) -> int:
@@ -108,7 +116,7 @@ class Candidate:
         self.sent: list[BrokerRequest] = []
         self.waiting: list[events.Event] = []
         self.session = Asker(cluster.server)
-        self.controller = Controller(
+        self.controller = KafkaController(
             broker_id,
             settings,
             send=self._send,
@@ -206,7 +214,7 @@ class Cluster:
         assigned = {index: tuple(each) for index, each in enumerate(replicas)}
         topic_id = self.rng.randbytes(16)
         created = self.admin.ask(Create(paths.topic(name), TopicAssignment(name, assigned, topic_id).encode()))
-        assert not isinstance(created, Failed)
+        assert not isinstance(created, OperationFailed)
 
     def assign(self, assignment: TopicAssignment) -> None:
         self.admin.ask(Set(paths.topic(assignment.name), assignment.encode()))
@@ -214,9 +222,9 @@ class Cluster:
     def delete_topic(self, name: str) -> None:
         self.admin.ask(Create(paths.delete_topic(name), None))
 
-    def state(self, name: str, partition: int = 0) -> PartitionState:
+    def state(self, name: str, partition: int = 0) -> LeaderIsrAndControllerEpoch:
         path = paths.partition_state(name, partition)
-        return PartitionState.decode(path, self.admin.ask(Get(path)).data)
+        return LeaderIsrAndControllerEpoch.decode(path, self.admin.ask(Get(path)).data)
 
     def state_epoch(self, name: str, partition: int = 0) -> int:
         version: int = self.admin.ask(Get(paths.partition_state(name, partition))).stat.version
@@ -227,10 +235,10 @@ class Cluster:
 
     def children(self, path: str) -> list[str]:
         found = self.admin.ask(GetChildren(path))
-        return [] if isinstance(found, Failed) else sorted(found.names)
+        return [] if isinstance(found, OperationFailed) else sorted(found.names)
 
     def is_there(self, path: str) -> bool:
-        return not isinstance(self.admin.ask(Get(path)), Failed)
+        return not isinstance(self.admin.ask(Get(path)), OperationFailed)
 
     def write(self, path: str, content: bytes, *, is_sequential: bool = False) -> None:
         self.admin.ask(Create(path, content, is_sequential=is_sequential))

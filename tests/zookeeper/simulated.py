@@ -21,8 +21,8 @@ from kpybroker.machines.zookeeper.client.frames import (
     Welcome,
     reply,
 )
-from kpybroker.machines.zookeeper.client.jute import Reader, Writer
-from kpybroker.machines.zookeeper.client.operations import ADMIN, ALL, CREATE, DELETE, READ, WRITE, Acl, Stat
+from kpybroker.machines.zookeeper.client.jute import JuteReader, JuteWriter
+from kpybroker.machines.zookeeper.client.operations import ADMIN, ALL, CREATE, DELETE, READ, WRITE, Stat, ZnodeAcl
 
 INVALID_CHARACTERS = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff]")
 MULTI = 14
@@ -39,7 +39,7 @@ class Refused(Exception):
 class Znode:
     """One znode."""
 
-    def __init__(self, data: bytes | None, acls: tuple[Acl, ...], owner: int, zxid: int, now_ms: int) -> None:
+    def __init__(self, data: bytes | None, acls: tuple[ZnodeAcl, ...], owner: int, zxid: int, now_ms: int) -> None:
         self.data = data
         self.acls = acls
         self.owner = owner
@@ -92,7 +92,7 @@ class Connection:
             self._server.greeted(self, Greeting.of(frame))
             return
         self.session.heard_ms = self._server.now_ms
-        source = Reader(frame)
+        source = JuteReader(frame)
         self._server.asked(self, source.int32(), source.int32(), source)
 
     def gone(self) -> None:
@@ -124,7 +124,7 @@ class SimulatedZooKeeper:
         self._tick_ms = tick_ms
         self._wall_ms = wall_ms
         for path in ("/", "/zookeeper", "/zookeeper/config", "/zookeeper/quota"):
-            self._put(path, Znode(b"", (Acl(ALL, "world", "anyone"),), 0, 0, 0))
+            self._put(path, Znode(b"", (ZnodeAcl(ALL, "world", "anyone"),), 0, 0, 0))
 
     # Connections and sessions.
 
@@ -180,7 +180,7 @@ class SimulatedZooKeeper:
 
     # Requests.
 
-    def asked(self, connection: Connection, xid: int, code: int, source: Reader) -> None:
+    def asked(self, connection: Connection, xid: int, code: int, source: JuteReader) -> None:
         """A request came."""
         session = connection.session
         assert session is not None
@@ -194,7 +194,7 @@ class SimulatedZooKeeper:
             self._set_watches(connection, source)
             connection.send(reply(xid, self.zxid, 0).frame())
         else:
-            body = Writer()
+            body = JuteWriter()
             try:
                 self._done(connection, code, source, body)
             except Refused as refused:
@@ -202,7 +202,7 @@ class SimulatedZooKeeper:
             else:
                 connection.send(reply(xid, self.zxid, 0).frame() + body.frame())
 
-    def _done(self, connection: Connection, code: int, source: Reader, body: Writer) -> None:
+    def _done(self, connection: Connection, code: int, source: JuteReader, body: JuteWriter) -> None:
         assert connection.session is not None
         owner = connection.session.session_id
         if code in _READS:
@@ -216,12 +216,12 @@ class SimulatedZooKeeper:
             self.journal.append((self.zxid, owner, code))
             write(body, path)
 
-    def _multi(self, owner: int, source: Reader, body: Writer) -> None:
+    def _multi(self, owner: int, source: JuteReader, body: JuteWriter) -> None:
         self.zxid += 1
         events: list[tuple[EventType, str]] = []
         held, self._fire = self._fire, lambda kind, path: events.append((kind, path))  # type: ignore[method-assign]
         before: list[dict[str, Znode | None]] = []
-        results: list[tuple[int, Callable[[Writer, str], Any], str]] = []
+        results: list[tuple[int, Callable[[JuteWriter, str], Any], str]] = []
         errors: list[int] = []
         while True:
             code, is_last, _ = source.int32(), source.boolean(), source.int32()
@@ -271,13 +271,13 @@ class SimulatedZooKeeper:
 
     # Reads.
 
-    def _exists(self, connection: Connection, source: Reader, body: Writer) -> None:
+    def _exists(self, connection: Connection, source: JuteReader, body: JuteWriter) -> None:
         path, is_watched = source.string(), source.boolean()
         if is_watched:
             connection.node_watches[path] = None
         self._node(path).stat.write(body)
 
-    def _get_data(self, connection: Connection, source: Reader, body: Writer) -> None:
+    def _get_data(self, connection: Connection, source: JuteReader, body: JuteWriter) -> None:
         path, is_watched = source.string(), source.boolean()
         node = self._node(path)
         _check_permission(node, READ)
@@ -286,29 +286,29 @@ class SimulatedZooKeeper:
         body.buffer(node.data)
         node.stat.write(body)
 
-    def _get_children(self, connection: Connection, source: Reader, body: Writer) -> None:
+    def _get_children(self, connection: Connection, source: JuteReader, body: JuteWriter) -> None:
         path, is_watched = source.string(), source.boolean()
         node = self._node(path)
         _check_permission(node, READ)
         if is_watched:
             connection.child_watches[path] = None
-        body.vector(node.children, Writer.string)
+        body.vector(node.children, JuteWriter.string)
         node.stat.write(body)
 
-    def _get_acl(self, _connection: Connection, source: Reader, body: Writer) -> None:
+    def _get_acl(self, _connection: Connection, source: JuteReader, body: JuteWriter) -> None:
         node = self._node(source.string())
         _check_permission(node, READ | ADMIN)
         body.vector(node.acls, lambda to, acl: acl.write(to))
         node.stat.write(body)
 
-    def _sync(self, _connection: Connection, source: Reader, body: Writer) -> None:
+    def _sync(self, _connection: Connection, source: JuteReader, body: JuteWriter) -> None:
         body.string(source.string())
 
     # Writes: each checks, and returns the path, the writer of its result, and the change.
 
-    def _create(self, owner: int, source: Reader) -> "Planned":
+    def _create(self, owner: int, source: JuteReader) -> "Planned":
         path, data = source.string(), source.buffer()
-        acls, flags = tuple(source.vector(Acl.read)), source.int32()
+        acls, flags = tuple(source.vector(ZnodeAcl.read)), source.int32()
         if not acls or any((acl.scheme, acl.identity) != ("world", "anyone") for acl in acls):
             raise Refused(error_codes.INVALID_ACL)
         parent = self._node(_parent(path))
@@ -326,7 +326,7 @@ class SimulatedZooKeeper:
 
         return path, lambda body, path: body.string(path), change
 
-    def _delete(self, _owner: int, source: Reader) -> "Planned":
+    def _delete(self, _owner: int, source: JuteReader) -> "Planned":
         path, version = source.string(), source.int32()
         if path in ("/", "/zookeeper", "/zookeeper/config", "/zookeeper/quota") or "/" not in path:
             raise Refused(error_codes.BAD_ARGUMENTS)
@@ -337,7 +337,7 @@ class SimulatedZooKeeper:
             raise Refused(error_codes.NOT_EMPTY)
         return path, _nothing, lambda: self._remove(path)
 
-    def _set_data(self, _owner: int, source: Reader) -> "Planned":
+    def _set_data(self, _owner: int, source: JuteReader) -> "Planned":
         path, data, version = source.string(), source.buffer(), source.int32()
         _check_path(path)
         node = self._node(path)
@@ -351,8 +351,8 @@ class SimulatedZooKeeper:
 
         return path, self._write_stat, change
 
-    def _set_acl(self, _owner: int, source: Reader) -> "Planned":
-        path, acls, version = source.string(), tuple(source.vector(Acl.read)), source.int32()
+    def _set_acl(self, _owner: int, source: JuteReader) -> "Planned":
+        path, acls, version = source.string(), tuple(source.vector(ZnodeAcl.read)), source.int32()
         _check_path(path)
         if not acls or any((acl.scheme, acl.identity) != ("world", "anyone") for acl in acls):
             raise Refused(error_codes.INVALID_ACL)
@@ -366,7 +366,7 @@ class SimulatedZooKeeper:
 
         return path, self._write_stat, change
 
-    def _check(self, _owner: int, source: Reader) -> "Planned":
+    def _check(self, _owner: int, source: JuteReader) -> "Planned":
         path, version = source.string(), source.int32()
         _check_path(path)
         node = self._node(path)
@@ -374,7 +374,7 @@ class SimulatedZooKeeper:
         _check_version(node.version, version)
         return path, _nothing, lambda: None
 
-    def _write_stat(self, body: Writer, path: str) -> None:
+    def _write_stat(self, body: JuteWriter, path: str) -> None:
         self._node(path).stat.write(body)
 
     # Znodes.
@@ -418,9 +418,9 @@ class SimulatedZooKeeper:
             if fired:
                 connection.send(WatchedEvent(kind, path).frame())
 
-    def _set_watches(self, connection: Connection, source: Reader) -> None:
+    def _set_watches(self, connection: Connection, source: JuteReader) -> None:
         last_zxid = source.int64()
-        data, existence, children = (source.vector(Reader.string) for _ in range(3))
+        data, existence, children = (source.vector(JuteReader.string) for _ in range(3))
         for path in data:
             node = self.nodes.get(path)
             if node is None:
@@ -444,7 +444,7 @@ class SimulatedZooKeeper:
                 connection.child_watches[path] = None
 
 
-Planned = tuple[str, Callable[[Writer, str], Any], Callable[[], Any]]
+Planned = tuple[str, Callable[[JuteWriter, str], Any], Callable[[], Any]]
 _READS: dict[int, Callable[..., None]] = {
     3: SimulatedZooKeeper._exists,
     4: SimulatedZooKeeper._get_data,
@@ -452,7 +452,7 @@ _READS: dict[int, Callable[..., None]] = {
     SYNC: SimulatedZooKeeper._sync,
     12: SimulatedZooKeeper._get_children,
 }
-_WRITES: dict[int, Callable[[SimulatedZooKeeper, int, Reader], Planned]] = {
+_WRITES: dict[int, Callable[[SimulatedZooKeeper, int, JuteReader], Planned]] = {
     1: SimulatedZooKeeper._create,
     2: SimulatedZooKeeper._delete,
     5: SimulatedZooKeeper._set_data,
@@ -461,13 +461,13 @@ _WRITES: dict[int, Callable[[SimulatedZooKeeper, int, Reader], Planned]] = {
 }
 
 
-def _part(body: Writer, code: int, error: int) -> None:
+def _part(body: JuteWriter, code: int, error: int) -> None:
     body.int32(code)
     body.boolean(value=False)
     body.int32(error)
 
 
-def _nothing(_body: Writer, _path: str) -> None:
+def _nothing(_body: JuteWriter, _path: str) -> None:
     """A result without a content."""
 
 

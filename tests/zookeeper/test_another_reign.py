@@ -10,11 +10,11 @@ from kpybroker.machines.zookeeper.client.operations import OPEN_ACL, Create, Del
 from kpybroker.machines.zookeeper.controller.batch import LeaderAndIsr
 from kpybroker.machines.zookeeper.controller.election import Won, elect
 from kpybroker.machines.zookeeper.controller.steps import ControllerMoved, Steps
-from kpybroker.machines.zookeeper.migration import office
+from kpybroker.machines.zookeeper.migration import takeover
 from kpybroker.machines.zookeeper.tree import controller, paths
 from kpybroker.machines.zookeeper.tree.controller import ElectedController, MigrationState
 from kpybroker.machines.zookeeper.tree.requests import TopicPartition
-from kpybroker.machines.zookeeper.tree.topics import PartitionState
+from kpybroker.machines.zookeeper.tree.topics import LeaderIsrAndControllerEpoch
 
 STATE = paths.partition_state("t", 0)
 T0 = TopicPartition("t", 0)
@@ -97,7 +97,7 @@ def new_topic(meddle: Callable[[Cluster, Candidate, Operation], Any]) -> tuple[C
     return cluster, candidate
 
 
-def starts_of(cluster: Cluster) -> list[PartitionState]:
+def starts_of(cluster: Cluster) -> list[LeaderIsrAndControllerEpoch]:
     """The states of the partition that broker 1 got as those of a new one."""
     orders = [each for each in cluster.brokers[1].requests if isinstance(each, LeaderAndIsr)]
     found = [each.partitions[T0] for each in orders if T0 in each.partitions]
@@ -106,22 +106,22 @@ def starts_of(cluster: Cluster) -> list[PartitionState]:
 
 def test_a_partition_whose_creation_was_answered_too_late_starts() -> None:
     cluster, candidate = new_topic(lambda _cluster, candidate, operation: candidate.session.ask(operation))
-    assert starts_of(cluster) == [PartitionState(1, 0, (1, 2), controller_epoch=1)]
+    assert starts_of(cluster) == [LeaderIsrAndControllerEpoch(1, 0, (1, 2), controller_epoch=1)]
     assert candidate.log == []
 
 
 @pytest.mark.parametrize(
     "state",
     [
-        PartitionState(1, 0, (1, 2), controller_epoch=7),
-        PartitionState(1, 0, (1, 2), controller_epoch=0),
-        PartitionState(1, 0, (1,), controller_epoch=1),
-        PartitionState(2, 0, (1, 2), controller_epoch=1),
-        PartitionState(1, 4, (1, 2), controller_epoch=1),
+        LeaderIsrAndControllerEpoch(1, 0, (1, 2), controller_epoch=7),
+        LeaderIsrAndControllerEpoch(1, 0, (1, 2), controller_epoch=0),
+        LeaderIsrAndControllerEpoch(1, 0, (1,), controller_epoch=1),
+        LeaderIsrAndControllerEpoch(2, 0, (1, 2), controller_epoch=1),
+        LeaderIsrAndControllerEpoch(1, 4, (1, 2), controller_epoch=1),
     ],
     ids=["later reign", "earlier reign", "other ISR", "other leader", "other leader epoch"],
 )
-def test_a_partition_that_another_reign_started_is_not_new(state: PartitionState) -> None:
+def test_a_partition_that_another_reign_started_is_not_new(state: LeaderIsrAndControllerEpoch) -> None:
     cluster, candidate = new_topic(lambda cluster, _candidate, _operation: cluster.write(STATE, state.encode()))
     assert starts_of(cluster) == []
     assert cluster.state("t") == state
@@ -132,23 +132,23 @@ def test_a_partition_that_was_changed_after_it_was_created_is_not_new() -> None:
     """Two writes: its version says so, although the content is the same."""
 
     def meddle(cluster: Cluster, _candidate: Candidate, _operation: Operation) -> None:
-        content = PartitionState(1, 0, (1, 2), controller_epoch=1).encode()
+        content = LeaderIsrAndControllerEpoch(1, 0, (1, 2), controller_epoch=1).encode()
         cluster.write(STATE, content)
         cluster.admin.ask(Set(STATE, content))
 
     assert starts_of(new_topic(meddle)[0]) == []
 
 
-class Office:
+class Takeover:
     """A KRaft controller at the znodes of a migration."""
 
     def __init__(self) -> None:
         self.cluster = Cluster()
         self.asker = Asker(self.cluster.server)
-        self.progress = done(office.begin(lambda _path: OPEN_ACL), self.asker.ask)
+        self.progress = done(takeover.begin(lambda _path: OPEN_ACL), self.asker.ask)
 
     def claim(self, node_id: int, kraft_epoch: int, ask: Callable[[Operation], Any] | None = None) -> Any:
-        steps = office.claim(node_id, kraft_epoch, self.progress, 1_000, lambda _path: OPEN_ACL)
+        steps = takeover.claim(node_id, kraft_epoch, self.progress, 1_000, lambda _path: OPEN_ACL)
         claimed = done(steps, ask or self.asker.ask)
         if claimed is not None:
             self.progress = claimed[1]
@@ -160,7 +160,7 @@ class Office:
 
 
 def test_a_kraft_controller_recognises_its_own_reign_and_no_other() -> None:
-    there = Office()
+    there = Takeover()
     first = there.claim(3000, 5)
     assert there.holder() == (3000, 5)
     assert first[0].epoch == 6, "larger than what a KRaft controller may have written"
@@ -177,14 +177,14 @@ def test_a_kraft_controller_recognises_its_own_reign_and_no_other() -> None:
 
 @pytest.mark.parametrize("mark", [(3001, 5), (3000, 4), (3000, 6)])
 def test_a_kraft_controller_whose_two_znodes_differ_claims_again(mark: tuple[int, int]) -> None:
-    there = Office()
+    there = Takeover()
     first = there.claim(3000, 5)
-    there.progress = office.Progress(MigrationState(-1, mark[0], -1, mark[1]), first[1].version)
+    there.progress = takeover.MigrationProgress(MigrationState(-1, mark[0], -1, mark[1]), first[1].version)
     assert there.claim(3000, max(5, mark[1]))[0].epoch == first[0].epoch + 1
 
 
 def test_a_kraft_controller_that_another_one_overtakes_has_no_claim() -> None:
-    there = Office()
+    there = Takeover()
 
     def meddle(_operation: Operation) -> None:
         there.cluster.write(paths.CONTROLLER, ElectedController(1, 1_000).encode())

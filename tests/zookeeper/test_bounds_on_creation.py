@@ -4,14 +4,15 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from test_zookeeper_node import World, played, until
+from test_zookeeper_node import World, played
 
 from kpybroker.machines.zookeeper.tree import paths
 from kpybroker.node.node import Node
 from kpywire import error_codes
-from quota_requests import set_quotas
-from raw_client import RawClient
-from raw_requests import creation, deletion, topic_named
+from support.quota_requests import set_quotas
+from support.raw_client import RawClient
+from support.raw_requests import creation, deletion, topic_named
+from support.waiting import until
 
 
 def with_controller(

@@ -19,30 +19,36 @@ from kpybroker.machines.zookeeper.client.frames import (
     request,
     set_watches,
 )
-from kpybroker.machines.zookeeper.client.jute import Reader, Writer
+from kpybroker.machines.zookeeper.client.jute import JuteReader, JuteWriter
 from kpybroker.machines.zookeeper.client.operations import (
     CREATOR_ALL_ACL,
     OPEN_ACL,
-    Acl,
     Check,
     Create,
     Delete,
     Exists,
-    Failed,
     Get,
     GetAcl,
     GetChildren,
     Multi,
     Operation,
+    OperationFailed,
     Set,
     SetAcl,
     Stat,
     Sync,
     Znode,
+    ZnodeAcl,
     absolute,
     relative,
 )
-from kpybroker.machines.zookeeper.client.session import LONGEST_SILENCE_MS, LoginRefused, Lost, Session, State
+from kpybroker.machines.zookeeper.client.session import (
+    LONGEST_SILENCE_MS,
+    Lost,
+    SessionState,
+    ZooKeeperLoginRefused,
+    ZooKeeperSession,
+)
 from kpybroker.machines.zookeeper.client.watches import Watching
 from kpywire.errors import Malformed
 
@@ -50,7 +56,7 @@ PASSWORD = bytes(range(16))
 WORLD = struct.pack(">ii", 1, 31) + b"\0\0\0\5world\0\0\0\6anyone"
 STAT = Stat(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)
 STAT_BYTES = struct.pack(">qqqqiiiqiiq", *STAT)
-Body = Callable[[Writer], object]
+Body = Callable[[JuteWriter], object]
 
 
 def text(value: str) -> bytes:
@@ -58,7 +64,7 @@ def text(value: str) -> bytes:
 
 
 def written(operation: Operation, chroot: str = "/k") -> bytes:
-    out = Writer()
+    out = JuteWriter()
     operation.write(out, chroot)
     return out.frame()
 
@@ -121,18 +127,18 @@ def test_an_operation_has_zookeepers_number_and_bytes(operation: Operation, code
     ],
 )
 def test_a_result_is_read_from_zookeepers_bytes(operation: Operation, answer: bytes, result: Any) -> None:
-    source = Reader(answer)
+    source = JuteReader(answer)
     assert operation.read(source, "/k") == result
     assert source.left_bytes == 0
 
 
 def test_a_stat_comes_back() -> None:
-    out = Writer()
+    out = JuteWriter()
     STAT.write(out)
     assert out.frame() == STAT_BYTES
-    out = Writer()
-    out.vector((Acl(1, "a", "b"), *CREATOR_ALL_ACL), lambda to, acl: acl.write(to))
-    assert Reader(out.frame()).vector(Acl.read) == [Acl(1, "a", "b"), Acl(31, "auth", "")]
+    out = JuteWriter()
+    out.vector((ZnodeAcl(1, "a", "b"), *CREATOR_ALL_ACL), lambda to, acl: acl.write(to))
+    assert JuteReader(out.frame()).vector(ZnodeAcl.read) == [ZnodeAcl(1, "a", "b"), ZnodeAcl(31, "auth", "")]
 
 
 def part(code: int, body: bytes = b"", *, is_last: bool = False) -> bytes:
@@ -151,13 +157,13 @@ def error(code: int) -> bytes:
     ("answer", "result"),
     [
         (part(1, text("/k/a")) + part(13) + part(2) + END, ["/a", None, None]),
-        (error(0) + error(-103) + error(-2) + END, Failed(-103, (0, -103, -2))),
-        (error(-110) + error(-2) + error(-2) + END, Failed(-110, (-110, -2, -2))),
-        (error(-2) + error(-2) + error(-2) + END, Failed(-2, (-2, -2, -2))),
+        (error(0) + error(-103) + error(-2) + END, OperationFailed(-103, (0, -103, -2))),
+        (error(-110) + error(-2) + error(-2) + END, OperationFailed(-110, (-110, -2, -2))),
+        (error(-2) + error(-2) + error(-2) + END, OperationFailed(-2, (-2, -2, -2))),
     ],
 )
 def test_a_multi_is_done_or_says_what_failed(answer: bytes, result: Any) -> None:
-    assert THREE.read(Reader(answer), "/k") == result
+    assert THREE.read(JuteReader(answer), "/k") == result
 
 
 @pytest.mark.parametrize(
@@ -176,13 +182,13 @@ def test_a_multi_is_done_or_says_what_failed(answer: bytes, result: Any) -> None
 )
 def test_other_answers_to_a_multi_are_malformed(answer: bytes) -> None:
     with pytest.raises(Malformed):
-        THREE.read(Reader(answer), "/k")
+        THREE.read(JuteReader(answer), "/k")
 
 
 def test_the_operation_that_failed_first_is_named() -> None:
-    assert Failed(-103, (0, -103, -2)).failed_at == 1
-    assert Failed(-103).failed_at == -1
-    assert str(Failed(error_codes.NO_NODE)) == "NO_NODE"
+    assert OperationFailed(-103, (0, -103, -2)).failed_at == 1
+    assert OperationFailed(-103).failed_at == -1
+    assert str(OperationFailed(error_codes.NO_NODE)) == "NO_NODE"
 
 
 def test_paths_lie_below_the_chroot() -> None:
@@ -206,18 +212,18 @@ def test_paths_lie_below_the_chroot() -> None:
 def test_lengths_that_are_claimed_are_compared_with_what_is_there() -> None:
     for content in (b"\0\0\0\2x", b"\xff\xff\xff\xfe", b"\0\0"):
         with pytest.raises(Malformed):
-            Reader(content).buffer()
-    assert Reader(b"\0\0\0\0").buffer() == b""
-    assert Reader(b"\xff\xff\xff\xff").string() == ""
+            JuteReader(content).buffer()
+    assert JuteReader(b"\0\0\0\0").buffer() == b""
+    assert JuteReader(b"\xff\xff\xff\xff").string() == ""
     with pytest.raises(Malformed, match="not UTF-8"):
-        Reader(b"\0\0\0\1\xff").string()
-    assert Reader(b"\xff\xff\xff\xff").vector(Reader.boolean) == []
-    assert Reader(b"\0\0\0\0").vector(Reader.boolean) == []
-    assert Reader(b"\0\0\0\2\1\0").vector(Reader.boolean) == [True, False]
+        JuteReader(b"\0\0\0\1\xff").string()
+    assert JuteReader(b"\xff\xff\xff\xff").vector(JuteReader.boolean) == []
+    assert JuteReader(b"\0\0\0\0").vector(JuteReader.boolean) == []
+    assert JuteReader(b"\0\0\0\2\1\0").vector(JuteReader.boolean) == [True, False]
     for content in (b"\0\0\0\3\1\0", b"\xff\xff\xff\xfe\1\0"):
         with pytest.raises(Malformed):
-            Reader(content).vector(Reader.boolean)
-    assert Reader(b"\2").boolean(), "any byte but 0 is true"
+            JuteReader(content).vector(JuteReader.boolean)
+    assert JuteReader(b"\2").boolean(), "any byte but 0 is true"
 
 
 # Frames.
@@ -238,11 +244,11 @@ def test_headers_have_zookeepers_bytes() -> None:
     assert reply(5, 9, -101).frame() == struct.pack(">iqi", 5, 9, -101)
     event = struct.pack(">iqi", -1, -1, 0) + struct.pack(">ii", 3, 3) + text("/a")
     assert WatchedEvent(EventType.DATA_CHANGED, "/a").frame() == event
-    assert WatchedEvent.read(Reader(event[16:])) == WatchedEvent(EventType.DATA_CHANGED, "/a")
-    assert WatchedEvent.read(Reader(struct.pack(">ii", -1, 3) + text(""))) is None, "it is about the session"
+    assert WatchedEvent.read(JuteReader(event[16:])) == WatchedEvent(EventType.DATA_CHANGED, "/a")
+    assert WatchedEvent.read(JuteReader(struct.pack(">ii", -1, 3) + text(""))) is None, "it is about the session"
     for number in (0, 5):
         with pytest.raises(Malformed, match=f"unknown type {number}"):
-            WatchedEvent.read(Reader(struct.pack(">ii", number, 3) + text("/a")))
+            WatchedEvent.read(JuteReader(struct.pack(">ii", number, 3) + text("/a")))
 
 
 def test_watches_are_registered_again_in_requests_that_servers_take() -> None:
@@ -269,7 +275,7 @@ def test_a_watch_fires_once_for_what_it_watches() -> None:
 
     data = (Get("/a", is_watched=True), Znode(b"", STAT))
     children = (GetChildren("/a", is_watched=True), ([], STAT))
-    absent = (Exists("/a", is_watched=True), Failed(error_codes.NO_NODE))
+    absent = (Exists("/a", is_watched=True), OperationFailed(error_codes.NO_NODE))
     there = (Exists("/a", is_watched=True), STAT)
     yes, no = (True, False), (False, False)
     for kind, expected in (
@@ -279,9 +285,9 @@ def test_a_watch_fires_once_for_what_it_watches() -> None:
         (EventType.CHILDREN_CHANGED, (no, yes, no, no)),
     ):
         assert tuple(fired(kind, each) for each in (data, children, absent, there)) == expected, kind
-    assert fired(EventType.DELETED, (Get("/a", is_watched=True), Failed(error_codes.NO_NODE))) == no
+    assert fired(EventType.DELETED, (Get("/a", is_watched=True), OperationFailed(error_codes.NO_NODE))) == no
     assert fired(EventType.DELETED, (Get("/a"), Znode(b"", STAT))) == no
-    assert fired(EventType.CREATED, (Exists("/a", is_watched=True), Failed(-4))) == no
+    assert fired(EventType.CREATED, (Exists("/a", is_watched=True), OperationFailed(-4))) == no
     assert fired(EventType.DELETED, (Set("/a", b""), STAT)) == no
     watching = Watching()
     for operation, result in (data, children, absent):
@@ -292,8 +298,8 @@ def test_a_watch_fires_once_for_what_it_watches() -> None:
 # A session in time.
 
 
-def connected(**more: Any) -> tuple[Session, list[Any]]:
-    session = Session(9_000, 3, **more)
+def connected(**more: Any) -> tuple[ZooKeeperSession, list[Any]]:
+    session = ZooKeeperSession(9_000, 3, **more)
     seen: list[Any] = []
     session.on_event = session.on_state = seen.append
     session.connected(0)
@@ -302,7 +308,7 @@ def connected(**more: Any) -> tuple[Session, list[Any]]:
     return session, seen
 
 
-def drained(session: Session) -> list[bytes]:
+def drained(session: ZooKeeperSession) -> list[bytes]:
     taken, session.frames = session.frames, []
     while session.calls:
         session.calls.popleft()()
@@ -329,7 +335,7 @@ def test_a_silent_session_pings_after_a_third_of_its_timeout_and_ends_its_connec
 
 
 def test_a_long_timeout_does_not_mean_long_silence() -> None:
-    session = Session(90_000, 1)
+    session = ZooKeeperSession(90_000, 1)
     session.connected(0)
     session.received(Welcome(90_000, 7, PASSWORD).frame(), 0)
     assert session.next_tick_ms(0) == LONGEST_SILENCE_MS
@@ -337,7 +343,7 @@ def test_a_long_timeout_does_not_mean_long_silence() -> None:
 
 
 def test_a_server_has_its_share_of_the_timeout_to_greet() -> None:
-    session = Session(9_000, 3)
+    session = ZooKeeperSession(9_000, 3)
     assert not session.tick(10_000), "there is no connection"
     session.connected(0)
     assert session.next_tick_ms(1_000) == 2_000
@@ -372,7 +378,7 @@ def test_an_answer_that_the_session_is_elsewhere_ends_the_connection(code: int) 
         session.received(reply(1, 1, code).frame(), 1)
 
 
-def test_answers_that_nobody_asked_for_end_the_connection() -> None:
+def test_unrequested_answers_end_the_connection() -> None:
     session, _ = connected()
     with pytest.raises(Malformed):
         session.received(reply(1, 1, 0).frame() + STAT_BYTES, 1)
@@ -399,19 +405,19 @@ def test_an_end_is_an_end() -> None:
     session.connected(1)
     session.received(Welcome(0, 0, bytes(16)).frame(), 1)
     drained(session)
-    assert seen[-1] is State.EXPIRED
+    assert seen[-1] is SessionState.EXPIRED
     results: list[Any] = []
     session.submit(Exists("/a"), results.append, 2)
     session.connected(3)
     session.disconnected()
     session.received(b"", 3)
     assert drained(session)[1:] == []
-    assert results == [Lost(False, State.EXPIRED)]
+    assert results == [Lost(False, SessionState.EXPIRED)]
     assert not session.tick(99_999)
 
 
 def test_a_connection_that_ends_before_the_greeting_loses_no_request() -> None:
-    session = Session(9_000, 3)
+    session = ZooKeeperSession(9_000, 3)
     results: list[Any] = []
     session.submit(Exists("/a"), results.append, 0)
     session.connected(0)
@@ -432,24 +438,24 @@ def test_closing_waits_for_the_server_or_its_connection() -> None:
     assert drained(session) == [], "nothing follows it"
     session.received(reply(1, 9, 0).frame(), 6)
     drained(session)
-    assert (done, seen[-1]) == (["closed"], State.CLOSED)
+    assert (done, seen[-1]) == (["closed"], SessionState.CLOSED)
     session, seen = connected()
     session.close(lambda: done.append("lost"), 5)
     session.disconnected()
     drained(session)
-    assert (done[-1], seen[-1]) == ("lost", State.CLOSED)
-    session = Session(9_000, 3)
+    assert (done[-1], seen[-1]) == ("lost", SessionState.CLOSED)
+    session = ZooKeeperSession(9_000, 3)
     session.close(lambda: done.append("never"), 5)
     drained(session)
-    assert (done[-1], session.state) == ("never", State.CLOSED)
+    assert (done[-1], session.state) == ("never", SessionState.CLOSED)
 
 
 # The login.
 
 
-def challenged(answer: bytes) -> tuple[Session, DigestMd5]:
+def challenged(answer: bytes) -> tuple[ZooKeeperSession, DigestMd5]:
     exchange = DigestMd5("ann", "secret", "cnonce")
-    session = Session(9_000, 3, new_exchange=lambda: exchange)
+    session = ZooKeeperSession(9_000, 3, new_exchange=lambda: exchange)
     session.connected(0)
     drained(session)
     session.received(Welcome(6_000, 7, PASSWORD).frame(), 0)
@@ -466,12 +472,12 @@ def test_a_session_logs_in_before_anything_else() -> None:
     session.submit(Exists("/a"), lambda _: None, 1)
     (frame,) = drained(session)
     assert struct.unpack_from(">ii", frame) == (2, 102)
-    assert session.state is State.LOGGING_IN
+    assert session.state is SessionState.LOGGING_IN
     assert not exchange.is_complete
     assert not session.tick(4_000), "the login has the time of a connection"
     proof = f"rspauth={exchange._expected}".encode()
     session.received(reply(2, 0, 0).frame() + struct.pack(">i", len(proof)) + proof, 2)
-    assert session.state is State.CONNECTED
+    assert session.state is SessionState.CONNECTED
     assert exchange.is_complete
     assert len(drained(session)) == 1
 
@@ -481,21 +487,21 @@ def test_a_session_logs_in_before_anything_else() -> None:
 )
 def test_other_challenges_are_refused(challenge: bytes) -> None:
     session, _ = challenged(challenge)
-    assert session.state is State.REFUSED
+    assert session.state is SessionState.REFUSED
     assert "DIGEST-MD5" in session.why_refused or "4096" in session.why_refused
 
 
 def test_a_login_that_the_server_refuses_ends_the_session() -> None:
     session, _ = challenged(CHALLENGE)
     session.received(reply(2, 0, error_codes.AUTH_FAILED).frame(), 2)
-    assert (session.state, session.why_refused) == (State.REFUSED, "ZooKeeper answers AUTH_FAILED to the login")
+    assert (session.state, session.why_refused) == (SessionState.REFUSED, "ZooKeeper answers AUTH_FAILED to the login")
 
 
 def test_fields_of_a_challenge_may_be_quoted_and_the_first_of_a_name_counts() -> None:
     exchange = DigestMd5('a"n\\n', "secret", "cnonce")
     answer = exchange.respond(rb'NONCE = "a\"b", nonce=second , qop="auth,auth-int",realm=plain') or b""
     assert rb'username="a\"n\\n",realm="plain",nonce="a\"b",nc=00000001' in answer
-    with pytest.raises(LoginRefused, match="does not prove"):
+    with pytest.raises(ZooKeeperLoginRefused, match="does not prove"):
         exchange.respond(b"rspauth=00")
     longest = b'nonce="' + b"x" * (4_096 - 8) + b'"'
     assert len(longest) == 4_096

@@ -8,14 +8,13 @@ import pytest
 from asking import Breakable, Recording, play, settings_of
 from kazoo.client import KazooClient
 
-from kpybroker.hosts.zookeeper.client.client import NoAnswer, NotConnected, ZooKeeperError
+from kpybroker.hosts.zookeeper.client.client import NoAnswer, ZooKeeperError, ZooKeeperNotConnected
 from kpybroker.machines.zookeeper.client import error_codes
 from kpybroker.machines.zookeeper.client.digest_md5 import DigestMd5
 from kpybroker.machines.zookeeper.client.frames import EventType, WatchedEvent
 from kpybroker.machines.zookeeper.client.operations import (
     CREATOR_ALL_ACL,
     READ_ACL,
-    Acl,
     Check,
     Create,
     Delete,
@@ -27,8 +26,9 @@ from kpybroker.machines.zookeeper.client.operations import (
     Set,
     SetAcl,
     Sync,
+    ZnodeAcl,
 )
-from kpybroker.machines.zookeeper.client.session import State
+from kpybroker.machines.zookeeper.client.session import SessionState
 from oracle import free_port
 from oracle.zookeeper import ZooKeeper
 
@@ -58,7 +58,7 @@ def kazoo(zookeeper: ZooKeeper) -> Iterator[KazooClient]:
     client.close()
 
 
-def test_what_is_written_is_read_by_kazoo_and_the_reverse(zookeeper: ZooKeeper, kazoo: KazooClient) -> None:
+def test_kazoo_reads_our_znodes_and_the_reverse(zookeeper: ZooKeeper, kazoo: KazooClient) -> None:
     async def story() -> None:
         async with Recording(settings_of(zookeeper.bootstrap_servers)) as ours:
             ask = ours.client.ask
@@ -153,8 +153,8 @@ def test_watches_are_kept_over_a_connection_that_breaks_and_fire_for_what_happen
             await asyncio.to_thread(server.restart, kill=True)
             kazoo = KazooClient(server.bootstrap_servers)
             await asyncio.to_thread(kazoo.start)
-            await ours.until(lambda: ours.states[-1] is State.CONNECTED and len(ours.states) == 3)
-            assert ours.states == [State.CONNECTED, State.CONNECTING, State.CONNECTED]
+            await ours.until(lambda: ours.states[-1] is SessionState.CONNECTED and len(ours.states) == 3)
+            assert ours.states == [SessionState.CONNECTED, SessionState.CONNECTING, SessionState.CONNECTED]
             assert ours.client.session.session_id == owner
             await asyncio.to_thread(kazoo.set, "/changed", b"1")
             await asyncio.to_thread(kazoo.create, "/born", b"")
@@ -177,13 +177,15 @@ def test_a_session_that_expired_ends_and_the_next_one_works(zookeeper: ZooKeeper
             network.cut()
             waits = asyncio.ensure_future(ask(Exists("/e")))
             await ours.until(lambda: not kazoo.exists("/e"))
-            assert ours.states == [State.CONNECTED, State.CONNECTING], "only the server says that a session has expired"
+            assert ours.states == [SessionState.CONNECTED, SessionState.CONNECTING], (
+                "only the server says that a session has expired"
+            )
             network.mend()
-            await ours.until(lambda: ours.states[-1] is State.EXPIRED)
+            await ours.until(lambda: ours.states[-1] is SessionState.EXPIRED)
             for asked in (waits, asyncio.ensure_future(ask(Exists("/e")))):
                 with pytest.raises(NoAnswer, match="expired; it was not sent") as ended:
                     await asked
-                assert ended.value.state is State.EXPIRED
+                assert ended.value.state is SessionState.EXPIRED
             ours.client.open()
             await ours.client.wait_until_connected(10_000)
             assert ours.client.session is not session
@@ -205,7 +207,7 @@ def test_a_write_whose_answer_was_lost_has_an_unknown_outcome(zookeeper: ZooKeep
             lost = await asyncio.gather(*writes, return_exceptions=True)
             assert [each.is_unknown for each in lost if isinstance(each, NoAnswer)] == [True] * 10 + [False] * 2
             network.mend()
-            await ours.until(lambda: ours.states[-1] is State.CONNECTED)
+            await ours.until(lambda: ours.states[-1] is SessionState.CONNECTED)
             with pytest.raises(ZooKeeperError):
                 await ask(Exists("/lost10"))
             with pytest.raises(ZooKeeperError) as exists:
@@ -224,7 +226,7 @@ def test_a_login_by_digest_md5_owns_what_it_creates(zookeeper: ZooKeeper) -> Non
             ask = ours.client.ask
             await ask(Create("/mine", b"", (*CREATOR_ALL_ACL, *READ_ACL)))
             acls, stat = await ask(GetAcl("/mine"))
-            assert acls == (Acl(31, "sasl", "kafka"), Acl(1, "world", "anyone"))
+            assert acls == (ZnodeAcl(31, "sasl", "kafka"), ZnodeAcl(1, "world", "anyone"))
             assert stat.aversion == 0
             assert (await ask(SetAcl("/mine", acls, 0))).aversion == 1
         async with Recording(settings_of(zookeeper.bootstrap_servers)) as stranger:
@@ -240,7 +242,7 @@ def test_a_wrong_password_is_one_clear_line(zookeeper: ZooKeeper, caplog: pytest
         settings = settings_of(
             zookeeper.bootstrap_servers, new_exchange=lambda: DigestMd5("kafka", "wrong-one", "0123456789abcdef")
         )
-        with pytest.raises(NotConnected, match="AUTH_FAILED"):
+        with pytest.raises(ZooKeeperNotConnected, match="AUTH_FAILED"):
             async with Recording(settings):
                 pass
 
@@ -255,7 +257,7 @@ def test_servers_that_are_away_are_passed_over(zookeeper: ZooKeeper) -> None:
             assert await ours.client.ask(Exists("/"))
         away = Recording(settings_of(f"127.0.0.1:{free_port()}"))
         away.client.open()
-        with pytest.raises(NotConnected, match="cannot be reached"):
+        with pytest.raises(ZooKeeperNotConnected, match="cannot be reached"):
             await away.client.wait_until_connected(300)
         await away.client.close()
         await away.scheduler.close()

@@ -12,7 +12,7 @@ from kpybroker.machines.zookeeper.controller.leader_elections import ElectionTyp
 from kpybroker.machines.zookeeper.controller.reign import ControllerSettings
 from kpybroker.machines.zookeeper.tree import paths
 from kpybroker.machines.zookeeper.tree.requests import TopicPartition
-from kpybroker.machines.zookeeper.tree.topics import PartitionState, TopicAssignment
+from kpybroker.machines.zookeeper.tree.topics import LeaderIsrAndControllerEpoch, TopicAssignment
 
 BROKERS = (1, 2, 3, 4)
 TOPICS = ("a", "b", "c")
@@ -100,7 +100,7 @@ class History:
                 if state.leader not in self.cluster.brokers:
                     continue
                 isr = tuple(each for each in replicas if each in self.cluster.brokers)
-                wanted = PartitionState(state.leader, state.leader_epoch, isr, state.controller_epoch)
+                wanted = LeaderIsrAndControllerEpoch(state.leader, state.leader_epoch, isr, state.controller_epoch)
                 change = {
                     TopicPartition(name, partition): Leadership(wanted, self.cluster.state_epoch(name, partition))
                 }
@@ -221,9 +221,7 @@ class Scripted:
         return self._draws.pop(0)
 
 
-def test_a_partition_that_is_added_to_a_topic_which_waits_for_its_deletion_takes_those_along_that_never_started() -> (
-    None
-):
+def test_a_partition_added_to_a_topic_queued_for_deletion_starts_the_unstarted_ones_too() -> None:
     replicas = [1, 2, 3, 4]
     history = History(Scripted(0, False, 1, "c", 1, replicas, 1, "c", "c", replicas, 1, 1))  # type: ignore[arg-type]
     for happening in (History.kill, History.create, History.delete, History.grow):

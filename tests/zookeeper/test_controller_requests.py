@@ -4,7 +4,7 @@ import pytest
 
 from kpybroker.hosts.zookeeper.broker.metadata import ZooKeeperMetadata
 from kpybroker.machines.metadata.image import MetadataImage
-from kpybroker.machines.zookeeper.broker.controller_requests import ControllerRequests, Held
+from kpybroker.machines.zookeeper.broker.controller_requests import ControllerRequests, HeldReplica
 from kpywire import error_codes
 from kpywire.messages.leader_and_isr import LeaderAndIsrPartitionState, LeaderAndIsrRequest, LeaderAndIsrTopicState
 from kpywire.messages.stop_replica import StopReplicaPartitionState, StopReplicaRequest, StopReplicaTopicState
@@ -25,7 +25,7 @@ class Side:
 
     def __init__(self) -> None:
         self.metadata = ZooKeeperMetadata("cluster")
-        self.held: dict[tuple[str, int], Held] = {}
+        self.held: dict[tuple[str, int], HeldReplica] = {}
         self.requests = ControllerRequests(NODE, self.metadata.image, lambda *place: self.held.get(place), lambda: 50)
 
     @property
@@ -59,7 +59,7 @@ class Side:
         code: int = decision.response.topics[0].partition_errors[0].error_code
         if code == error_codes.NONE:
             assert decision.ordered == {(topic_id, 0)}
-            self.held["t", 0] = Held(topic_id, leader_epoch, is_offline=False)
+            self.held["t", 0] = HeldReplica(topic_id, leader_epoch, is_offline=False)
         return code
 
     def stop(self, leader_epoch: int, *, delete: bool) -> int:
@@ -138,7 +138,7 @@ def test_partitions_that_cannot_be_held_have_errors_of_their_own() -> None:
     assert "t" not in side.image.topics
     assert side.lead(1) == error_codes.NONE
     assert side.lead(2, topic_id=OTHER) == error_codes.INCONSISTENT_TOPIC_ID
-    side.held["t", 0] = Held(TOPIC, 1, is_offline=True)
+    side.held["t", 0] = HeldReplica(TOPIC, 1, is_offline=True)
     assert side.lead(2) == error_codes.KAFKA_STORAGE_ERROR
     assert side.stop(2, delete=True) == error_codes.KAFKA_STORAGE_ERROR
 
@@ -193,14 +193,14 @@ def test_a_topic_of_the_same_name_with_another_id_takes_the_place_of_the_former_
 
 def test_replicas_hear_of_what_was_ordered_and_clients_of_everything() -> None:
     side = Side()
-    told: list[dict[bytes, object]] = []
+    notified: list[dict[bytes, object]] = []
     known: list[dict[bytes, object]] = []
-    side.metadata.order(lambda _image, delta: told.append(dict(delta.partitions)))
+    side.metadata.order(lambda _image, delta: notified.append(dict(delta.partitions)))
     side.metadata.subscribe(lambda _image, delta: known.append(dict(delta.partitions)))
     side.update(state(2, 1, 1))
-    assert (told[-1], list(known[-1])) == ({}, [TOPIC])
+    assert (notified[-1], list(known[-1])) == ({}, [TOPIC])
     side.lead(2)
-    assert list(told[-1]) == [TOPIC]
+    assert list(notified[-1]) == [TOPIC]
 
 
 def full(side: Side, *topics: tuple[str, bytes]) -> None:

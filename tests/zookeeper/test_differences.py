@@ -6,23 +6,23 @@ from typing import Any
 import pytest
 
 from kpybroker.machines.zookeeper.client.operations import OPEN_ACL, Create, Delete, Set
-from kpybroker.machines.zookeeper.migration.differences import MOST_REPEATED, Change, difference, everything
-from kpybroker.machines.zookeeper.migration.reading import Held
-from kpybroker.machines.zookeeper.migration.wanted import Wanted
+from kpybroker.machines.zookeeper.migration.differences import MOST_REPEATED, ZnodeChange, difference, everything
+from kpybroker.machines.zookeeper.migration.reading import StoredZnode
+from kpybroker.machines.zookeeper.migration.wanted import WantedZnode
 from kpybroker.machines.zookeeper.tree import configs, paths
-from kpybroker.machines.zookeeper.tree.topics import PartitionState
+from kpybroker.machines.zookeeper.tree.topics import LeaderIsrAndControllerEpoch
 
 STATE = paths.partition_state("t", 0)
 TOPIC = paths.topic("t")
 CONFIG = f"{paths.CONFIGS}/topics/t"
 
 
-def changes(held: dict[str, Held], wanted: dict[str, Wanted | None]) -> list[Change]:
+def changes(held: dict[str, StoredZnode], wanted: dict[str, WantedZnode | None]) -> list[ZnodeChange]:
     return difference(held, wanted, lambda _path: OPEN_ACL)
 
 
 def state(leader: int = 1, controller_epoch: int = 4, leader_epoch: int = 2) -> bytes:
-    return PartitionState(leader, leader_epoch, (1, 2), controller_epoch).encode()
+    return LeaderIsrAndControllerEpoch(leader, leader_epoch, (1, 2), controller_epoch).encode()
 
 
 def create(path: str, data: bytes | None) -> Create:
@@ -41,18 +41,22 @@ def config_notice(kind: str, name: str, client_id: str | None = None) -> Create:
 # Contents and versions.
 
 
-def test_what_is_there_already_is_not_written() -> None:
-    assert changes({TOPIC: Held(b"{}", 3)}, {TOPIC: Wanted(b"{}")}) == []
-    assert changes({STATE: Held(state(), 3)}, {STATE: Wanted(state(), 3)}) == []
+def test_existing_znodes_are_not_written_again() -> None:
+    assert changes({TOPIC: StoredZnode(b"{}", 3)}, {TOPIC: WantedZnode(b"{}")}) == []
+    assert changes({STATE: StoredZnode(state(), 3)}, {STATE: WantedZnode(state(), 3)}) == []
     assert changes({}, {TOPIC: None}) == []
-    assert changes({TOPIC: Held(b'{"a":1,"b":2}', 0)}, {TOPIC: Wanted(b'{"b":2,"a":1}')}) == [], "it means the same"
+    assert changes({TOPIC: StoredZnode(b'{"a":1,"b":2}', 0)}, {TOPIC: WantedZnode(b'{"b":2,"a":1}')}) == [], (
+        "it means the same"
+    )
 
 
 def test_a_znode_is_created_changed_and_deleted() -> None:
-    assert changes({}, {TOPIC: Wanted(b"{}")}) == [Change(TOPIC, (create(TOPIC, b"{}"),), Held(b"{}", 0))]
-    (changed,) = changes({TOPIC: Held(b"[]", 3)}, {TOPIC: Wanted(b"{}")})
-    assert changed == Change(TOPIC, (Set(TOPIC, b"{}", 3),), Held(b"{}", 4))
-    assert changes({TOPIC: Held(b"[]", 3)}, {TOPIC: None}) == [Change(TOPIC, (Delete(TOPIC, 3),), None)]
+    assert changes({}, {TOPIC: WantedZnode(b"{}")}) == [
+        ZnodeChange(TOPIC, (create(TOPIC, b"{}"),), StoredZnode(b"{}", 0))
+    ]
+    (changed,) = changes({TOPIC: StoredZnode(b"[]", 3)}, {TOPIC: WantedZnode(b"{}")})
+    assert changed == ZnodeChange(TOPIC, (Set(TOPIC, b"{}", 3),), StoredZnode(b"{}", 4))
+    assert changes({TOPIC: StoredZnode(b"[]", 3)}, {TOPIC: None}) == [ZnodeChange(TOPIC, (Delete(TOPIC, 3),), None)]
 
 
 @pytest.mark.parametrize(
@@ -73,18 +77,18 @@ def test_a_znode_is_created_changed_and_deleted() -> None:
 def test_a_state_gets_the_version_that_is_its_partition_epoch(
     version: int | None, goal: int, operations: Sequence[Any], after: int
 ) -> None:
-    held = {} if version is None else {STATE: Held(state(), version)}
-    (found,) = changes(held, {STATE: Wanted(state(2), goal)})
+    held = {} if version is None else {STATE: StoredZnode(state(), version)}
+    (found,) = changes(held, {STATE: WantedZnode(state(2), goal)})
     assert list(found.operations) == list(operations)
-    assert found.after == Held(state(2), after)
+    assert found.after == StoredZnode(state(2), after)
 
 
 @pytest.mark.parametrize(
     ("goal", "count"), [(3 + MOST_REPEATED, MOST_REPEATED), (MOST_REPEATED - 1, MOST_REPEATED - 4)]
 )
 def test_a_version_is_caught_up_with_by_a_hundred_writes_at_most(goal: int, count: int) -> None:
-    (found,) = changes({STATE: Held(state(), 3)}, {STATE: Wanted(state(2), goal)})
-    assert (len(found.operations), found.after) == (count, Held(state(2), goal))
+    (found,) = changes({STATE: StoredZnode(state(), 3)}, {STATE: WantedZnode(state(2), goal)})
+    assert (len(found.operations), found.after) == (count, StoredZnode(state(2), goal))
 
 
 def test_a_state_whose_version_alone_is_another_is_written_unless_it_is_too_far() -> None:
@@ -95,7 +99,7 @@ def test_a_state_whose_version_alone_is_another_is_written_unless_it_is_too_far(
         (3 + MOST_REPEATED, True),
         (4 + MOST_REPEATED, False),
     ):
-        found = changes({STATE: Held(state(), version)}, {STATE: Wanted(state(), 3)})
+        found = changes({STATE: StoredZnode(state(), version)}, {STATE: WantedZnode(state(), 3)})
         assert bool(found) is is_written, version
 
 
@@ -114,7 +118,7 @@ def test_a_state_whose_version_alone_is_another_is_written_unless_it_is_too_far(
 def test_a_state_of_an_earlier_controller_stays_and_one_of_a_later_is_replaced(
     held: bytes | None, is_same: bool
 ) -> None:
-    assert (changes({STATE: Held(held, 3)}, {STATE: Wanted(state(), 3)}) == []) is is_same
+    assert (changes({STATE: StoredZnode(held, 3)}, {STATE: WantedZnode(state(), 3)}) == []) is is_same
 
 
 def block(end: int, broker: int = 1) -> bytes:
@@ -123,20 +127,20 @@ def block(end: int, broker: int = 1) -> bytes:
 
 def test_blocks_of_producer_ids_are_compared_by_their_end() -> None:
     path = paths.PRODUCER_IDS
-    assert changes({path: Held(block(999), 3)}, {path: Wanted(block(999, broker=2))}) == []
-    assert len(changes({path: Held(block(999), 3)}, {path: Wanted(block(1_999))})) == 1
-    assert len(changes({path: Held(None, 3)}, {path: Wanted(block(999))})) == 1
-    assert len(changes({path: Held(block(999), 3)}, {path: Wanted(None)})) == 1
+    assert changes({path: StoredZnode(block(999), 3)}, {path: WantedZnode(block(999, broker=2))}) == []
+    assert len(changes({path: StoredZnode(block(999), 3)}, {path: WantedZnode(block(1_999))})) == 1
+    assert len(changes({path: StoredZnode(None, 3)}, {path: WantedZnode(block(999))})) == 1
+    assert len(changes({path: StoredZnode(block(999), 3)}, {path: WantedZnode(None)})) == 1
 
 
 def test_acls_may_stand_in_any_order() -> None:
     path = f"{paths.ACLS}/Topic/t"
-    known = {each: Held(None, 0) for each in (paths.ACLS, f"{paths.ACLS}/Topic", paths.ACL_CHANGES)}
+    known = {each: StoredZnode(None, 0) for each in (paths.ACLS, f"{paths.ACLS}/Topic", paths.ACL_CHANGES)}
     one, two = b'{"version":1,"acls":[{"a":1},{"b":2}]}', b'{"acls":[{"b":2},{"a":1}],"version":1}'
-    assert changes({**known, path: Held(one, 0)}, {path: Wanted(two)}) == []
+    assert changes({**known, path: StoredZnode(one, 0)}, {path: WantedZnode(two)}) == []
     three = b'{"version":1,"acls":[{"a":1},{"b":3}]}'
-    assert len(changes({**known, path: Held(one, 0)}, {path: Wanted(three)})) == 1
-    assert len(changes({**known, path: Held(b"no json", 0)}, {path: Wanted(one)})) == 1
+    assert len(changes({**known, path: StoredZnode(one, 0)}, {path: WantedZnode(three)})) == 1
+    assert len(changes({**known, path: StoredZnode(b"no json", 0)}, {path: WantedZnode(one)})) == 1
 
 
 # Orders, parents and notices.
@@ -144,21 +148,26 @@ def test_acls_may_stand_in_any_order() -> None:
 
 def test_parents_come_before_their_children_and_go_after_them() -> None:
     below = f"{TOPIC}/partitions"
-    wanted = {STATE: Wanted(state(), 0), TOPIC: Wanted(b"{}"), below: Wanted(None), f"{below}/0": Wanted(None)}
+    wanted = {
+        STATE: WantedZnode(state(), 0),
+        TOPIC: WantedZnode(b"{}"),
+        below: WantedZnode(None),
+        f"{below}/0": WantedZnode(None),
+    }
     made = [each.path for each in changes({}, wanted)]
     assert made == [TOPIC, below, f"{below}/0", STATE]
-    held = {path: Held(b"", 0) for path in made}
+    held = {path: StoredZnode(b"", 0) for path in made}
     assert [each.path for each in changes(held, dict.fromkeys(made))] == made[::-1]
 
 
 def test_parents_that_no_broker_has_needed_are_created_once() -> None:
     first, second = f"{paths.ACLS}/Topic/t", f"{paths.ACLS}/Topic/u"
-    found = changes({}, {first: Wanted(b'{"a":1}'), second: Wanted(b'{"a":1}')})
+    found = changes({}, {first: WantedZnode(b'{"a":1}'), second: WantedZnode(b'{"a":1}')})
     parents = [each.path for each in found if each.path not in (first, second)]
     assert parents == [paths.ACLS, f"{paths.ACLS}/Topic", paths.ACL_CHANGES]
     for each in found:
         if each.path in parents:
-            assert each == Change(each.path, (create(each.path, None),), Held(None, 0))
+            assert each == ZnodeChange(each.path, (create(each.path, None),), StoredZnode(None, 0))
     assert found.index(next(each for each in found if each.path == paths.ACL_CHANGES)) < [
         each.path for each in found
     ].index(first)
@@ -179,31 +188,31 @@ def test_parents_that_no_broker_has_needed_are_created_once() -> None:
 )
 def test_brokers_learn_of_changed_configs(path: str, expected: Create | None) -> None:
     data = configs.encode_configs({"a": "1"})
-    for held in ({}, {path: Held(configs.encode_configs({"a": "2"}), 3)}):
-        (found,) = changes(held, {path: Wanted(data)})
+    for held in ({}, {path: StoredZnode(configs.encode_configs({"a": "2"}), 3)}):
+        (found,) = changes(held, {path: WantedZnode(data)})
         assert list(found.operations[1:]) == ([] if expected is None else [expected])
 
 
 def test_a_new_entity_without_configs_is_no_news() -> None:
-    (found,) = changes({}, {CONFIG: Wanted(configs.encode_configs({}))})
+    (found,) = changes({}, {CONFIG: WantedZnode(configs.encode_configs({}))})
     assert len(found.operations) == 1
     (found,) = changes(
-        {CONFIG: Held(configs.encode_configs({"a": "1"}), 0)}, {CONFIG: Wanted(configs.encode_configs({}))}
+        {CONFIG: StoredZnode(configs.encode_configs({"a": "1"}), 0)}, {CONFIG: WantedZnode(configs.encode_configs({}))}
     )
     assert found.operations[1:] == (config_notice("topics", "t"),)
 
 
 def test_tokens_and_acls_have_notices_of_their_own() -> None:
     token = f"{paths.TOKENS}/id"
-    *_, found = changes({}, {token: Wanted(b"{}")})
+    *_, found = changes({}, {token: WantedZnode(b"{}")})
     assert found.operations[1] == notice(paths.TOKEN_CHANGES, "token_change_", b"id")
-    *_, found = changes({token: Held(b"{}", 2)}, {token: None})
+    *_, found = changes({token: StoredZnode(b"{}", 2)}, {token: None})
     assert found.operations == (Delete(token, 2), notice(paths.TOKEN_CHANGES, "token_change_", b"id"))
     literal = f"{paths.ACLS}/Topic/t"
-    *_, found = changes({}, {literal: Wanted(b'{"a":1}')})
+    *_, found = changes({}, {literal: WantedZnode(b'{"a":1}')})
     assert found.operations[1] == notice(paths.ACL_CHANGES, "acl_changes_", b"TOPIC:t")
     prefixed = f"{paths.EXTENDED_ACLS}/prefixed/Topic/t"
-    *_, found = changes({}, {prefixed: Wanted(b'{"a":1}')})
+    *_, found = changes({}, {prefixed: WantedZnode(b'{"a":1}')})
     content = b'{"version":1,"resourceType":"TOPIC","name":"t","patternType":"PREFIXED"}'
     assert found.operations[1].path == f"{paths.EXTENDED_ACL_CHANGES}/acl_changes_"
     assert sorted(found.operations[1].data or b"") == sorted(content)
@@ -213,19 +222,19 @@ def test_tokens_and_acls_have_notices_of_their_own() -> None:
 def test_entities_that_have_no_configs_left_stay_empty(kind: str) -> None:
     path = f"{paths.CONFIGS}/{kind}/x"
     empty = configs.encode_configs({})
-    (found,) = changes({path: Held(configs.encode_configs({"a": "1"}), 3)}, {path: None})
+    (found,) = changes({path: StoredZnode(configs.encode_configs({"a": "1"}), 3)}, {path: None})
     assert found.operations == (Set(path, empty, 3), config_notice(kind, "x"))
-    assert changes({path: Held(empty, 3)}, {path: None}) == []
+    assert changes({path: StoredZnode(empty, 3)}, {path: None}) == []
 
 
 def test_a_topics_configs_go_with_it_without_a_notice() -> None:
-    (found,) = changes({CONFIG: Held(configs.encode_configs({"a": "1"}), 3)}, {CONFIG: None})
-    assert found == Change(CONFIG, (Delete(CONFIG, 3),), None)
+    (found,) = changes({CONFIG: StoredZnode(configs.encode_configs({"a": "1"}), 3)}, {CONFIG: None})
+    assert found == ZnodeChange(CONFIG, (Delete(CONFIG, 3),), None)
 
 
 def test_all_that_an_image_does_not_have_goes_but_for_the_structure() -> None:
     user = f"{paths.CONFIGS}/users/a"
     held = [TOPIC, user, f"{user}/clients", f"{user}/clients/c", paths.PRODUCER_IDS, paths.ACLS, f"{paths.ACLS}/Topic"]
-    wanted = {f"{paths.TOPICS}/u": Wanted(b"{}"), user: Wanted(b"{}")}
-    found = everything({path: Held(None, 0) for path in held}, dict(wanted))
+    wanted = {f"{paths.TOPICS}/u": WantedZnode(b"{}"), user: WantedZnode(b"{}")}
+    found = everything({path: StoredZnode(None, 0) for path in held}, dict(wanted))
     assert found == {**wanted, TOPIC: None, f"{user}/clients/c": None}

@@ -11,16 +11,16 @@ from test_lost_connections import played
 from kpybroker.hosts.zookeeper.broker.entity_writes import write_configs
 from kpybroker.hosts.zookeeper.broker.followed_acls import FollowedAcls
 from kpybroker.hosts.zookeeper.broker.followed_tokens import FollowedTokens
-from kpybroker.hosts.zookeeper.broker.layout import Acls, make_path, make_top_level
+from kpybroker.hosts.zookeeper.broker.layout import DefaultAcls, make_path, make_top_level
 from kpybroker.hosts.zookeeper.broker.metadata import ZooKeeperMetadata
-from kpybroker.hosts.zookeeper.client.client import Client, NoAnswer
-from kpybroker.machines.authorization.resources import Operation, PatternType, Permission, ResourceType
+from kpybroker.hosts.zookeeper.client.client import NoAnswer, ZooKeeperClient
+from kpybroker.machines.authorization.resources import AclOperation, PatternType, Permission, ResourceType
 from kpybroker.machines.controller.state import TokenSettings
 from kpybroker.machines.sasl.delegation_token import TokenSecret
 from kpybroker.machines.zookeeper.client.operations import Create, Multi
-from kpybroker.machines.zookeeper.client.session import Lost, State
+from kpybroker.machines.zookeeper.client.session import Lost, SessionState
 from kpybroker.machines.zookeeper.tree import paths
-from kpybroker.machines.zookeeper.tree.acls import Resource
+from kpybroker.machines.zookeeper.tree.acls import ResourcePattern
 from kpybroker.machines.zookeeper.tree.configs import CLIENTS, TOPICS, USERS, ConfigEntity
 from kpybroker.machines.zookeeper.tree.controller import ElectedController
 from kpybroker.runtime.calls.principal import Principal
@@ -29,7 +29,7 @@ from kpywire.messages.create_delegation_token import CreateDelegationTokenReques
 from kpywire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from kpywire.messages.expire_delegation_token import ExpireDelegationTokenRequest
 
-NO_ACLS = Acls(is_secure=False)
+NO_ACLS = DefaultAcls(is_secure=False)
 SECRET = TokenSecret("secret")
 ANY_CALL: Any = SimpleNamespace(api_version=3, principal=Principal("User", "alice"), host="h")
 NEW_TOKEN = CreateDelegationTokenRequest(
@@ -40,16 +40,16 @@ NEW_TOKEN = CreateDelegationTokenRequest(
 class Dying:
     """A client whose session ends before the answer to its first multi that is done."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: ZooKeeperClient) -> None:
         self._client = client
 
     async def ask_until_answered(self, operation: Any) -> Any:
         answer = await self._client.ask(operation)
         if isinstance(operation, Multi):
-            raise NoAnswer(Lost(is_unknown=True, state=State.EXPIRED))
+            raise NoAnswer(Lost(is_unknown=True, state=SessionState.EXPIRED))
         return answer
 
-    ask_if_there = Client.ask_if_there
+    ask_if_there = ZooKeeperClient.ask_if_there
 
 
 def notices(server: SimulatedZooKeeper, parent: str) -> list[Znode]:
@@ -57,7 +57,7 @@ def notices(server: SimulatedZooKeeper, parent: str) -> list[Znode]:
     return [server.nodes[f"{parent}/{name}"] for name in server.nodes[parent].children]
 
 
-async def make_tree(client: Client) -> None:
+async def make_tree(client: ZooKeeperClient) -> None:
     """Make the znodes of a cluster with a controller."""
     await make_top_level(client, NO_ACLS)
     for path in (paths.TOKENS, paths.TOKEN_CHANGES):
@@ -69,7 +69,7 @@ async def make_tree(client: Client) -> None:
 def test_configs_are_announced_although_their_writer_has_died(*, is_new: bool) -> None:
     entity = ConfigEntity(TOPICS, "orders")
 
-    async def story(server: SimulatedZooKeeper, client: Client) -> None:
+    async def story(server: SimulatedZooKeeper, client: ZooKeeperClient) -> None:
         await make_tree(client)
         if not is_new:
             await client.ask(Create(entity.path, b"{}"))
@@ -87,7 +87,7 @@ def test_configs_are_announced_although_their_writer_has_died(*, is_new: bool) -
 def test_the_end_of_a_quota_is_announced_although_its_writer_has_died(*, has_clients: bool) -> None:
     entity = ConfigEntity(USERS, "alice")
 
-    async def story(server: SimulatedZooKeeper, client: Client) -> None:
+    async def story(server: SimulatedZooKeeper, client: ZooKeeperClient) -> None:
         await make_tree(client)
         await write_configs(client, NO_ACLS, entity, {"producer_byte_rate": "5"})
         if has_clients:  # the znode stays, since there are quotas below it
@@ -115,9 +115,9 @@ def test_the_end_of_a_quota_is_announced_although_its_writer_has_died(*, has_cli
     ],
 )
 def test_acls_are_announced_although_their_writer_has_died(pattern: PatternType, parent: str, content: bytes) -> None:
-    path = Resource(ResourceType.TOPIC, "orders", pattern).path
+    path = ResourcePattern(ResourceType.TOPIC, "orders", pattern).path
 
-    async def story(server: SimulatedZooKeeper, client: Client) -> None:
+    async def story(server: SimulatedZooKeeper, client: ZooKeeperClient) -> None:
         await acls_of(client).make_paths()
         for principal in ("User:alice", "User:bob"):  # the znode is created, and then replaced
             with pytest.raises(NoAnswer):
@@ -133,7 +133,7 @@ def test_acls_are_announced_although_their_writer_has_died(pattern: PatternType,
 
 
 def test_tokens_are_announced_although_their_writer_has_died() -> None:
-    async def story(server: SimulatedZooKeeper, client: Client) -> None:
+    async def story(server: SimulatedZooKeeper, client: ZooKeeperClient) -> None:
         await make_tree(client)
         with pytest.raises(NoAnswer):
             await tokens_of(Dying(client)).create(NEW_TOKEN, ANY_CALL)
@@ -153,8 +153,8 @@ def test_tokens_are_announced_although_their_writer_has_died() -> None:
     played(story)
 
 
-def test_what_somebody_else_has_deleted_is_announced_by_itself() -> None:
-    async def story(server: SimulatedZooKeeper, client: Client) -> None:
+def test_deletions_by_another_program_are_announced() -> None:
+    async def story(server: SimulatedZooKeeper, client: ZooKeeperClient) -> None:
         await make_tree(client)
         tokens, acls = tokens_of(client), acls_of(client)
         await acls.begin()
@@ -187,7 +187,7 @@ def allowing(principal: str, pattern: PatternType) -> CreateAclsRequest:
         resource_pattern_type=pattern,
         principal=principal,
         host="*",
-        operation=Operation.READ,
+        operation=AclOperation.READ,
         permission_type=Permission.ALLOW,
     )
     return CreateAclsRequest(creations=[creation])
@@ -200,7 +200,7 @@ def deleting(pattern: PatternType) -> DeleteAclsRequest:
         pattern_type_filter=pattern,
         principal_filter=None,
         host_filter=None,
-        operation=Operation.ANY,
+        operation=AclOperation.ANY,
         permission_type=Permission.ANY,
     )
     return DeleteAclsRequest(filters=[wanted])

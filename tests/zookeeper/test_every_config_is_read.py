@@ -18,7 +18,6 @@ import pytest
 from config_readers import Readers, recording
 from nodes_in_use import MODES, ZOOKEEPER, node_of, running, use
 
-from certificates import Authority
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.honoured import HONOURED, HONOURED_TOPIC
 from kpybroker.config.oauth import HANDLER, SECURED_HANDLER
@@ -31,6 +30,7 @@ from kpybroker.node.assembly import zookeeper_controller
 from kpybroker.security.oauth import assertions, token_login
 from kpystorage.errors import StorageError
 from kpystorage.memory_disk import MemoryDisk
+from support.certificates import Authority
 
 pytestmark = pytest.mark.slow
 

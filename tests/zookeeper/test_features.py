@@ -11,14 +11,15 @@ from asking import play, settings_of
 from simulated import InMemory, SimulatedZooKeeper
 
 from kpybroker.hosts.zookeeper.broker.followed_features import NO_EPOCH, FollowedFeatures
-from kpybroker.hosts.zookeeper.client.client import Client
+from kpybroker.hosts.zookeeper.client.client import ZooKeeperClient
 from kpybroker.machines.zookeeper.client.operations import OPEN_ACL, Create, Delete, Set
 from kpybroker.machines.zookeeper.controller import features
-from kpybroker.machines.zookeeper.controller.steps import ControllerMoved, Pen, Steps
+from kpybroker.machines.zookeeper.controller.steps import ControllerMoved, Steps, ZnodeWriter
 from kpybroker.machines.zookeeper.tree import paths
 from kpybroker.runtime.io.scheduler import LoopScheduler
 from kpywire import error_codes
 from kpywire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from support.waiting import until
 
 UPGRADE, SAFE, UNSAFE = features.UPGRADE, features.SAFE_DOWNGRADE, features.UNSAFE_DOWNGRADE
 ENABLED = b'{"features":{},"version":2,"status":1}'
@@ -27,11 +28,11 @@ OF_ANOTHER = b'{"features":{"x":{"min_version_level":1,"max_version_level":2}},"
 NOT_SUPPORTED = "Could not apply finalized feature update because the provided feature is not supported."
 
 
-def played(story: Callable[[Client], Awaitable[None]]) -> None:
+def played(story: Callable[[ZooKeeperClient], Awaitable[None]]) -> None:
     async def run() -> None:
         loop = asyncio.get_running_loop()
         way = InMemory(SimulatedZooKeeper(random.Random(1)), loop.call_soon)
-        client = Client(LoopScheduler(loop), way, settings_of("a"), random.Random(1))
+        client = ZooKeeperClient(LoopScheduler(loop), way, settings_of("a"), random.Random(1))
         client.open()
         await client.wait_until_connected(20_000)
         await client.ask(Create(paths.CONTROLLER_EPOCH, b"1"))
@@ -41,7 +42,7 @@ def played(story: Callable[[Client], Awaitable[None]]) -> None:
     play(run)
 
 
-async def done(client: Client, steps: Steps[Any]) -> None:
+async def done(client: ZooKeeperClient, steps: Steps[Any]) -> None:
     """Do the steps of an event."""
     try:
         operations = next(steps)
@@ -58,10 +59,10 @@ async def done(client: Client, steps: Steps[Any]) -> None:
 def test_a_controller_makes_the_znode_of_features_or_renews_it(
     before: bytes | None, after: bytes | None, version: int
 ) -> None:
-    async def story(client: Client) -> None:
+    async def story(client: ZooKeeperClient) -> None:
         if before is not None:
             await client.ask(Create(paths.FEATURES, before))
-        await done(client, features.enable(Pen(0, lambda _path: OPEN_ACL)))
+        await done(client, features.enable(ZnodeWriter(0, lambda _path: OPEN_ACL)))
         (found,) = await client.ask_all_until_answered([features.Get(paths.FEATURES)])
         assert found.stat.version == version
         if after is not None:
@@ -73,16 +74,16 @@ def test_a_controller_makes_the_znode_of_features_or_renews_it(
 
 
 def test_a_controller_that_was_replaced_does_not_make_it() -> None:
-    async def story(client: Client) -> None:
+    async def story(client: ZooKeeperClient) -> None:
         await client.ask(Set(paths.CONTROLLER_EPOCH, b"2"))
         with pytest.raises(ControllerMoved):
-            await done(client, features.enable(Pen(0, lambda _path: OPEN_ACL)))
+            await done(client, features.enable(ZnodeWriter(0, lambda _path: OPEN_ACL)))
 
     played(story)
 
 
 def test_a_broker_follows_the_epoch_of_features() -> None:
-    async def story(client: Client) -> None:
+    async def story(client: ZooKeeperClient) -> None:
         epochs: list[int] = []
         failures: list[str] = []
         followed = FollowedFeatures(client, epochs.append, failures.append)
@@ -92,9 +93,7 @@ def test_a_broker_follows_the_epoch_of_features() -> None:
             before = len(heard)
             if operation is not None:
                 await client.ask(operation)
-            async with asyncio.timeout(20):
-                while len(heard) == before:  # noqa: ASYNC110  it waits for the client
-                    await asyncio.sleep(0.001)
+            await until(lambda: len(heard) > before)
             return len(heard)
 
         followed.look()

@@ -5,15 +5,15 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient
 
-from kdc import MISSING, REALM, WHY_MISSING, Kdc
 from kpybroker.machines.sasl.gssapi import OFFER, GssapiClient, GssFailure
 from kpybroker.machines.sasl.jaas import KRB5_MODULE
 from kpybroker.machines.sasl.krb5_login import Krb5Login
-from kpybroker.machines.zookeeper.client.jaas_file import BrokenJaasFile, Place, login_of, place_of
-from kpybroker.machines.zookeeper.client.session import LoginRefused
+from kpybroker.machines.zookeeper.client.jaas_file import BrokenJaasFile, JaasSection, login_of, place_of
+from kpybroker.machines.zookeeper.client.session import ZooKeeperLoginRefused
 from kpybroker.node.assembly.zookeeper_login import PreparedGssapi
 from oracle.zookeeper import ZooKeeper
-from zookeeper_clusters import KpyOnZooKeeper
+from support.kdc import MISSING, REALM, WHY_MISSING, Kdc
+from support.zookeeper_clusters import KpyOnZooKeeper
 
 REGISTRATION = "/secured/brokers/ids/4"
 FILE = "-Djava.security.auth.login.config=/a"
@@ -23,13 +23,16 @@ KEYS = f'Client {{ {KRB5_MODULE} required useKeyTab=true keyTab="/k" principal="
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ("", Place("/a", "Client", "zookeeper", "")),
-        ("-Dzookeeper.sasl.client.username=zk", Place("/a", "Client", "zk", "")),
-        ("-Dzookeeper.server.principal=zk/h.example@R", Place("/a", "Client", "zk", "h.example")),
-        ("-Dzookeeper.server.principal=zk/h -Dzookeeper.sasl.client.username=x", Place("/a", "Client", "zk", "h")),
+        ("", JaasSection("/a", "Client", "zookeeper", "")),
+        ("-Dzookeeper.sasl.client.username=zk", JaasSection("/a", "Client", "zk", "")),
+        ("-Dzookeeper.server.principal=zk/h.example@R", JaasSection("/a", "Client", "zk", "h.example")),
+        (
+            "-Dzookeeper.server.principal=zk/h -Dzookeeper.sasl.client.username=x",
+            JaasSection("/a", "Client", "zk", "h"),
+        ),
     ],
 )
-def test_the_principal_of_the_servers_is_in_the_options_of_the_jvm(options: str, expected: Place) -> None:
+def test_the_principal_of_the_servers_is_in_the_options_of_the_jvm(options: str, expected: JaasSection) -> None:
     assert place_of(f"{FILE} {options}") == expected
 
 
@@ -83,7 +86,7 @@ def test_the_tokens_of_a_login_end_with_an_answer_of_the_server() -> None:
 def test_a_server_that_cannot_prove_itself_is_refused() -> None:
     login = prepared()
     login.respond(b"second")
-    with pytest.raises(LoginRefused, match="Kerberos: not wrapped"):
+    with pytest.raises(ZooKeeperLoginRefused, match="Kerberos: not wrapped"):
         login.respond(OFFER)
 
 

@@ -7,7 +7,7 @@ from copy import deepcopy
 from typing import Any, cast
 
 from asking import play, settings_of
-from simulated import SYNC, Connection, InMemory, Reader, SimulatedZooKeeper
+from simulated import SYNC, Connection, InMemory, JuteReader, SimulatedZooKeeper
 
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.controller_rules import BrokerConfigRules
@@ -15,9 +15,9 @@ from kpybroker.hosts.zookeeper.broker.client_writes import ClientWrites
 from kpybroker.hosts.zookeeper.broker.config_writes import ConfigWrites
 from kpybroker.hosts.zookeeper.broker.followed_clients import FollowedClients
 from kpybroker.hosts.zookeeper.broker.followed_configs import FollowedConfigs
-from kpybroker.hosts.zookeeper.broker.layout import Acls, make_top_level
+from kpybroker.hosts.zookeeper.broker.layout import DefaultAcls, make_top_level
 from kpybroker.hosts.zookeeper.broker.metadata import ZooKeeperMetadata
-from kpybroker.hosts.zookeeper.client.client import Client
+from kpybroker.hosts.zookeeper.client.client import ZooKeeperClient
 from kpybroker.hosts.zookeeper.view.reading import read_tree
 from kpybroker.machines.metadata.image import TOPIC_RESOURCE
 from kpybroker.machines.zookeeper.broker.translation import configs as records_of
@@ -42,7 +42,7 @@ from kpywire.messages.incremental_alter_configs import (
 
 ORDERS = ConfigEntity(configs.TOPICS, "orders")
 USER = ConfigEntity(configs.USERS, "alice")
-NO_ACLS = Acls(is_secure=False)
+NO_ACLS = DefaultAcls(is_secure=False)
 
 
 class Lagging(SimulatedZooKeeper):
@@ -56,7 +56,7 @@ class Lagging(SimulatedZooKeeper):
     def catch_up(self) -> None:
         self.nodes, self.zxid = deepcopy(self._leader.nodes), self._leader.zxid
 
-    def asked(self, connection: Connection, xid: int, code: int, source: Reader) -> None:
+    def asked(self, connection: Connection, xid: int, code: int, source: JuteReader) -> None:
         if code == SYNC:
             self.catch_up()
         super().asked(connection, xid, code, source)
@@ -65,7 +65,7 @@ class Lagging(SimulatedZooKeeper):
 class Broker:
     """The parts of a broker that follow and change configs, at a server that lags behind another client's."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: ZooKeeperClient) -> None:
         self.metadata = ZooKeeperMetadata("c")
         others = FollowedClients(client, self.metadata.image, self.metadata.apply)
         self.followed = FollowedConfigs(client, 5, lambda: 0, self._changed, others.read, lambda _, values: values)
@@ -80,7 +80,7 @@ class Broker:
         self.metadata.apply(records_of(self.metadata.image, resource_type, name, values))
 
 
-Story = Callable[[Client, Broker, SimulatedZooKeeper], Awaitable[None]]
+Story = Callable[[ZooKeeperClient, Broker, SimulatedZooKeeper], Awaitable[None]]
 
 
 def played(story: Story) -> None:
@@ -103,8 +103,8 @@ def played(story: Story) -> None:
     play(run)
 
 
-def _client(loop: asyncio.AbstractEventLoop, server: SimulatedZooKeeper) -> Client:
-    client = Client(LoopScheduler(loop), InMemory(server, loop.call_soon), settings_of("a"), random.Random(1))
+def _client(loop: asyncio.AbstractEventLoop, server: SimulatedZooKeeper) -> ZooKeeperClient:
+    client = ZooKeeperClient(LoopScheduler(loop), InMemory(server, loop.call_soon), settings_of("a"), random.Random(1))
     client.open()
     return client
 
@@ -134,7 +134,7 @@ def test_the_tree_is_shown_as_the_leader_has_it_although_the_server_that_answers
 
 
 def test_a_broker_knows_the_configs_of_a_new_topic_although_its_server_lags() -> None:
-    async def story(other: Client, broker: Broker, _behind: SimulatedZooKeeper) -> None:
+    async def story(other: ZooKeeperClient, broker: Broker, _behind: SimulatedZooKeeper) -> None:
         await other.ask(Create(ORDERS.path, configs.encode_configs({"cleanup.policy": "compact"})))
         await broker.followed.read_topics(["orders"])
         assert broker.metadata.image.configs_of(TOPIC_RESOURCE, "orders") == {"cleanup.policy": "compact"}
@@ -143,7 +143,7 @@ def test_a_broker_knows_the_configs_of_a_new_topic_although_its_server_lags() ->
 
 
 def test_a_change_of_configs_keeps_another_one_that_its_server_has_not_yet() -> None:
-    async def story(other: Client, broker: Broker, behind: SimulatedZooKeeper) -> None:
+    async def story(other: ZooKeeperClient, broker: Broker, behind: SimulatedZooKeeper) -> None:
         broker.metadata.apply(topic_records(broker.metadata.image, "orders", b"t" * 16))
         await other.ask(Create(ORDERS.path, configs.encode_configs({"retention.ms": "5"})))
         wanted = AlterableConfig(name="segment.bytes", config_operation=0, value="2000000")
@@ -157,7 +157,7 @@ def test_a_change_of_configs_keeps_another_one_that_its_server_has_not_yet() -> 
 
 
 def test_a_change_of_quotas_keeps_another_one_that_its_server_has_not_yet() -> None:
-    async def story(other: Client, broker: Broker, behind: SimulatedZooKeeper) -> None:
+    async def story(other: ZooKeeperClient, broker: Broker, behind: SimulatedZooKeeper) -> None:
         await other.ask(Create(USER.path, configs.encode_configs({"producer_byte_rate": "5"})))
         entity = AlterClientQuotasRequestEntityData(entity_type="user", entity_name="alice")
         quota = OpData(key="consumer_byte_rate", value=7.0, remove=False)

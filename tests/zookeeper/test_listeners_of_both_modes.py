@@ -10,14 +10,14 @@ import pytest
 from both_modes import never
 from test_second_port_of_both_modes import with_user
 
-import sasl_wire
-from certificates import Authority
 from kpybroker.hosts.quorum.recovery import StartRefused
 from kpybroker.machines.sasl.jaas import PLAIN_MODULE
 from kpybroker.node.node import Node
 from kpywire.messages.api_versions import ApiVersionsRequest
 from kpywire.messages.metadata import MetadataRequest
-from raw_client import RawClient
+from support import sasl_wire
+from support.certificates import Authority
+from support.raw_client import RawClient
 
 PASSWORD = "keystore-secret"
 KINDS = ("SSL", "SASL_PLAINTEXT", "SASL_SSL")

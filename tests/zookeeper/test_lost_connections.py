@@ -14,14 +14,14 @@ from kpybroker.hosts.zookeeper.broker.config_writes import ConfigWrites
 from kpybroker.hosts.zookeeper.broker.followed_clients import FollowedClients
 from kpybroker.hosts.zookeeper.broker.followed_configs import FollowedConfigs
 from kpybroker.hosts.zookeeper.broker.known_controller import KnownController
-from kpybroker.hosts.zookeeper.broker.layout import Acls, make_top_level
+from kpybroker.hosts.zookeeper.broker.layout import DefaultAcls, make_top_level
 from kpybroker.hosts.zookeeper.broker.metadata import ZooKeeperMetadata
-from kpybroker.hosts.zookeeper.client.client import Client
+from kpybroker.hosts.zookeeper.client.client import ZooKeeperClient
 from kpybroker.machines.metadata.image import BROKER_RESOURCE, MetadataImage
 from kpybroker.machines.zookeeper.broker.translation import configs
 from kpybroker.machines.zookeeper.client.frames import WatchedEvent
 from kpybroker.machines.zookeeper.client.operations import Create, Delete, Multi
-from kpybroker.machines.zookeeper.client.session import State
+from kpybroker.machines.zookeeper.client.session import SessionState
 from kpybroker.machines.zookeeper.tree import paths
 from kpybroker.machines.zookeeper.tree.controller import NO_CONTROLLER, ElectedController
 from kpybroker.runtime.io.scheduler import LoopScheduler
@@ -31,6 +31,7 @@ from kpywire.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from support.waiting import until
 
 
 class Counting(InMemory):
@@ -43,14 +44,16 @@ class Counting(InMemory):
         return super().__call__(*arguments)
 
 
-Story = Callable[[SimulatedZooKeeper, Client], Awaitable[None]]
+Story = Callable[[SimulatedZooKeeper, ZooKeeperClient], Awaitable[None]]
 
 
 def played(story: Story) -> None:
     async def run() -> None:
         loop = asyncio.get_running_loop()
         server = SimulatedZooKeeper(random.Random(1))
-        client = Client(LoopScheduler(loop), Counting(server, loop.call_soon), settings_of("a,a,a"), random.Random(1))
+        client = ZooKeeperClient(
+            LoopScheduler(loop), Counting(server, loop.call_soon), settings_of("a,a,a"), random.Random(1)
+        )
         client.open()
         await client.wait_until_connected(20_000)
         await story(server, client)
@@ -59,26 +62,20 @@ def played(story: Story) -> None:
     play(run)
 
 
-async def until(is_so: Callable[[], object]) -> None:
-    async with asyncio.timeout(20):
-        while not is_so():  # noqa: ASYNC110  it waits for the client
-            await asyncio.sleep(0.005)
-
-
 def test_the_end_of_an_expired_sessions_connection_is_not_one_of_the_next_session() -> None:
-    async def story(server: SimulatedZooKeeper, client: Client) -> None:
-        states: list[State] = []
+    async def story(server: SimulatedZooKeeper, client: ZooKeeperClient) -> None:
+        states: list[SessionState] = []
 
-        def changed(state: State) -> None:
+        def changed(state: SessionState) -> None:
             states.append(state)
-            if state is State.EXPIRED:
+            if state is SessionState.EXPIRED:
                 client.open()
 
         client.on_state = changed
         server.expire(client.session.session_id)
-        await until(lambda: State.EXPIRED in states and client.state is State.CONNECTED)
+        await until(lambda: SessionState.EXPIRED in states and client.state is SessionState.CONNECTED)
         await client.ask(Create("/a", b""))
-        assert states == [State.CONNECTING, State.EXPIRED, State.CONNECTED]
+        assert states == [SessionState.CONNECTING, SessionState.EXPIRED, SessionState.CONNECTED]
         way: Any = client._connect
         assert way.dials == 3, "one for each session, and the one that told of the expiry"
 
@@ -86,7 +83,7 @@ def test_the_end_of_an_expired_sessions_connection_is_not_one_of_the_next_sessio
 
 
 def test_a_broker_learns_of_the_controller_although_the_answer_was_lost() -> None:
-    async def story(server: SimulatedZooKeeper, client: Client) -> None:
+    async def story(server: SimulatedZooKeeper, client: ZooKeeperClient) -> None:
         known = KnownController(client, MetadataImage("c"), "PLAINTEXT")
 
         def happened(event: WatchedEvent) -> None:
@@ -114,7 +111,7 @@ def test_a_broker_learns_of_the_controller_although_the_answer_was_lost() -> Non
 class Twice:
     """A client whose multis that create something are done twice, as after a lost answer."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: ZooKeeperClient) -> None:
         self._client = client
 
     async def ask_until_answered(self, operation: Any) -> Any:
@@ -125,12 +122,12 @@ class Twice:
     async def ask_all_until_answered(self, operations: Sequence[Any]) -> list[Any]:
         return await self._client.ask_all_until_answered(operations)
 
-    ask_if_there = Client.ask_if_there
+    ask_if_there = ZooKeeperClient.ask_if_there
 
 
 def test_configs_that_were_written_although_the_answer_was_lost_are_announced() -> None:
-    async def story(server: SimulatedZooKeeper, client: Client) -> None:
-        acls, metadata, twice = Acls(is_secure=False), ZooKeeperMetadata("c"), Twice(client)
+    async def story(server: SimulatedZooKeeper, client: ZooKeeperClient) -> None:
+        acls, metadata, twice = DefaultAcls(is_secure=False), ZooKeeperMetadata("c"), Twice(client)
 
         def changed(resource_type: int, name: str, values: Mapping[str, str]) -> None:
             metadata.apply(configs(metadata.image, resource_type, name, values))

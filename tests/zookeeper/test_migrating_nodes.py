@@ -3,14 +3,13 @@
 import asyncio
 import random
 import re
-import socket
 from typing import Any
 
 import pytest
 from asking import play
 from reigning import Asker
 from simulated import InMemory, SimulatedZooKeeper
-from test_zookeeper_node import CONFIGS, until
+from test_zookeeper_node import CONFIGS
 
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.hosts.network.peers import connect_over
@@ -20,7 +19,7 @@ from kpybroker.machines.config_def import ConfigError
 from kpybroker.machines.metadata.chosen_levels import choose_levels
 from kpybroker.machines.metadata.image import MIGRATION, POST_MIGRATION, PRE_MIGRATION
 from kpybroker.machines.zookeeper.client.operations import Create, Delete
-from kpybroker.machines.zookeeper.migration.driver import Phase
+from kpybroker.machines.zookeeper.migration.driver import MigrationDriverState
 from kpybroker.machines.zookeeper.tree import cluster, controller, paths
 from kpybroker.machines.zookeeper.tree.topics import TopicAssignment
 from kpybroker.node.assembly.platform import Simulated
@@ -28,18 +27,13 @@ from kpybroker.node.node import Node
 from kpystorage.memory_disk import MemoryDisk
 from kpywire import error_codes
 from kpywire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from oracle import free_port
+from support.waiting import until
 
 FLAG = "zookeeper.metadata.migration.enable"
 CONTROLLER = 3000
 BROKER = 5
 ORDERS = TopicAssignment("orders", {0: (BROKER,), 1: (BROKER,)}, b"\1" * 16)
-
-
-def free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port: int = taken.getsockname()[1]
-        return port
 
 
 class World:
@@ -200,7 +194,7 @@ def test_a_controller_goes_on_where_the_one_that_died_was() -> None:
         await until(lambda: ruler.image.zk_migration_state == MIGRATION)
         await ruler.abandon()
         ruler = await world.start(world.migrating)
-        await until(lambda: ruler.source.migrating.driver.phase is Phase.DUAL_WRITE)
+        await until(lambda: ruler.source.migrating.driver.phase is MigrationDriverState.DUAL_WRITE)
         assert await created(broker, "second") == error_codes.NONE
         await until(lambda: world.znode(paths.partition_state("second", 0)))
         await until(lambda: leads(broker, "second", 0))

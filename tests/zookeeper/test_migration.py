@@ -10,16 +10,16 @@ from migrations import PASSWORDS, VOTERS, World, encoded_beside, open_acl
 from kpybroker.config.dynamic import is_password
 from kpybroker.machines.metadata.delta import MetadataDelta
 from kpybroker.machines.metadata.image import BROKER_RESOURCE, MIGRATION, PRE_MIGRATION, MetadataImage
-from kpybroker.machines.zookeeper.client.operations import Create, Delete, Failed, Get, GetChildren, Set
+from kpybroker.machines.zookeeper.client.operations import Create, Delete, Get, GetChildren, OperationFailed, Set
 from kpybroker.machines.zookeeper.controller.batch import FULL, LeaderAndIsr, StopReplica, UpdateMetadata
 from kpybroker.machines.zookeeper.controller.reign import ControllerSettings
 from kpybroker.machines.zookeeper.migration import differences, entities, records, wanted
 from kpybroker.machines.zookeeper.migration.broker_passwords import BrokerPasswords
-from kpybroker.machines.zookeeper.migration.driver import Phase
-from kpybroker.machines.zookeeper.migration.reading import Held, Metadata
+from kpybroker.machines.zookeeper.migration.driver import MigrationDriverState
+from kpybroker.machines.zookeeper.migration.reading import MigratedMetadata, StoredZnode
 from kpybroker.machines.zookeeper.tree import configs, controller, paths
 from kpybroker.machines.zookeeper.tree.contents import InvalidZnode
-from kpybroker.machines.zookeeper.tree.topics import PartitionState
+from kpybroker.machines.zookeeper.tree.topics import LeaderIsrAndControllerEpoch
 from kpywire.metadata_records.config_record import ConfigRecord
 
 
@@ -38,7 +38,7 @@ def test_a_migration_copies_takes_over_and_rules() -> None:
     leader = world.controllers[3000]
     for _ in range(50):
         leader.turn()
-    assert leader.driver.phase is Phase.WAIT_FOR_BROKERS
+    assert leader.driver.phase is MigrationDriverState.WAIT_FOR_BROKERS
     assert "brokers 1, 2, 3" in leader.driver.obstacle
     assert world.image.zk_migration_state == PRE_MIGRATION
     before = {name: world.cluster.state(name) for name in ("topic-0", "topic-1", "topic-2")}
@@ -69,7 +69,7 @@ def test_the_controller_in_zookeeper_that_was_replaced_writes_nothing_more() -> 
 
 @settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 2**32), actions=st.lists(st.integers(0, 9), min_size=20, max_size=150))
-def test_whatever_fails_zookeeper_ends_up_with_what_the_metadata_say(seed: int, actions: list[int]) -> None:
+def test_zookeeper_ends_up_with_the_metadata_despite_failures(seed: int, actions: list[int]) -> None:
     """Controllers change, sessions end, and answers are lost in every phase, while the metadata change."""
     world = World(seed, topics=2)
     world.loss = 0.2
@@ -105,7 +105,7 @@ def test_a_controller_in_zookeeper_mode_goes_on_after_the_way_back() -> None:
     world.check()
     world.controllers[3000].driver.follow()
     for path in (paths.CONTROLLER, paths.MIGRATION):
-        assert not isinstance(world.cluster.admin.ask(Delete(path)), Failed)
+        assert not isinstance(world.cluster.admin.ask(Delete(path)), OperationFailed)
     candidate = world.cluster.candidate(2, ControllerSettings())
     world.cluster.settle()
     assert candidate.controller.is_active
@@ -126,7 +126,7 @@ def test_a_controller_in_zookeeper_mode_outranks_the_states_that_apache_kafka_le
     world.cluster.create_topic("ours", [[1, 2]])
     world.cluster.settle()
     path = paths.partition_state("ours", 0)
-    left = PartitionState(1, 7, (1, 2), controller_epoch=90)
+    left = LeaderIsrAndControllerEpoch(1, 7, (1, 2), controller_epoch=90)
     world.cluster.admin.ask(Set(path, left.encode()))
     world.cluster.admin.ask(Delete(paths.CONTROLLER))
     world.cluster.settle()
@@ -139,11 +139,11 @@ def test_a_controller_in_zookeeper_mode_outranks_the_states_that_apache_kafka_le
 
 def test_states_that_a_later_epoch_wrote_are_written_again() -> None:
     path = paths.partition_state("t", 0)
-    old = PartitionState(1, 4, (1,), controller_epoch=90)
-    held = {path: Held(old.encode(), 7)}
-    goal = {path: wanted.Wanted(PartitionState(1, 4, (1,), controller_epoch=12).encode(), 7)}
+    old = LeaderIsrAndControllerEpoch(1, 4, (1,), controller_epoch=90)
+    held = {path: StoredZnode(old.encode(), 7)}
+    goal = {path: wanted.WantedZnode(LeaderIsrAndControllerEpoch(1, 4, (1,), controller_epoch=12).encode(), 7)}
     (change,) = differences.difference(held, goal, open_acl)
-    assert change.after == Held(goal[path].data, 7)
+    assert change.after == StoredZnode(goal[path].data, 7)
 
 
 def test_a_migration_that_somebody_undid_is_not_taken_up_again() -> None:
@@ -158,12 +158,12 @@ def test_a_migration_that_somebody_undid_is_not_taken_up_again() -> None:
     other = world.controllers[3001]
     for _ in range(50):
         other.turn()
-    assert other.driver.phase is Phase.WAIT_FOR_CONTROLLER_QUORUM
+    assert other.driver.phase is MigrationDriverState.WAIT_FOR_CONTROLLER_QUORUM
     assert "went back to ZooKeeper" in other.driver.obstacle
     assert world.cluster.is_there(paths.topic("later"))
 
 
-def test_a_broker_that_takes_the_office_stops_the_dual_write() -> None:
+def test_a_broker_that_becomes_controller_stops_the_dual_write() -> None:
     world = migrated()
     for path in (paths.CONTROLLER, paths.MIGRATION):
         world.cluster.admin.ask(Delete(path))
@@ -175,7 +175,7 @@ def test_a_broker_that_takes_the_office_stops_the_dual_write() -> None:
         world.change()
     for _ in range(50):
         leader.turn()
-    assert leader.driver.phase is not Phase.DUAL_WRITE
+    assert leader.driver.phase is not MigrationDriverState.DUAL_WRITE
     assert world.cluster.children(paths.TOPICS) == before
 
 
@@ -207,9 +207,9 @@ def test_topics_that_are_being_deleted_are_not_copied_and_go() -> None:
         ("/brokers/topics/topic-0", b"{", "is not JSON"),
     ],
 )
-def test_what_cannot_be_copied_stops_the_migration_with_one_line(path: str, content: bytes, fault: str) -> None:
+def test_metadata_that_cannot_be_copied_stop_the_migration_with_one_line(path: str, content: bytes, fault: str) -> None:
     world = World(4, topics=1)
-    if isinstance(world.cluster.admin.ask(Set(path, content)), Failed):
+    if isinstance(world.cluster.admin.ask(Set(path, content)), OperationFailed):
         world.cluster.admin.ask(Create(path, content))
     world.elect(3000)
     for broker_id in (1, 2, 3):
@@ -217,7 +217,7 @@ def test_what_cannot_be_copied_stops_the_migration_with_one_line(path: str, cont
     for _ in range(100):
         world.controllers[3000].turn()
     driver = world.controllers[3000].driver
-    assert driver.phase in (Phase.WAIT_FOR_BROKERS, Phase.ZK_MIGRATION)
+    assert driver.phase in (MigrationDriverState.WAIT_FOR_BROKERS, MigrationDriverState.ZK_MIGRATION)
     assert fault in driver.obstacle
     assert world.image.zk_migration_state == PRE_MIGRATION
 
@@ -333,14 +333,14 @@ def test_an_image_that_went_through_zookeeper_is_the_same(seed: int, changes: in
     for _ in range(changes):
         world.change()
     tree = {
-        path: Held(each.data, each.version or 0)
+        path: StoredZnode(each.data, each.version or 0)
         for path, each in wanted.of_image(world.image, 5, encoded_beside({})).items()
         if each is not None
     }
     again = MetadataImage("cluster")
     ids = iter(range(1_000_000))
     copying = records.Copying(lambda: next(ids).to_bytes(16, "big"), PASSWORDS)
-    for record in records.records_of(Metadata(tree, frozenset()), copying):
+    for record in records.records_of(MigratedMetadata(tree, frozenset()), copying):
         again.apply(record, 0, MetadataDelta())
     for name in ("topics", "configs", "client_quotas", "scram_credentials", "delegation_tokens"):
         assert getattr(again, name) == getattr(world.image, name), name

@@ -9,11 +9,11 @@ from test_view import BROKER, STATE, TOPIC, tree_of
 
 from kpybroker.cli import migrate, zookeeper
 from kpybroker.cli.options import NOT_IN_ORDER
-from kpybroker.machines.zookeeper.progress import Asked, Phase, Progress, progress_of
-from kpybroker.machines.zookeeper.snapshot import Snapshot
+from kpybroker.machines.zookeeper.progress import MigrationOverview, MigrationPhase, NodeAnswer, progress_of
+from kpybroker.machines.zookeeper.snapshot import TreeSnapshot
 
 KRAFT = {"version": 2, "brokerid": 3000, "timestamp": "1", "kraftControllerEpoch": 4}
-READY, UNREADY = Asked("c1:9093", is_ready=True), Asked("c2:9093", is_ready=False)
+READY, UNREADY = NodeAnswer("c1:9093", is_ready=True), NodeAnswer("c2:9093", is_ready=False)
 
 
 def mark(offset: int) -> dict[str, int]:
@@ -26,31 +26,38 @@ def mark(offset: int) -> dict[str, int]:
     }
 
 
-def progress(controllers: tuple[Asked, ...] = (), brokers: dict[int, Asked] | None = None, **changed: Any) -> Progress:
+def progress(
+    controllers: tuple[NodeAnswer, ...] = (), brokers: dict[int, NodeAnswer] | None = None, **changed: Any
+) -> MigrationOverview:
     return progress_of(tree_of(**changed), brokers or {}, list(controllers))
 
 
 @pytest.mark.parametrize(
     ("changed", "controllers", "phase", "left"),
     [
-        ({}, (), Phase.IN_ZOOKEEPER, "format and start controllers"),
-        ({"/migration": mark(-1)}, (READY,), Phase.PREPARED, "the copy begins when all brokers"),
-        ({"/migration": mark(-1)}, (READY, UNREADY), Phase.PREPARED, "on the controllers c2:9093"),
-        ({"/migration": mark(-1), "/brokers/ids/2": "missing"}, (), Phase.PREPARED, "start the brokers 2"),
-        ({"/migration": mark(-1), "/controller": KRAFT}, (), Phase.COPYING, "wait"),
-        ({"/migration": mark(9), "/controller": KRAFT}, (READY,), Phase.DUAL_WRITE, "restart the brokers 1, 2"),
+        ({}, (), MigrationPhase.IN_ZOOKEEPER, "format and start controllers"),
+        ({"/migration": mark(-1)}, (READY,), MigrationPhase.PREPARED, "the copy begins when all brokers"),
+        ({"/migration": mark(-1)}, (READY, UNREADY), MigrationPhase.PREPARED, "on the controllers c2:9093"),
+        ({"/migration": mark(-1), "/brokers/ids/2": "missing"}, (), MigrationPhase.PREPARED, "start the brokers 2"),
+        ({"/migration": mark(-1), "/controller": KRAFT}, (), MigrationPhase.COPYING, "wait"),
+        (
+            {"/migration": mark(9), "/controller": KRAFT},
+            (READY,),
+            MigrationPhase.DUAL_WRITE,
+            "restart the brokers 1, 2",
+        ),
         (
             {"/migration": mark(9), "/controller": KRAFT, "/brokers/ids/1": "missing", "/brokers/ids/2": "missing"},
             (READY,),
-            Phase.DUAL_WRITE,
+            MigrationPhase.DUAL_WRITE,
             "that is final",
         ),
-        ({"/migration": mark(9), "/controller": KRAFT}, (UNREADY,), Phase.FINALISED, "stop the brokers 1, 2"),
-        ({"/migration": mark(9)}, (), Phase.IN_ZOOKEEPER, "format and start controllers"),
+        ({"/migration": mark(9), "/controller": KRAFT}, (UNREADY,), MigrationPhase.FINALISED, "stop the brokers 1, 2"),
+        ({"/migration": mark(9)}, (), MigrationPhase.IN_ZOOKEEPER, "format and start controllers"),
     ],
 )
 def test_the_phase_and_what_is_left(
-    changed: dict[str, Any], controllers: tuple[Asked, ...], phase: Phase, left: str
+    changed: dict[str, Any], controllers: tuple[NodeAnswer, ...], phase: MigrationPhase, left: str
 ) -> None:
     found = progress(controllers, **changed)
     assert found.phase is phase
@@ -58,7 +65,7 @@ def test_the_phase_and_what_is_left(
 
 
 def test_brokers_without_the_flag_are_named() -> None:
-    asked = {1: Asked("h:9092", is_ready=True), 2: Asked("h:9093", is_ready=False)}
+    asked = {1: NodeAnswer("h:9092", is_ready=True), 2: NodeAnswer("h:9093", is_ready=False)}
     found = progress(brokers=asked, **{"/migration": mark(-1)})
     assert any("restart the brokers 2 one by one" in each for each in found.left)
 
@@ -71,15 +78,17 @@ def test_brokers_without_the_flag_are_named() -> None:
         ({"/config/brokers/1": {"version": 1, "config": {"x": "encryptedPassword:A"}}}, (), "encrypted password"),
         ({"/admin/delete_topics/t": None}, (), "t are being deleted"),
         ({"/brokers/ids/1": b"{"}, (), "cannot be understood"),
-        ({}, (Asked("c3:9093", is_ready=None),), "c3:9093 does not answer"),
+        ({}, (NodeAnswer("c3:9093", is_ready=None),), "c3:9093 does not answer"),
         ({"/migration": mark(9), "/controller": KRAFT}, (READY, UNREADY), "leave them behind"),
     ],
 )
-def test_what_may_go_wrong_is_said(changed: dict[str, Any], controllers: tuple[Asked, ...], risk: str) -> None:
+def test_likely_problems_of_the_migration_are_reported(
+    changed: dict[str, Any], controllers: tuple[NodeAnswer, ...], risk: str
+) -> None:
     assert any(risk in each for each in progress(controllers, **changed).risks)
 
 
-def test_nothing_is_wrong_with_a_whole_cluster() -> None:
+def test_a_healthy_cluster_has_no_migration_problems() -> None:
     assert progress().risks == []
     assert progress().facts["brokers in ZooKeeper mode"] == [1, 2]
     assert BROKER["version"] == 5
@@ -88,7 +97,7 @@ def test_nothing_is_wrong_with_a_whole_cluster() -> None:
 def test_the_command_prints_it_for_people_and_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     tree = tree_of(**{"/migration": mark(9), "/controller": KRAFT})
 
-    async def read(connect: str, timeout_s: float) -> Snapshot:
+    async def read(connect: str, timeout_s: float) -> TreeSnapshot:
         assert (connect, timeout_s) == ("zk/kafka", 10.0)
         return tree
 

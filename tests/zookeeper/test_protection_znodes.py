@@ -95,9 +95,9 @@ def test_a_password_is_decrypted_with_the_secret_alone(password: str, seed: int)
 
 @given(st.text(max_size=200))
 def test_a_damaged_password_is_one_clear_line(text: str) -> None:
-    with pytest.raises(Undecodable) as told:
+    with pytest.raises(Undecodable) as notified:
         passwords.decode(text, Password("secret"))
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(notified.value)
 
 
 def test_only_passwords_of_brokers_are_encrypted_and_one_that_cannot_be_read_is_left_out() -> None:

@@ -81,7 +81,7 @@ def test_in_kraft_mode_a_config_of_zookeeper_is_an_unknown_name() -> None:
     assert dynamic.valid_part(names, of_one_broker=True, in_zookeeper_mode=False) == names
 
 
-def test_one_acl_that_only_a_filter_could_be_fails_the_others() -> None:
+def test_an_acl_with_filter_values_fails_the_whole_request() -> None:
     fields = {"resource_type": 2, "resource_name": "t", "resource_pattern_type": 3, "principal": "User:a", "host": "*"}
     acls: list[Any] = [AclCreation(**fields, operation=operation, permission_type=3) for operation in (3, 1)]
     with pytest.raises(KafkaError) as refused:

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from kpybroker.machines.authorization.resources import Operation, PatternType, Permission, ResourceType
+from kpybroker.machines.authorization.resources import AclOperation, PatternType, Permission, ResourceType
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.sasl import scram
-from kpybroker.machines.zookeeper.broker.acl_requests import Creation, Deletion
+from kpybroker.machines.zookeeper.broker.acl_requests import AclDeletion, Creation
 from kpybroker.machines.zookeeper.broker.client_configs import (
     check_configs,
     entity_of,
@@ -19,7 +19,7 @@ from kpybroker.machines.zookeeper.broker.client_configs import (
     with_quotas,
 )
 from kpybroker.machines.zookeeper.tree import configs
-from kpybroker.machines.zookeeper.tree.acls import AclEntry, Resource
+from kpybroker.machines.zookeeper.tree.acls import AclEntry, ResourcePattern
 from kpybroker.machines.zookeeper.tree.configs import ConfigEntity
 from kpywire import error_codes
 from kpywire.messages.alter_client_quotas import OpData
@@ -32,18 +32,18 @@ from kpywire.messages.create_acls import AclCreation, CreateAclsRequest
 from kpywire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 
 INVALID, UNKNOWN = error_codes.INVALID_REQUEST, error_codes.UNKNOWN_SERVER_ERROR
-T = Resource(ResourceType.TOPIC, "t", PatternType.LITERAL)
+T = ResourcePattern(ResourceType.TOPIC, "t", PatternType.LITERAL)
 
 
 def acl(**changes: Any) -> AclCreation:
     usual: dict[str, Any] = {
         "resource_type": ResourceType.TOPIC, "resource_name": "t", "resource_pattern_type": PatternType.LITERAL,
-        "principal": "User:ann", "host": "*", "operation": Operation.READ, "permission_type": Permission.ALLOW,
+        "principal": "User:ann", "host": "*", "operation": AclOperation.READ, "permission_type": Permission.ALLOW,
     }  # fmt: skip
     return AclCreation(**{**usual, **changes})
 
 
-def entry(principal: str = "User:ann", operation: Operation = Operation.READ) -> AclEntry:
+def entry(principal: str = "User:ann", operation: AclOperation = AclOperation.READ) -> AclEntry:
     return AclEntry(principal, Permission.ALLOW, "*", operation)
 
 
@@ -51,7 +51,9 @@ def created(*acls: AclCreation) -> Creation:
     return Creation(CreateAclsRequest(creations=list(acls)))
 
 
-def codes(creation: Creation, failures: dict[Resource, KafkaError] | None = None) -> list[tuple[int, str | None]]:
+def codes(
+    creation: Creation, failures: dict[ResourcePattern, KafkaError] | None = None
+) -> list[tuple[int, str | None]]:
     return [(each.error_code, each.error_message) for each in creation.response(failures or {}).results]
 
 
@@ -59,12 +61,12 @@ def codes(creation: Creation, failures: dict[Resource, KafkaError] | None = None
 
 
 def test_acls_are_added_to_those_of_their_resource_once() -> None:
-    creation = created(acl(), acl(operation=Operation.WRITE), acl(resource_name="u"), acl())
+    creation = created(acl(), acl(operation=AclOperation.WRITE), acl(resource_name="u"), acl())
     assert list(creation.added) == [T, T._replace(name="u")]
     assert creation.changed(T, (entry("User:bob"), entry())) == (
         entry("User:bob"),
         entry(),
-        entry(operation=Operation.WRITE),
+        entry(operation=AclOperation.WRITE),
     )
     assert codes(creation) == [(0, "")] * 4
 
@@ -101,11 +103,11 @@ def test_an_acl_on_the_cluster_has_its_name() -> None:
     [
         {"resource_type": ResourceType.ANY},
         {"resource_pattern_type": PatternType.MATCH},
-        {"operation": Operation.ANY},
+        {"operation": AclOperation.ANY},
         {"permission_type": Permission.ANY},
     ],
 )
-def test_what_only_filters_have_fails_the_whole_request(changes: dict[str, Any]) -> None:
+def test_filter_values_in_a_creation_fail_the_whole_request(changes: dict[str, Any]) -> None:
     with pytest.raises(KafkaError) as caught:
         created(acl(), acl(**changes))
     assert caught.value.code == UNKNOWN
@@ -121,7 +123,7 @@ def test_a_principal_has_a_type(principal: str) -> None:
 
 
 def test_a_resource_that_could_not_be_written_fails_for_all_its_acls() -> None:
-    creation = created(acl(), acl(resource_name="u"), acl(operation=Operation.WRITE), acl(resource_name=""))
+    creation = created(acl(), acl(resource_name="u"), acl(operation=AclOperation.WRITE), acl(resource_name=""))
     assert codes(creation, {T: KafkaError(UNKNOWN, "why")}) == [
         (UNKNOWN, "why"),
         (0, ""),
@@ -137,23 +139,23 @@ def acl_filter(**changes: Any) -> DeleteAclsFilter:
     usual: dict[str, Any] = {
         "resource_type_filter": ResourceType.TOPIC, "resource_name_filter": "t",
         "pattern_type_filter": PatternType.LITERAL, "principal_filter": None, "host_filter": None,
-        "operation": Operation.ANY, "permission_type": Permission.ANY,
+        "operation": AclOperation.ANY, "permission_type": Permission.ANY,
     }  # fmt: skip
     return DeleteAclsFilter(**{**usual, **changes})
 
 
-def deletion(*filters: DeleteAclsFilter) -> Deletion:
-    return Deletion(DeleteAclsRequest(filters=list(filters)))
+def deletion(*filters: DeleteAclsFilter) -> AclDeletion:
+    return AclDeletion(DeleteAclsRequest(filters=list(filters)))
 
 
 def test_acls_go_with_the_first_filter_that_they_match() -> None:
-    asked = deletion(acl_filter(operation=Operation.READ), acl_filter(), acl_filter(resource_name_filter="u"))
-    write = entry(operation=Operation.WRITE)
+    asked = deletion(acl_filter(operation=AclOperation.READ), acl_filter(), acl_filter(resource_name_filter="u"))
+    write = entry(operation=AclOperation.WRITE)
     assert asked.changed(T, (entry(), write)) == ()
     results = asked.response({}).filter_results
     assert [[each.operation for each in result.matching_acls] for result in results] == [
-        [Operation.READ],
-        [Operation.WRITE],
+        [AclOperation.READ],
+        [AclOperation.WRITE],
         [],
     ]
     found = results[0].matching_acls[0]
@@ -167,8 +169,8 @@ def test_acls_go_with_the_first_filter_that_they_match() -> None:
 
 
 def test_acls_that_match_no_filter_stay() -> None:
-    asked = deletion(acl_filter(operation=Operation.READ))
-    write = entry(operation=Operation.WRITE)
+    asked = deletion(acl_filter(operation=AclOperation.READ))
+    write = entry(operation=AclOperation.WRITE)
     assert asked.changed(T, (write, entry())) == (write,)
     asked = deletion(acl_filter(principal_filter="User:bob"))
     assert asked.changed(T, (entry(),)) == (entry(),)
@@ -202,12 +204,12 @@ def test_a_resource_that_could_not_be_written_keeps_its_acls() -> None:
         ({"resource_type_filter": ResourceType.ANY}, []),
     ],
 )
-def test_a_filter_names_a_resource_exactly_or_none(changes: dict[str, Any], named: list[Resource]) -> None:
+def test_a_filter_names_a_resource_exactly_or_none(changes: dict[str, Any], named: list[ResourcePattern]) -> None:
     assert deletion(acl_filter(**changes)).named == named
 
 
 def test_a_filter_concerns_the_resources_that_it_may_match() -> None:
-    asked = deletion(acl_filter(principal_filter="User:nobody", operation=Operation.READ, host_filter="h"))
+    asked = deletion(acl_filter(principal_filter="User:nobody", operation=AclOperation.READ, host_filter="h"))
     assert asked.concerns(T)
     assert not asked.concerns(T._replace(name="u"))
     assert not asked.concerns(T._replace(kind=ResourceType.GROUP))
@@ -339,7 +341,7 @@ def fault_of(upsertions: list[Any], deletions: list[Any]) -> dict[str, int]:
     return {name: error.code for name, error in faults(altered(upsertions, deletions)).items()}
 
 
-def test_users_that_cannot_be_altered_are_told_apart() -> None:
+def test_users_that_cannot_be_altered_get_their_own_errors() -> None:
     unacceptable, unsupported = error_codes.UNACCEPTABLE_CREDENTIAL, error_codes.UNSUPPORTED_SASL_MECHANISM
     assert fault_of([upsertion()], [dropped("bob")]) == {}
     assert fault_of([], [dropped("")]) == {"": unacceptable}

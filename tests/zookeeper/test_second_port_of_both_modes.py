@@ -11,10 +11,9 @@ import both_modes
 import pytest
 from asking import play
 from both_modes import asked, never, statuses
-from test_zookeeper_node import World, lead, ordered, until
+from test_zookeeper_node import World, lead, ordered
 from test_zookeeper_protection import asked as broker_answer
 
-from certificates import Authority as OtherAuthority
 from kpybroker.hosts.quorum.recovery import StartRefused
 from kpybroker.machines.sasl.scram import SCRAM_SHA_256, SCRAM_SHA_512
 from kpybroker.monitoring.console.pages import PAGES
@@ -23,6 +22,8 @@ from kpybroker.runtime.http import gate
 from kpybroker.security.tls.issuing import Authority
 from kpywire.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest, ScramCredentialUpsertion
 from kpywire.metadata_records.user_scram_credential_record import UserScramCredentialRecord
+from support.certificates import Authority as OtherAuthority
+from support.waiting import until
 
 AUTHORITY = Authority.made("an authority", datetime.now(UTC))
 PATHS = ("/metrics", "/", "/api/cluster", "/topics", "/static/console.css", "/leases", "/nowhere")

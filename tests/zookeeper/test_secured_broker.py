@@ -1,16 +1,16 @@
 """A broker that reaches ZooKeeper through TLS and logs in there, so that its znodes are its own."""
 
-import time
 from pathlib import Path
 
 import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError
 
-from certificates import Authority
 from oracle import free_port
 from oracle.zookeeper import ZooKeeper
-from zookeeper_clusters import KpyOnZooKeeper
+from support.certificates import Authority
+from support.waiting import eventually
+from support.zookeeper_clusters import KpyOnZooKeeper
 
 pytestmark = pytest.mark.java
 
@@ -24,13 +24,16 @@ PATIENCE_S = 60
 
 
 def until_it_says(broker: KpyOnZooKeeper, text: str) -> str:
-    deadline = time.monotonic() + PATIENCE_S
-    while text not in (said := broker.output.read_text() if broker.output.exists() else ""):
+    def reported() -> str:
+        return broker.output.read_text() if broker.output.exists() else ""
+
+    def is_reported() -> bool:
         assert broker.process is not None
-        assert broker.process.poll() is None, said
-        assert time.monotonic() < deadline, said
-        time.sleep(0.05)
-    return said
+        assert broker.process.poll() is None, reported()
+        return text in reported()
+
+    eventually(is_reported, lambda: f"{text!r} in {reported()}")
+    return reported()
 
 
 def test_znodes_are_owned_by_the_login_and_travel_through_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,8 +70,8 @@ def test_znodes_are_owned_by_the_login_and_travel_through_tls(tmp_path: Path, mo
         broker.process = None
         monkeypatch.setenv("KAFKA_OPTS", f"-Xmx1g -Djava.security.auth.login.config={tmp_path / 'client.jaas'}")
         broker.launch()
-        said = until_it_says(broker, "Registered broker 4")
-        assert "secret words" not in said
+        reported = until_it_says(broker, "Registered broker 4")
+        assert "secret words" not in reported
         tree = KazooClient(f"{zookeeper.bootstrap_servers}/secured")
         tree.start()
         owned = {

@@ -12,16 +12,25 @@ from kpybroker.machines.zookeeper.client.addresses import BadConnect, parse
 from kpybroker.machines.zookeeper.client.digest_md5 import DigestMd5
 from kpybroker.machines.zookeeper.client.frames import EventType, Greeting, WatchedEvent, Welcome, reply
 from kpybroker.machines.zookeeper.client.java_options import most_request_bytes
-from kpybroker.machines.zookeeper.client.jute import Reader, Writer
-from kpybroker.machines.zookeeper.client.operations import Check, Create, Delete, Exists, Failed, Get, Multi, Set
-from kpybroker.machines.zookeeper.client.session import LoginRefused, Lost, Session, State
+from kpybroker.machines.zookeeper.client.jute import JuteReader, JuteWriter
+from kpybroker.machines.zookeeper.client.operations import (
+    Check,
+    Create,
+    Delete,
+    Exists,
+    Get,
+    Multi,
+    OperationFailed,
+    Set,
+)
+from kpybroker.machines.zookeeper.client.session import Lost, SessionState, ZooKeeperLoginRefused, ZooKeeperSession
 from kpywire.errors import Malformed
 
 PASSWORD = bytes(range(16))
 
 
-def connected(**more: object) -> tuple[Session, list[object]]:
-    session = Session(9_000, 3, **more)  # type: ignore[arg-type]
+def connected(**more: object) -> tuple[ZooKeeperSession, list[object]]:
+    session = ZooKeeperSession(9_000, 3, **more)  # type: ignore[arg-type]
     seen: list[object] = []
     session.on_event = session.on_state = seen.append
     session.connected(0)
@@ -30,7 +39,7 @@ def connected(**more: object) -> tuple[Session, list[object]]:
     return session, seen
 
 
-def drain(session: Session) -> list[bytes]:
+def drain(session: ZooKeeperSession) -> list[bytes]:
     frames, session.frames = session.frames, []
     while session.calls:
         session.calls.popleft()()
@@ -43,14 +52,14 @@ def answer(xid: int, zxid: int = 1, error: int = 0, body: bytes = b"") -> bytes:
 
 @given(st.integers(-(2**31), 2**31 - 1), st.integers(-(2**63), 2**63 - 1), st.none() | st.binary(), st.text())
 def test_jute_reads_what_it_wrote(short: int, long: int, data: bytes | None, text: str) -> None:
-    out = Writer()
+    out = JuteWriter()
     out.int32(short)
     out.int64(long)
     out.boolean(value=True)
     out.buffer(data)
-    out.vector([text, ""], Writer.string)
-    source = Reader(out.frame())
-    read = source.int32(), source.int64(), source.boolean(), source.buffer(), source.vector(Reader.string)
+    out.vector([text, ""], JuteWriter.string)
+    source = JuteReader(out.frame())
+    read = source.int32(), source.int64(), source.boolean(), source.buffer(), source.vector(JuteReader.string)
     assert read == (short, long, True, data, [text, ""])
     assert source.left_bytes == 0
 
@@ -73,7 +82,7 @@ def test_no_bytes_of_a_server_do_more_than_end_the_connection(frames: list[bytes
 
 @given(st.lists(st.sampled_from([0, -2, -101, -103]), min_size=3, max_size=3), st.binary(max_size=40))
 def test_results_of_a_multi_are_read_or_malformed(errors: list[int], tail: bytes) -> None:
-    out = Writer()
+    out = JuteWriter()
     for code in errors:
         for value in (-1, code):
             out.int32(value)
@@ -81,15 +90,15 @@ def test_results_of_a_multi_are_read_or_malformed(errors: list[int], tail: bytes
                 out.boolean(value=False)
                 out.int32(code)
     multi = Multi((Create("/a", b""), Check("/b", 1), Delete("/c")))
-    end = Writer()
+    end = JuteWriter()
     end.int32(-1)
     end.boolean(value=True)
     end.int32(-1)
-    failed = multi.read(Reader(out.frame() + end.frame()), "")
+    failed = multi.read(JuteReader(out.frame() + end.frame()), "")
     assert failed.errors == tuple(errors)
     assert failed.code == next((each for each in errors if each not in (0, -2)), -2)
     with contextlib.suppress(Malformed):
-        multi.read(Reader(out.frame() + tail), "")
+        multi.read(JuteReader(out.frame() + tail), "")
 
 
 def test_a_session_goes_on_at_the_next_server_with_its_id_its_password_and_its_watches() -> None:
@@ -108,10 +117,10 @@ def test_a_session_goes_on_at_the_next_server_with_its_id_its_password_and_its_w
     session.received(WatchedEvent(EventType.CREATED, "/kafka/new").frame(), 4)
     drain(session)
     assert seen == [
-        State.CONNECTED,
-        Failed(-101),
-        State.CONNECTING,
-        State.CONNECTED,
+        SessionState.CONNECTED,
+        OperationFailed(-101),
+        SessionState.CONNECTING,
+        SessionState.CONNECTED,
         WatchedEvent(EventType.CREATED, "/new"),
     ]
 
@@ -124,11 +133,15 @@ def test_a_lost_connection_says_which_requests_may_have_been_done() -> None:
     session.disconnected()
     session.submit(Set("/later", b""), results.append, 0)
     drain(session)
-    assert results == [Lost(True, State.CONNECTING), Lost(True, State.CONNECTING), Lost(False, State.CONNECTING)]
+    assert results == [
+        Lost(True, SessionState.CONNECTING),
+        Lost(True, SessionState.CONNECTING),
+        Lost(False, SessionState.CONNECTING),
+    ]
     session.connected(1)
     session.received(Welcome(0, 0, bytes(16)).frame(), 1)
     drain(session)
-    assert results[3] == Lost(False, State.EXPIRED)
+    assert results[3] == Lost(False, SessionState.EXPIRED)
 
 
 def test_a_request_that_is_larger_than_servers_take_is_refused_and_others_go_on() -> None:
@@ -141,8 +154,8 @@ def test_a_request_that_is_larger_than_servers_take_is_refused_and_others_go_on(
     session.received(answer(2, error=error_codes.BAD_VERSION), 0)
     drain(session)
     refused, of_a, of_d = results
-    assert isinstance(refused, Failed)
-    assert (of_a, of_d) == (Failed(error_codes.NO_NODE), Failed(error_codes.BAD_VERSION))
+    assert isinstance(refused, OperationFailed)
+    assert (of_a, of_d) == (OperationFailed(error_codes.NO_NODE), OperationFailed(error_codes.BAD_VERSION))
     assert str(ZooKeeperError(refused, "/b")) == (
         "The request for /b was not sent to ZooKeeper: it has 143 bytes, and servers take 100 at most (jute.maxbuffer)"
     )
@@ -181,7 +194,7 @@ def test_a_silent_connection_is_pinged_and_then_given_up() -> None:
 
 
 def test_a_greeting_that_is_not_answered_is_given_up_in_time_for_the_other_servers() -> None:
-    session = Session(9_000, 3)
+    session = ZooKeeperSession(9_000, 3)
     session.connected(0)
     assert not session.tick(2_999)
     assert session.tick(3_000)
@@ -201,12 +214,12 @@ def test_closing_is_confirmed_or_forgotten() -> None:
     session.received(answer(1), 1)
     session.received(answer(2), 1)
     drain(session)
-    assert seen == [State.CONNECTED, None, State.CLOSED, "closed"]
+    assert seen == [SessionState.CONNECTED, None, SessionState.CLOSED, "closed"]
     session, seen = connected()
     session.close(lambda: seen.append("closed"), 0)
     session.disconnected()
     drain(session)
-    assert seen == [State.CONNECTED, State.CLOSED, "closed"]
+    assert seen == [SessionState.CONNECTED, SessionState.CLOSED, "closed"]
 
 
 @pytest.mark.parametrize(
@@ -214,7 +227,7 @@ def test_closing_is_confirmed_or_forgotten() -> None:
 )
 def test_a_challenge_that_is_none_is_refused_in_words(challenge: bytes) -> None:
     exchange = DigestMd5("user", "hunter2", "c")
-    with pytest.raises(LoginRefused) as refused:
+    with pytest.raises(ZooKeeperLoginRefused) as refused:
         exchange.respond(challenge)
     assert "hunter2" not in f"{refused.value}{exchange!r}"
 
@@ -222,7 +235,7 @@ def test_a_challenge_that_is_none_is_refused_in_words(challenge: bytes) -> None:
 def test_a_server_that_does_not_know_the_password_is_refused() -> None:
     exchange = DigestMd5("user", "hunter2", "c")
     assert exchange.respond(b'realm="zk-sasl-md5",nonce="n",qop="auth",algorithm=md5-sess') is not None
-    with pytest.raises(LoginRefused, match="prove"):
+    with pytest.raises(ZooKeeperLoginRefused, match="prove"):
         exchange.respond(b"rspauth=00112233445566778899aabbccddeeff")
 
 

@@ -12,12 +12,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from simulated import InMemory, SimulatedZooKeeper
 
-from kpybroker.hosts.zookeeper.client.client import Client, ZooKeeperError
+from kpybroker.hosts.zookeeper.client.client import ZooKeeperClient, ZooKeeperError
 from kpybroker.machines.zookeeper.client.operations import (
     ALL,
     OPEN_ACL,
     READ,
-    Acl,
     Check,
     Create,
     Delete,
@@ -30,8 +29,9 @@ from kpybroker.machines.zookeeper.client.operations import (
     SetAcl,
     Stat,
     Sync,
+    ZnodeAcl,
 )
-from kpybroker.machines.zookeeper.client.session import Lost, State
+from kpybroker.machines.zookeeper.client.session import Lost, SessionState
 from kpybroker.runtime.io.scheduler import ManualScheduler
 from oracle.zookeeper import ZooKeeper
 
@@ -40,7 +40,7 @@ CREATED = PATHS | st.sampled_from(["/a/", "/b/n_"])
 VERSIONS = st.sampled_from([-1, -1, 0, 1, 2])
 VALUES = st.sampled_from([None, b"", b"1", "ü".encode()])
 ACLS = st.sampled_from(
-    [(Acl(ALL, "world", "anyone"),)] * 6 + [(Acl(READ, "world", "anyone"),), (), (Acl(ALL, "auth", ""),)]
+    [(ZnodeAcl(ALL, "world", "anyone"),)] * 6 + [(ZnodeAcl(READ, "world", "anyone"),), (), (ZnodeAcl(ALL, "auth", ""),)]
 )
 WRITES = st.one_of(
     # the parent of all chroots numbers their znodes: it is the same one in every example, on Apache ZooKeeper alone
@@ -110,7 +110,7 @@ async def played(world: World, steps: list[tuple[int, Any]]) -> list[Any]:
         recording = world.clients[each]
         if step == "break":
             recording.client._give_up("the test breaks it")
-            await recording.until(lambda at=recording: at.client.state is State.CONNECTED)
+            await recording.until(lambda at=recording: at.client.state is SessionState.CONNECTED)
             result: Any = "broken"
         elif step == "next session":
             await recording.client.close()
@@ -162,8 +162,8 @@ def test_a_simulated_session_expires_and_takes_its_znodes_along() -> None:
     scheduler = ManualScheduler()
     server = SimulatedZooKeeper(random.Random(1))
     way = InMemory(server, scheduler.call_soon)
-    client = Client(scheduler, way, settings_of("simulated", 1_000), random.Random(1))
-    states: list[State] = []
+    client = ZooKeeperClient(scheduler, way, settings_of("simulated", 1_000), random.Random(1))
+    states: list[SessionState] = []
     client.on_state = states.append
     client.open()
     results: list[Any] = []
@@ -182,8 +182,8 @@ def test_a_simulated_session_expires_and_takes_its_znodes_along() -> None:
         scheduler.advance(100)
         server.pass_time(scheduler.monotonic_ms())
     assert "/e" not in server.nodes
-    assert states == [State.CONNECTED, State.CONNECTING]
+    assert states == [SessionState.CONNECTED, SessionState.CONNECTING]
     way.is_away = False
     scheduler.advance(2_000)
-    assert states[-1] is State.EXPIRED
-    assert results[1] == Lost(is_unknown=False, state=State.EXPIRED)
+    assert states[-1] is SessionState.EXPIRED
+    assert results[1] == Lost(is_unknown=False, state=SessionState.EXPIRED)

@@ -15,17 +15,17 @@ from reigning import Cluster
 
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.controller_rules import BrokerConfigRules
-from kpybroker.hosts.zookeeper.broker.layout import Acls
+from kpybroker.hosts.zookeeper.broker.layout import DefaultAcls
 from kpybroker.hosts.zookeeper.client.client import ZooKeeperError
-from kpybroker.hosts.zookeeper.controller.topics import NoKRaft, TopicWrites, Waiting
-from kpybroker.machines.controller.state import ControllerState, Settings
+from kpybroker.hosts.zookeeper.controller.topics import NoKRaft, TopicWrites, WaitingAnswers
+from kpybroker.machines.controller.state import ControllerState, StaticSettings
 from kpybroker.machines.metadata.delta import MetadataDelta
 from kpybroker.machines.metadata.image import MetadataImage
-from kpybroker.machines.zookeeper.client.operations import Create, Delete, Failed, Get, Operation, Set
+from kpybroker.machines.zookeeper.client.operations import Create, Delete, Get, Operation, OperationFailed, Set
 from kpybroker.machines.zookeeper.tree import configs, paths
 from kpybroker.machines.zookeeper.tree.topics import TopicAssignment
 from kpybroker.runtime.calls.call import Call
-from kpybroker.runtime.calls.client import Client
+from kpybroker.runtime.calls.client import ConnectedClient
 from kpybroker.runtime.io.scheduler import ManualScheduler
 from kpywire import api, error_codes
 from kpywire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
@@ -57,7 +57,7 @@ class Answering:
 
     async def ask_until_answered(self, operation: Operation) -> Any:
         result = self._ask(operation)
-        if isinstance(result, Failed):
+        if isinstance(result, OperationFailed):
             raise ZooKeeperError(result, getattr(operation, "path", ""))
         return result
 
@@ -78,9 +78,9 @@ class Writer:
         self.client = Answering(self.cluster)
         self.image = MetadataImage("c")
         self.scheduler = ManualScheduler()
-        self.waiting = Waiting(self.scheduler)
+        self.waiting = WaitingAnswers(self.scheduler)
         self.answers: list[Any] = []
-        self._settings = Settings(1, **settings)
+        self._settings = StaticSettings(1, **settings)
         self._rng = Random(1)
         for broker_id in (1, 2):
             self._apply(
@@ -100,7 +100,7 @@ class Writer:
             )
         client: Any = self.client
         self.writes = TopicWrites(
-            client, Acls(is_secure=False), self.image, self._new_state, self.waiting, self.scheduler.monotonic_ms
+            client, DefaultAcls(is_secure=False), self.image, self._new_state, self.waiting, self.scheduler.monotonic_ms
         )
 
     def _apply(self, *records: Any) -> None:
@@ -131,7 +131,7 @@ class Writer:
 
     def ask(self, key: int, request: Any, version: int) -> None:
         peer: Any = SimpleNamespace(answered_ns=0)
-        call = Call(key, version, None, Client("127.0.0.1", 1, "PLAINTEXT"), peer, {})
+        call = Call(key, version, None, ConnectedClient("127.0.0.1", 1, "PLAINTEXT"), peer, {})
         asyncio.run(self.writes.take(request, call, self.answers.append))
 
     def create(self, *names: str, timeout_ms: int = 1_000, **config: str) -> None:
@@ -403,9 +403,9 @@ def test_a_marker_that_cannot_be_written_fails_the_request() -> None:
     assert [each.error_code for each in writer.answers[0].responses] == [error_codes.UNKNOWN_SERVER_ERROR]
 
 
-def test_what_waits_ends_once_and_only_what_is_done() -> None:
+def test_a_waiting_answer_ends_once_when_it_is_done() -> None:
     scheduler = ManualScheduler()
-    waiting, ended, done = Waiting(scheduler), list[str](), set[str]()
+    waiting, ended, done = WaitingAnswers(scheduler), list[str](), set[str]()
     for name, timeout_ms in (("now", 100), ("soon", 100), ("late", 50)):
         if name == "now":
             done.add(name)

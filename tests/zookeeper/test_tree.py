@@ -52,14 +52,14 @@ def written_again(value: object, content: bytes) -> bytes:
             return acls.encode_acls(value)
         case configs.ConfigEntity():
             return configs.encode_change(value)
-        case acls.Resource():
+        case acls.ResourcePattern():
             return value.encode_change()
         case _:
             return value.encode()  # type: ignore[attr-defined, no-any-return]
 
 
 @pytest.mark.parametrize(("path", "content"), ZNODES)
-def test_what_kafka_wrote_is_understood_and_written_the_same(path: str, content: str) -> None:
+def test_znodes_written_by_kafka_are_read_and_written_identically(path: str, content: str) -> None:
     kind = kinds.kind_of(path)
     assert kind is not None
     value = kind.decode(path, content.encode())
@@ -141,9 +141,9 @@ def test_a_registration_of_the_oldest_version_has_one_plaintext_endpoint() -> No
 
 
 def test_a_leader_that_recovers_is_written_and_read() -> None:
-    state = topics.PartitionState(leader=1, leader_epoch=4, isr=(1,), controller_epoch=2, recovery=1)
+    state = topics.LeaderIsrAndControllerEpoch(leader=1, leader_epoch=4, isr=(1,), controller_epoch=2, recovery=1)
     assert state.encode().endswith(b'"leader_recovery_state":1}')
-    assert topics.PartitionState.decode("/s", state.encode()) == state
+    assert topics.LeaderIsrAndControllerEpoch.decode("/s", state.encode()) == state
 
 
 def test_requests_in_znodes_come_back() -> None:
@@ -154,11 +154,11 @@ def test_requests_in_znodes_come_back() -> None:
     assert requests.decode_log_dir_failure("/l", requests.encode_log_dir_failure(4)) == 4
 
 
-def test_tokens_of_older_versions_belong_to_who_asked_for_them() -> None:
-    new = tokens.Token("id", "User:a b", "User:c", ("User:d",), 1, 2, 3)
-    assert tokens.Token.decode("id", new.encode()) == new
+def test_tokens_of_older_versions_belong_to_their_requester() -> None:
+    new = tokens.TokenContent("id", "User:a b", "User:c", ("User:d",), 1, 2, 3)
+    assert tokens.TokenContent.decode("id", new.encode()) == new
     old = new.encode().replace(b'"version":3', b'"version":2')
-    assert tokens.Token.decode("id", old).requester == "User:a b"
+    assert tokens.TokenContent.decode("id", old).requester == "User:a b"
 
 
 @pytest.mark.parametrize(

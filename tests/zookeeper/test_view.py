@@ -5,9 +5,9 @@ import json
 import pytest
 
 from kpybroker.hosts.zookeeper.view import disagreements
-from kpybroker.machines.zookeeper.client.jaas_file import BrokenJaasFile, Login, Place, login_of, place_of
+from kpybroker.machines.zookeeper.client.jaas_file import BrokenJaasFile, DigestLogin, JaasSection, login_of, place_of
 from kpybroker.machines.zookeeper.client.operations import Stat
-from kpybroker.machines.zookeeper.snapshot import HIDDEN, Node, Snapshot
+from kpybroker.machines.zookeeper.snapshot import HIDDEN, ReadZnode, TreeSnapshot
 from kpybroker.machines.zookeeper.tree import paths
 from kpywire.messages.metadata import (
     MetadataResponse,
@@ -44,14 +44,14 @@ WHOLE = {
 }
 
 
-def tree_of(**changed: object) -> Snapshot:
+def tree_of(**changed: object) -> TreeSnapshot:
     contents = {**WHOLE, **{path.replace("__", "/"): content for path, content in changed.items()}}
     nodes = {
-        path: Node(content if isinstance(content, bytes | None) else json.dumps(content).encode(), Stat(*[0] * 11))
+        path: ReadZnode(content if isinstance(content, bytes | None) else json.dumps(content).encode(), Stat(*[0] * 11))
         for path, content in contents.items()
         if content != "missing"
     }
-    return Snapshot(nodes)
+    return TreeSnapshot(nodes)
 
 
 def test_a_tree_in_which_everything_fits_has_no_disagreement() -> None:
@@ -77,7 +77,7 @@ def test_a_tree_in_which_everything_fits_has_no_disagreement() -> None:
         ("/brokers/ids", "missing", "Is the chroot right?"),
     ],
 )
-def test_what_does_not_fit_is_found(path: str, content: object, expected: str) -> None:
+def test_disagreements_with_zookeeper_are_found(path: str, content: object, expected: str) -> None:
     found = disagreements.in_the_tree(tree_of(**{path: content}))
     assert any(expected in each for each in found), found
 
@@ -102,7 +102,7 @@ def answer(controller_id: int = 1, leader: int = 1, epoch: int = 3, name: str = 
 
 
 @pytest.mark.parametrize(
-    ("told", "expected"),
+    ("reported", "expected"),
     [
         (answer(controller_id=2), "takes broker 2 for the controller"),
         (answer(leader=2), "says that broker 2 leads t-0"),
@@ -111,30 +111,30 @@ def answer(controller_id: int = 1, leader: int = 1, epoch: int = 3, name: str = 
         (answer(name="other"), "knows the topic other"),
     ],
 )
-def test_a_broker_that_says_something_else_is_found(told: MetadataResponse, expected: str) -> None:
+def test_a_broker_that_says_something_else_is_found(reported: MetadataResponse, expected: str) -> None:
     assert disagreements.with_a_broker(tree_of(), 2, answer()) == []
-    found = disagreements.with_a_broker(tree_of(), 2, told)
+    found = disagreements.with_a_broker(tree_of(), 2, reported)
     assert any(expected in each for each in found), found
 
 
 def test_secrets_are_not_shown() -> None:
-    node = Node(b'{"config":{"SCRAM-SHA-256":"salt"}}', Stat(*[0] * 11))
+    node = ReadZnode(b'{"config":{"SCRAM-SHA-256":"salt"}}', Stat(*[0] * 11))
     assert [node.shown(f"{path}/x") for path in paths.SENSITIVE] == [HIDDEN] * 3
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ('Client { D required username="u" password="p\\"q"; };', Login("u", 'p"q')),
+        ('Client { D required username="u" password="p\\"q"; };', DigestLogin("u", 'p"q')),
         (
             'Server { D required a="b"; }; // c\n Client { D required username=u password=p; X optional k="v"; };',
-            Login("u", "p"),
+            DigestLogin("u", "p"),
         ),
         ('Server { D required username="u"; };', None),
         ("", None),
     ],
 )
-def test_the_section_of_a_jaas_file(text: str, expected: Login | None) -> None:
+def test_the_section_of_a_jaas_file(text: str, expected: DigestLogin | None) -> None:
     found = login_of(text.replace("D ", "org.apache.zookeeper.server.auth.DigestLoginModule "), "Client")
     assert found == expected
     assert found is None or found.password not in repr(found)
@@ -149,7 +149,9 @@ def test_a_jaas_file_that_is_none_is_one_clear_line(text: str) -> None:
 
 
 def test_the_place_of_a_login_is_in_the_options_of_the_jvm() -> None:
-    assert place_of("-Xmx1G -Djava.security.auth.login.config=/a -Dzookeeper.sasl.clientconfig=Zk") == Place("/a", "Zk")
-    assert place_of("-Djava.security.auth.login.config=/a") == Place("/a", "Client")
+    assert place_of("-Xmx1G -Djava.security.auth.login.config=/a -Dzookeeper.sasl.clientconfig=Zk") == JaasSection(
+        "/a", "Zk"
+    )
+    assert place_of("-Djava.security.auth.login.config=/a") == JaasSection("/a", "Client")
     assert place_of("-Djava.security.auth.login.config=/a -Dzookeeper.sasl.client=false") is None
     assert place_of("") is None

@@ -7,14 +7,14 @@ import pytest
 from kpybroker.machines.controller.client_quotas import DOUBLE, INT, LONG
 from kpybroker.machines.zookeeper.tree import brokers, configs, credentials
 from kpybroker.machines.zookeeper.tree.client_quotas import decode_quota, quota_text
-from kpybroker.machines.zookeeper.tree.contents import Fields, InvalidZnode, encode
+from kpybroker.machines.zookeeper.tree.contents import InvalidZnode, ZnodeFields, encode
 from kpybroker.machines.zookeeper.tree.java_order import in_java_order
 
 PATH = "/some/znode"
 
 
-def fields(**values: Any) -> Fields:
-    return Fields.decode(PATH, encode(values))
+def fields(**values: Any) -> ZnodeFields:
+    return ZnodeFields.decode(PATH, encode(values))
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ def fields(**values: Any) -> Fields:
 )
 def test_a_znode_is_a_json_object(content: bytes | None, fault: str) -> None:
     with pytest.raises(InvalidZnode) as caught:
-        Fields.decode(PATH, content)
+        ZnodeFields.decode(PATH, content)
     assert str(caught.value) == f"The znode {PATH} cannot be understood: {fault}."
     assert caught.value.path == PATH
 

@@ -11,7 +11,7 @@ from kpybroker.machines.zookeeper.controller.leader_elections import ElectionTyp
 from kpybroker.machines.zookeeper.controller.reign import ControllerSettings
 from kpybroker.machines.zookeeper.tree import controller, paths, requests
 from kpybroker.machines.zookeeper.tree.requests import TopicPartition
-from kpybroker.machines.zookeeper.tree.topics import PartitionState, TopicAssignment
+from kpybroker.machines.zookeeper.tree.topics import LeaderIsrAndControllerEpoch, TopicAssignment
 from kpywire import error_codes
 
 T0 = TopicPartition("t", 0)
@@ -20,7 +20,7 @@ T0 = TopicPartition("t", 0)
 def alter_isr(cluster: Cluster, candidate: Candidate, leader: int, *isr: int) -> object:
     """The leader of t-0 asks for an ISR, and the cluster settles."""
     state = cluster.state("t")
-    wanted = PartitionState(leader, state.leader_epoch, isr, state.controller_epoch, state.recovery)
+    wanted = LeaderIsrAndControllerEpoch(leader, state.leader_epoch, isr, state.controller_epoch, state.recovery)
     change = {T0: Leadership(wanted, cluster.state_epoch("t"))}
     outcome = candidate.run(candidate.controller.alter_partition(leader, cluster.brokers[leader].epoch, change))
     if isinstance(outcome, dict):
@@ -43,8 +43,8 @@ def test_a_new_topic_gets_its_first_live_replica_as_leader_and_the_live_ones_as_
     cluster.candidate()
     cluster.create_topic("t", [[1, 2, 3], [3, 2]])
     cluster.settle()
-    assert cluster.state("t") == PartitionState(2, 0, (2, 3), controller_epoch=1)
-    assert cluster.state("t", 1) == PartitionState(3, 0, (3, 2), controller_epoch=1)
+    assert cluster.state("t") == LeaderIsrAndControllerEpoch(2, 0, (2, 3), controller_epoch=1)
+    assert cluster.state("t", 1) == LeaderIsrAndControllerEpoch(3, 0, (3, 2), controller_epoch=1)
     sent = [each for each in cluster.brokers[2].requests if isinstance(each, LeaderAndIsr)]
     assert sent[0].partitions[T0].is_new
     assert {type(each) for each in cluster.brokers[3].requests} == {LeaderAndIsr, UpdateMetadata}
@@ -68,8 +68,8 @@ def test_a_broker_that_dies_loses_what_it_leads_and_leaves_the_isr() -> None:
     cluster.settle()
     cluster.kill(1)
     cluster.settle()
-    assert cluster.state("t") == PartitionState(2, 1, (2,), controller_epoch=1)
-    assert cluster.state("t", 1) == PartitionState(2, 1, (2,), controller_epoch=1)
+    assert cluster.state("t") == LeaderIsrAndControllerEpoch(2, 1, (2,), controller_epoch=1)
+    assert cluster.state("t", 1) == LeaderIsrAndControllerEpoch(2, 1, (2,), controller_epoch=1)
 
 
 def test_the_last_replica_of_an_isr_stays_in_it_without_leading_and_leads_again() -> None:
@@ -79,10 +79,10 @@ def test_the_last_replica_of_an_isr_stays_in_it_without_leading_and_leads_again(
     cluster.settle()
     cluster.kill(1)
     cluster.settle()
-    assert cluster.state("t") == PartitionState(-1, 1, (1,), controller_epoch=1)
+    assert cluster.state("t") == LeaderIsrAndControllerEpoch(-1, 1, (1,), controller_epoch=1)
     cluster.start(1)
     cluster.settle()
-    assert cluster.state("t") == PartitionState(1, 2, (1,), controller_epoch=1)
+    assert cluster.state("t") == LeaderIsrAndControllerEpoch(1, 2, (1,), controller_epoch=1)
 
 
 def test_a_broker_that_came_back_as_another_process_was_gone() -> None:
@@ -111,7 +111,7 @@ def test_an_unclean_leader_is_elected_only_where_the_topic_allows_it() -> None:
     cluster.settle()
     cluster.start(2)
     cluster.settle()
-    assert cluster.state("t") == PartitionState(2, 3, (2,), controller_epoch=1, recovery=1)
+    assert cluster.state("t") == LeaderIsrAndControllerEpoch(2, 3, (2,), controller_epoch=1, recovery=1)
     assert cluster.state("u").leader == -1
     outcome = candidate.run(candidate.controller.elect_leaders([TopicPartition("u", 0)], ElectionType.UNCLEAN))
     assert outcome == {TopicPartition("u", 0): error_codes.NONE}
@@ -259,7 +259,7 @@ def test_isr_changes_are_checked_in_kafkas_order() -> None:
     state, epoch = cluster.state("t"), cluster.state_epoch("t")
 
     def error(leader_epoch: int, partition_epoch: int, *isr: int, recovery: int = 0) -> object:
-        wanted = PartitionState(1, leader_epoch, isr, 1, recovery)
+        wanted = LeaderIsrAndControllerEpoch(1, leader_epoch, isr, 1, recovery)
         found = candidate.run(
             candidate.controller.alter_partition(1, cluster.brokers[1].epoch, {T0: Leadership(wanted, partition_epoch)})
         )
@@ -293,10 +293,10 @@ def test_an_isr_that_was_written_although_its_answer_was_lost_is_granted() -> No
 
     candidate.session.ask = ask_twice  # type: ignore[method-assign]
     outcome = alter_isr(cluster, candidate, 1, 1, 2)
-    assert outcome == {T0: Leadership(PartitionState(1, 0, (1, 2), controller_epoch=1), 1)}
+    assert outcome == {T0: Leadership(LeaderIsrAndControllerEpoch(1, 0, (1, 2), controller_epoch=1), 1)}
     candidate.session.ask = ask  # type: ignore[method-assign]
     outcome = alter_isr(cluster, candidate, 1, 1, 2, 3)
-    assert outcome == {T0: Leadership(PartitionState(1, 0, (1, 2, 3), controller_epoch=1), 2)}
+    assert outcome == {T0: Leadership(LeaderIsrAndControllerEpoch(1, 0, (1, 2, 3), controller_epoch=1), 2)}
 
 
 def test_a_broker_that_shuts_down_hands_over_what_it_leads() -> None:
@@ -307,8 +307,8 @@ def test_a_broker_that_shuts_down_hands_over_what_it_leads() -> None:
     remaining = candidate.run(candidate.controller.controlled_shutdown(1, cluster.brokers[1].epoch))
     assert remaining == []
     cluster.settle()
-    assert cluster.state("t") == PartitionState(2, 1, (2,), controller_epoch=1)
-    assert cluster.state("t", 1) == PartitionState(2, 1, (2,), controller_epoch=1)
+    assert cluster.state("t") == LeaderIsrAndControllerEpoch(2, 1, (2,), controller_epoch=1)
+    assert cluster.state("t", 1) == LeaderIsrAndControllerEpoch(2, 1, (2,), controller_epoch=1)
     assert cluster.state("t", 2).leader == 1
     assert candidate.run(candidate.controller.controlled_shutdown(1, 1)) == error_codes.STALE_BROKER_EPOCH
     assert candidate.run(candidate.controller.controlled_shutdown(9, 1)) == error_codes.BROKER_NOT_AVAILABLE
@@ -342,7 +342,7 @@ def test_a_replica_in_a_failed_directory_does_not_lead() -> None:
         Create(f"{paths.LOG_DIR_EVENTS}/log_dir_event_", requests.encode_log_dir_failure(1), is_sequential=True)
     )
     cluster.settle()
-    assert cluster.state("t") == PartitionState(2, 1, (2,), controller_epoch=1)
+    assert cluster.state("t") == LeaderIsrAndControllerEpoch(2, 1, (2,), controller_epoch=1)
     assert cluster.children(paths.LOG_DIR_EVENTS) == []
 
 

@@ -18,7 +18,7 @@ from kpybroker.hosts.quorum.recovery import StartRefused
 from kpybroker.hosts.zookeeper.broker import orders
 from kpybroker.hosts.zookeeper.broker.known_controller import ZooKeeperController
 from kpybroker.machines.controller.error_responses import plain_error_response
-from kpybroker.machines.zookeeper.client.operations import ALL, Acl
+from kpybroker.machines.zookeeper.client.operations import ALL, ZnodeAcl
 from kpybroker.machines.zookeeper.tree import paths
 from kpybroker.machines.zookeeper.tree.controller import ElectedController
 from kpybroker.node.assembly.platform import Simulated
@@ -36,7 +36,8 @@ from kpywire.messages.create_topics import CreateTopicsRequest
 from kpywire.messages.leader_and_isr import LeaderAndIsrPartitionState, LeaderAndIsrRequest, LeaderAndIsrTopicState
 from kpywire.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from kpywire.messages.stop_replica import StopReplicaPartitionState, StopReplicaRequest, StopReplicaTopicState
-from raw_requests import creation, topic_named
+from support.raw_requests import creation, topic_named
+from support.waiting import until
 
 EPOCH = 1_000
 """The epoch of the controller that a test plays: it is later than that of the node's own."""
@@ -93,9 +94,7 @@ async def ordered(node: Node, request: Any) -> Any:
     assert isinstance(node.broker, ZooKeeperBroker)
     answer = node.broker.orders.take(request)
     if isinstance(answer, Pending):
-        async with asyncio.timeout(20):
-            while not answer.resolved:  # noqa: ASYNC110  a Pending has one receiver, the connection
-                await asyncio.sleep(0.005)
+        await until(lambda: answer.resolved)
         return answer.response
     return answer
 
@@ -117,13 +116,7 @@ def lead(leader_epoch: int, broker_epoch: int) -> LeaderAndIsrRequest:
     )
 
 
-async def until(is_so: Callable[[], object]) -> None:
-    async with asyncio.timeout(20):
-        while not is_so():  # noqa: ASYNC110  it waits for the node
-            await asyncio.sleep(0.01)
-
-
-def test_it_registers_leads_by_order_loses_its_session_and_leaves() -> None:
+def test_a_zookeeper_broker_registers_leads_loses_its_session_and_leaves() -> None:
     async def story(world: World) -> None:
         node = world.node()
         await node.start(world.disk)
@@ -170,7 +163,7 @@ def what_clients_see(broker: Any) -> tuple[bool, bool, bool]:
     return bool(broker.image.brokers), bool(broker.image.topics), broker.is_listed(5)
 
 
-def test_a_broker_that_starts_again_lists_nobody_before_it_knows_its_topics() -> None:
+def test_a_restarting_broker_lists_no_brokers_before_it_knows_its_topics() -> None:
     async def story(world: World) -> None:
         await with_a_topic(world)
         again = world.node()
@@ -190,7 +183,7 @@ def test_a_broker_that_starts_again_lists_nobody_before_it_knows_its_topics() ->
     played(story)
 
 
-def test_a_broker_that_started_without_a_controller_lists_nobody_before_it_knows_its_topics(
+def test_a_broker_started_without_a_controller_lists_no_brokers_before_it_knows_its_topics(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     former = 6
@@ -198,7 +191,7 @@ def test_a_broker_that_started_without_a_controller_lists_nobody_before_it_knows
     async def story(world: World) -> None:
         await with_a_topic(world)
         world.server.sessions[former] = ServedSession(former, b"", 60_000, world.server.now_ms)
-        znode = Znode(ElectedController(former, 0).encode(), (Acl(ALL, "world", "anyone"),), former, 0, 0)
+        znode = Znode(ElectedController(former, 0).encode(), (ZnodeAcl(ALL, "world", "anyone"),), former, 0, 0)
         world.server.nodes[f"/kafka{paths.CONTROLLER}"] = znode
         world.server.nodes["/kafka"].children[paths.CONTROLLER.strip("/")] = None
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 from simulated import InMemory, SimulatedZooKeeper
-from test_zookeeper_node import World, played, until
+from test_zookeeper_node import World, played
 
 from kpybroker.hosts.quorum.recovery import StartRefused
-from kpybroker.machines.authorization.resources import Operation, PatternType, Permission, ResourceType
+from kpybroker.machines.authorization.resources import AclOperation, PatternType, Permission, ResourceType
 from kpybroker.machines.config_def import ConfigError
 from kpybroker.machines.metadata.image import BROKER_RESOURCE
 from kpybroker.machines.sasl.scram import SCRAM_SHA_256
@@ -37,6 +37,7 @@ from kpywire.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from support.waiting import until
 
 AUTHORIZER = "kafka.security.authorizer.AclAuthorizer"
 ALICE = Principal("User", "alice")
@@ -99,7 +100,7 @@ def quota(value: float | None, **names: str | None) -> AlterClientQuotasRequest:
     return AlterClientQuotasRequest(entries=[entry], validate_only=False)
 
 
-def allow(principal: str, name: str = "orders", operation: Operation = Operation.READ) -> CreateAclsRequest:
+def allow(principal: str, name: str = "orders", operation: AclOperation = AclOperation.READ) -> CreateAclsRequest:
     creation = AclCreation(
         resource_type=ResourceType.TOPIC,
         resource_name=name,
@@ -182,7 +183,7 @@ def test_acls_that_two_brokers_create_at_the_same_moment_are_all_kept() -> None:
     with_both(story)
 
 
-def test_what_another_broker_has_deleted_meanwhile_is_created_again_for_all() -> None:
+def test_a_config_deleted_by_another_broker_is_created_again() -> None:
     async def story(world: World, first: Node, second: Node) -> None:
         await asked(first, allow("User:alice"), 3)
         await until(lambda: image_of(second).acls)
@@ -228,7 +229,7 @@ def test_acls_decide_at_every_broker_and_guard_what_it_writes() -> None:
         assert broker is not None
         authorizer = broker.authorizer
         assert authorizer is not None
-        question = (ALICE, "127.0.0.1", Operation.READ, ResourceType.TOPIC, "orders")
+        question = (ALICE, "127.0.0.1", AclOperation.READ, ResourceType.TOPIC, "orders")
         await until(lambda: authorizer.allows(*question))
         wanted = DeleteAclsFilter(
             resource_type_filter=ResourceType.ANY,
@@ -236,7 +237,7 @@ def test_acls_decide_at_every_broker_and_guard_what_it_writes() -> None:
             pattern_type_filter=PatternType.ANY,
             principal_filter="User:alice",
             host_filter=None,
-            operation=Operation.ANY,
+            operation=AclOperation.ANY,
             permission_type=Permission.ANY,
         )
         deleted = await asked(first, DeleteAclsRequest(filters=[wanted]), 3)
@@ -368,9 +369,9 @@ def test_quotas_and_users_that_cannot_be_understood_are_left_as_they_are(caplog:
         await second.stop()
 
     played(story)
-    said = {each.getMessage() for each in caplog.records if "/config/users/alice" in each.getMessage()}
-    assert len(said) == 2
-    assert "c2VjcmV0" not in "".join(said)
+    reported = {each.getMessage() for each in caplog.records if "/config/users/alice" in each.getMessage()}
+    assert len(reported) == 2
+    assert "c2VjcmV0" not in "".join(reported)
 
 
 @pytest.mark.parametrize(
@@ -388,9 +389,9 @@ def test_a_configuration_that_cannot_be_kept_is_refused_in_one_line(changed: dic
         async def start() -> None:
             await world.node(**{**SECURED, **changed}).start(MemoryDisk())
 
-        with pytest.raises((ConfigError, StartRefused), match=message) as told:
+        with pytest.raises((ConfigError, StartRefused), match=message) as notified:
             await start()
-        assert "\n" not in str(told.value)
+        assert "\n" not in str(notified.value)
 
     played(story)
 

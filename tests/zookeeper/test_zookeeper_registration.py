@@ -10,11 +10,12 @@ from simulated import InMemory, SimulatedZooKeeper
 
 from kpybroker.hosts.zookeeper.broker import layout
 from kpybroker.hosts.zookeeper.broker.registration import RegistrationRefused, ZooKeeperRegistration
-from kpybroker.hosts.zookeeper.client.client import Client
+from kpybroker.hosts.zookeeper.client.client import ZooKeeperClient
 from kpybroker.machines.zookeeper.client.operations import OPEN_ACL, Get
 from kpybroker.machines.zookeeper.tree import paths
 from kpybroker.machines.zookeeper.tree.brokers import Registration, ZkEndpoint
 from kpybroker.runtime.io.scheduler import LoopScheduler
+from support.waiting import until
 
 
 class Deaf(InMemory):
@@ -41,40 +42,38 @@ def registration_of(port: int = 9092) -> Registration:
     return Registration(7, (ZkEndpoint("PLAINTEXT", "h", port),), {"PLAINTEXT": "PLAINTEXT"})
 
 
-async def client_of(way: InMemory) -> Client:
+async def client_of(way: InMemory) -> ZooKeeperClient:
     loop = asyncio.get_running_loop()
-    client = Client(LoopScheduler(loop), way, settings_of("a,a,a,a,a"), random.Random(1))
+    client = ZooKeeperClient(LoopScheduler(loop), way, settings_of("a,a,a,a,a"), random.Random(1))
     client.open()
     await client.wait_until_connected(5_000)
     return client
 
 
-async def ended(client: Client) -> None:
-    async with asyncio.timeout(30):
-        while not client.session.is_ended:  # noqa: ASYNC110  the session has no event for it
-            await asyncio.sleep(0.01)
+async def ended(client: ZooKeeperClient) -> None:
+    await until(lambda: client.session.is_ended)
 
 
-def played(story: Callable[[SimulatedZooKeeper, Deaf, Client], Awaitable[None]]) -> None:
+def played(story: Callable[[SimulatedZooKeeper, Deaf, ZooKeeperClient], Awaitable[None]]) -> None:
     async def run() -> None:
         server = SimulatedZooKeeper(random.Random(1))
         way = Deaf(server, asyncio.get_running_loop().call_soon)
         client = await client_of(way)
-        await layout.make_top_level(client, layout.Acls(is_secure=False))
+        await layout.make_top_level(client, layout.DefaultAcls(is_secure=False))
         await story(server, way, client)
 
     play(run)
 
 
 def registered(
-    client: Client, patience_ms: float = 500, port: int = 9092, failed: Sequence[str] = ()
+    client: ZooKeeperClient, patience_ms: float = 500, port: int = 9092, failed: Sequence[str] = ()
 ) -> ZooKeeperRegistration:
     scheduler = LoopScheduler(asyncio.get_running_loop())
     return ZooKeeperRegistration(scheduler, client, registration_of(port), OPEN_ACL, patience_ms, lambda: failed)
 
 
 def test_the_epoch_is_the_transaction_that_created_the_znode() -> None:
-    async def story(server: SimulatedZooKeeper, _way: Deaf, client: Client) -> None:
+    async def story(server: SimulatedZooKeeper, _way: Deaf, client: ZooKeeperClient) -> None:
         registration = registered(client)
         await registration.register()
         node = server.nodes[paths.broker(7)]
@@ -86,7 +85,7 @@ def test_the_epoch_is_the_transaction_that_created_the_znode() -> None:
 
 @pytest.mark.parametrize("losses", [1, 2, 3])
 def test_a_registration_whose_answer_was_lost_recognises_itself(losses: int) -> None:
-    async def story(server: SimulatedZooKeeper, way: Deaf, client: Client) -> None:
+    async def story(server: SimulatedZooKeeper, way: Deaf, client: ZooKeeperClient) -> None:
         way.loses = losses
         registration = registered(client)
         await registration.register()
@@ -98,7 +97,7 @@ def test_a_registration_whose_answer_was_lost_recognises_itself(losses: int) -> 
 
 
 def test_a_registration_recognises_itself_also_if_it_was_begun_before_its_session_had_a_connection() -> None:
-    async def story(server: SimulatedZooKeeper, way: Deaf, client: Client) -> None:
+    async def story(server: SimulatedZooKeeper, way: Deaf, client: ZooKeeperClient) -> None:
         registration = registered(client)
         await registration.register()
         server.expire(client.session.session_id)
@@ -112,7 +111,7 @@ def test_a_registration_recognises_itself_also_if_it_was_begun_before_its_sessio
 
 
 def test_a_registration_of_an_earlier_session_of_this_process_is_replaced() -> None:
-    async def story(server: SimulatedZooKeeper, _way: Deaf, client: Client) -> None:
+    async def story(server: SimulatedZooKeeper, _way: Deaf, client: ZooKeeperClient) -> None:
         registration = registered(client)
         await registration.register()
         before, owner = registration.epoch(), client.session.session_id
@@ -129,7 +128,7 @@ def test_a_registration_of_an_earlier_session_of_this_process_is_replaced() -> N
 
 
 def test_a_ghost_is_waited_for_and_a_living_broker_is_not_pushed_aside() -> None:
-    async def story(server: SimulatedZooKeeper, way: Deaf, client: Client) -> None:
+    async def story(server: SimulatedZooKeeper, way: Deaf, client: ZooKeeperClient) -> None:
         ghost = await client_of(InMemory(server, asyncio.get_running_loop().call_soon))
         await registered(ghost).register()
         with pytest.raises(RegistrationRefused, match="another broker has the id 7"):
@@ -144,7 +143,7 @@ def test_a_ghost_is_waited_for_and_a_living_broker_is_not_pushed_aside() -> None
 
 
 def test_each_failed_log_directory_is_reported_once() -> None:
-    async def story(server: SimulatedZooKeeper, _way: Deaf, client: Client) -> None:
+    async def story(server: SimulatedZooKeeper, _way: Deaf, client: ZooKeeperClient) -> None:
         failed = list[str]()
         registration = registered(client, failed=failed)
         await registration.register()
@@ -159,7 +158,7 @@ def test_each_failed_log_directory_is_reported_once() -> None:
 
 
 def test_a_report_whose_connection_was_lost_is_sent_again() -> None:
-    async def story(server: SimulatedZooKeeper, way: Deaf, client: Client) -> None:
+    async def story(server: SimulatedZooKeeper, way: Deaf, client: ZooKeeperClient) -> None:
         registration = registered(client, failed=["/a"])
         await registration.register()
         way.loses = 1
@@ -172,7 +171,7 @@ def test_a_report_whose_connection_was_lost_is_sent_again() -> None:
 
 
 def test_an_address_that_another_broker_has_is_refused() -> None:
-    async def story(server: SimulatedZooKeeper, _way: Deaf, client: Client) -> None:
+    async def story(server: SimulatedZooKeeper, _way: Deaf, client: ZooKeeperClient) -> None:
         other = await client_of(InMemory(server, asyncio.get_running_loop().call_soon))
         scheduler = LoopScheduler(asyncio.get_running_loop())
         content = Registration(8, (ZkEndpoint("PLAINTEXT", "h", 9092),), {"PLAINTEXT": "PLAINTEXT"})
@@ -185,8 +184,8 @@ def test_an_address_that_another_broker_has_is_refused() -> None:
 
 
 def test_ids_are_given_above_the_reserved_ones_and_the_cluster_keeps_its_id() -> None:
-    async def story(server: SimulatedZooKeeper, way: Deaf, client: Client) -> None:
-        acls = layout.Acls(is_secure=False)
+    async def story(server: SimulatedZooKeeper, way: Deaf, client: ZooKeeperClient) -> None:
+        acls = layout.DefaultAcls(is_secure=False)
         assert [await layout.generated_id(client, acls, 1_000) for _ in range(3)] == [1_001, 1_002, 1_003]
         first = await layout.cluster_id(client, acls, random.Random(1))
         assert await layout.cluster_id(client, acls, random.Random(2)) == first

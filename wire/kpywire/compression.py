@@ -63,7 +63,7 @@ _ZSTD_BLOCK_BYTES = 128 * 1024
 _FIRST_GUESS_BYTES = 64 * 1024
 
 
-class TooLarge(Malformed):
+class InflatesTooLarge(Malformed):
     """A record section inflates to more than the caller allows, or has more parts."""
 
 
@@ -99,7 +99,7 @@ def decompress(codec: int, data: Buffer, max_bytes: int, most_parts: int = ANY_P
     """
     if codec == NONE:
         if len(data) > max_bytes:
-            raise TooLarge(f"{len(data)} bytes where {max_bytes} are allowed")
+            raise InflatesTooLarge(f"{len(data)} bytes where {max_bytes} are allowed")
         return bytes(data)
     if codec == GZIP:
         return _decompress_gzip(data, max_bytes, most_parts)
@@ -119,12 +119,12 @@ def _cramjam() -> ModuleType:
     return cramjam
 
 
-def _too_large(codec: int, max_bytes: int) -> TooLarge:
-    return TooLarge(f"a {NAMES[codec]} record section inflates to more than {max_bytes} bytes")
+def _too_large(codec: int, max_bytes: int) -> InflatesTooLarge:
+    return InflatesTooLarge(f"a {NAMES[codec]} record section inflates to more than {max_bytes} bytes")
 
 
-def _too_many_parts(codec: int, most_parts: int) -> TooLarge:
-    return TooLarge(f"a {NAMES[codec]} record section has more than {most_parts} parts")
+def _too_many_parts(codec: int, most_parts: int) -> InflatesTooLarge:
+    return InflatesTooLarge(f"a {NAMES[codec]} record section has more than {most_parts} parts")
 
 
 def _decompress_gzip(data: Buffer, max_bytes: int, most_parts: int) -> bytes:

@@ -153,7 +153,6 @@ class EncoderSource(Source):
 
     def tagged_field(self, each: Field, value: str) -> None:
         assert each.tag is not None
-        assert each.tag < 0x80
         outer, self.out = self.out, f"tagged_{self.depth}"
         self.add(f"{self.out} = bytearray()")
         self.field(each, value)

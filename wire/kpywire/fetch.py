@@ -49,7 +49,7 @@ _COUNT: Final = Struct(">i")
 _SIZE: Final = Struct(">h")
 
 
-class Layout:
+class PartitionLayout:
     """The layout of a partition without tagged fields in the requests of a version."""
 
     def __init__(self, version: int) -> None:
@@ -69,7 +69,7 @@ class PackedTopic(FetchTopic):
 
     __slots__ = ("layout", "packed")
 
-    def __init__(self, topic: str, topic_id: bytes, packed: bytes, layout: Layout) -> None:
+    def __init__(self, topic: str, topic_id: bytes, packed: bytes, layout: PartitionLayout) -> None:
         self.topic = topic
         self.topic_id = topic_id
         self.packed = packed
@@ -98,7 +98,7 @@ class FetchCodec:
 
     def __init__(self, version: int) -> None:
         self.version = version
-        self.layout = Layout(version)
+        self.layout = PartitionLayout(version)
         self.flexible = version >= FLEXIBLE_FROM
         self._decode = decoder_of_few(FetchRequest, version)
         self.encode = encoder(FetchResponse, version)

@@ -20,6 +20,14 @@ class InvalidRecord(Malformed):
     """The records of a batch contradict their lengths or the count in the header (Kafka's INVALID_RECORD, 87)."""
 
 
+class OversizedRecord(InvalidRecord):
+    """A record has more bytes than its topic allows once it is inflated (``max.decompressed.message.bytes``)."""
+
+    def __init__(self, size: int, most_bytes: int) -> None:
+        self.size, self.most_bytes = size, most_bytes
+        super().__init__(f"Invalid record size: {size} exceeds the configured maximum record size of {most_bytes}.")
+
+
 class TooLaborious(Malformed):
     """A batch has more records or headers that have to be checked one by one than `MOST_STEPS`."""
 
@@ -27,6 +35,9 @@ class TooLaborious(Malformed):
 MOST_STEPS: Final = 1 << 19
 """The most records and headers of a batch that are walked, about a second's work. A batch of a few kilobytes can
 inflate to millions of them; records that look alike do not count."""
+
+ANY_SIZE: Final = (1 << 31) - 9
+"""Kafka's default for the bytes that a record may have, and the most that can be configured."""
 
 Stretch = tuple[int, int, bool, bool, int, int]
 """The facts about some records: their smallest and largest timestamp delta, whether their offset deltas are their
@@ -164,3 +175,23 @@ def _skip_headers(section: bytes, position: int, most_headers: int) -> tuple[int
 
 MOST_AT_ONCE: Final = 1 << 12 if isinstance(walk, FunctionType) else 1 << 18
 """The records and headers that are walked in about 3 ms. Where walking is compiled, it is 60 times as fast."""
+
+
+def first_oversized(section: bytes, most_bytes: int, most_records: int) -> tuple[int, int]:
+    """The number and the size of the first record of an inflated section that has more than ``most_bytes``. If none
+    of the first ``most_records`` has, the size is 0, and the number says how many were looked at. Whatever else is
+    wrong with them is not noticed."""
+    position = number = 0
+    end = len(section)
+    while position < end and number < most_records:
+        try:
+            size, position = decode_varint(section, position)
+        except Malformed:
+            break
+        if size > most_bytes:
+            return number, size
+        number += 1
+        if size < 0:
+            break
+        position += size
+    return number, 0

@@ -18,11 +18,11 @@ import pytest
 from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient
 
-from connect_workers import EXACTLY_ONCE, answers, worker
 from oracle.process import HOST
-from postgresql import USER, PostgreSQL
-from topics import create_topic, delete_topics
-from waiting import eventually
+from support.connect_workers import EXACTLY_ONCE, answers, worker
+from support.postgresql import USER, PostgreSQL
+from support.topics import create_topic, delete_topics
+from support.waiting import eventually
 
 BEFORE = 500
 AFTER = 2_000

@@ -19,7 +19,7 @@ from confluent_kafka import Consumer, Producer
 from conftest import NewTopic
 from oracle.jars import LOGGING
 from oracle.process import die_with_parent
-from waiting import eventually
+from support.waiting import eventually
 
 PROGRAM = Path(__file__).with_name("FlinkSql.java")
 OPENED = ("java.base/java.util", "java.base/java.lang", "java.base/java.time")

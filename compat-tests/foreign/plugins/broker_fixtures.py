@@ -47,7 +47,8 @@ def new_topic(bootstrap_servers: str, name: str) -> Iterator[Callable[[int], str
         created.append(topic)
         deadline = time.monotonic() + PATIENCE_S
         while not _is_led(admin, topic, partitions):
-            assert time.monotonic() < deadline, f"{topic} has no leaders after {PATIENCE_S:g} s"
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{topic} has no leaders after {PATIENCE_S:g} s")
             time.sleep(0.05)
         return topic
 

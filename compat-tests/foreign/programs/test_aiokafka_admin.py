@@ -122,7 +122,9 @@ async def test_records_are_deleted(bootstrap_servers: str, topic: str) -> None:
 
 
 @in_a_loop
-async def test_what_does_not_exist_is_said_so(bootstrap_servers: str, unused_topic: Callable[[], str]) -> None:
+async def test_missing_topics_groups_and_offsets_are_reported_as_errors(
+    bootstrap_servers: str, unused_topic: Callable[[], str]
+) -> None:
     async with administering(bootstrap_servers) as admin:
         with pytest.raises(UnknownTopicOrPartitionError):
             await admin.create_partitions({unused_topic(): NewPartitions(4)})

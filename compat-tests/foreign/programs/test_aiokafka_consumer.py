@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from aiokafka.errors import IllegalOperation, OffsetOutOfRangeError, RecordTooLargeError
+from aiokafka.errors import OffsetOutOfRangeError, RecordTooLargeError
 
 from conftest import NewTopic
 from foreign.in_a_loop import in_a_loop
+from support.waiting import until
 
 
 @asynccontextmanager
@@ -162,6 +163,11 @@ async def test_metadata_names_topics_and_partitions(bootstrap_servers: str, new_
         assert consumer.subscription() == {topic}
 
 
+async def reads(consumer: Any, topic: str) -> bool:
+    """Whether the next record is of this topic."""
+    return bool((await consumer.getone()).topic == topic)
+
+
 @in_a_loop
 async def test_a_pattern_finds_topics_also_later_ones(
     bootstrap_servers: str, new_topic: NewTopic, unused_topic: Callable[[], str]
@@ -172,12 +178,4 @@ async def test_a_pattern_finds_topics_also_later_ones(
         await write(bootstrap_servers, topic, 1)
         assert (await consumer.getone()).topic == topic
         await write(bootstrap_servers, later, 1)
-        while (await consumer.getone()).topic != later:
-            pass
-
-
-@in_a_loop
-async def test_without_a_group_there_are_no_commits(bootstrap_servers: str, topic: str) -> None:
-    async with reading(bootstrap_servers, topic) as consumer:
-        with pytest.raises(IllegalOperation):
-            await consumer.commit()
+        await until(lambda: reads(consumer, later))

@@ -22,6 +22,7 @@ from aiokafka.errors import CommitFailedError, IllegalStateError, OffsetMetadata
 
 from conftest import NewTopic
 from foreign.in_a_loop import in_a_loop
+from support.waiting import until
 
 ASSIGNORS = {
     "range": RangePartitionAssignor,
@@ -55,10 +56,13 @@ async def write(bootstrap_servers: str, topic: str, count: int, partitions: int 
         await producer.flush()
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    """Wait until something holds; the test's own limit ends it."""
-    while not condition():  # noqa: ASYNC110  nothing announces what is waited for
-        await asyncio.sleep(0.02)
+async def reads(consumer: Any, topic: str) -> bool:
+    """Whether the next record is of this topic. A member that joins again reads what it did not commit once more."""
+    return bool((await consumer.getone()).topic == topic)
+
+
+async def has_committed(consumer: Any, partition: TopicPartition, offset: int) -> bool:
+    return bool(await consumer.committed(partition) == offset)
 
 
 def share_all(members: Iterable[Any], partitions: int) -> Callable[[], bool]:
@@ -135,8 +139,7 @@ async def test_commits_in_the_background_and_at_the_end(bootstrap_servers: str, 
     async with member(bootstrap_servers, group, topic, **settings) as consumer:
         for _ in range(3):
             await consumer.getone()
-        while await consumer.committed(partition) != 3:  # noqa: ASYNC110  nothing announces a commit
-            await asyncio.sleep(0.05)
+        await until(lambda: has_committed(consumer, partition, 3))
         await consumer.getone()
     async with member(bootstrap_servers, group, topic) as consumer:
         assert await consumer.committed(partition) == 4
@@ -191,8 +194,7 @@ async def test_new_topics_reach_the_group(bootstrap_servers: str, unused_topic: 
         await write(bootstrap_servers, stem, 1)
         assert (await consumer.getone()).topic == stem
         await write(bootstrap_servers, f"{stem}-b", 1)
-        while (await consumer.getone()).topic != f"{stem}-b":
-            pass
+        await until(lambda: reads(consumer, f"{stem}-b"))
 
 
 @in_a_loop

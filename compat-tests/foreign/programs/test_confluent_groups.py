@@ -19,6 +19,7 @@ from confluent_kafka import (
 )
 
 from conftest import NewTopic
+from support.waiting import as_written, eventually
 
 PATIENCE_S = 30.0
 
@@ -56,13 +57,15 @@ def write(bootstrap_servers: str, topic: str, count: int, partitions: int = 1) -
     assert producer.flush(PATIENCE_S) == 0
 
 
-def until(condition: Callable[[], object], members: Sequence[Any]) -> None:
+def polling(condition: Callable[[], object], members: Sequence[Any]) -> None:
     """Poll all members until something holds; messages that come meanwhile are dropped."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline, "waited too long"
+
+    def is_so() -> object:
         for one in members:
             one.poll(0.02)
+        return condition()
+
+    eventually(is_so, as_written(condition))
 
 
 def next_messages(consumer: Any, count: int) -> list[Any]:
@@ -91,11 +94,11 @@ def test_each_assignor_shares_partitions_and_hands_them_over(
         member(bootstrap_servers, group, partition_assignment_strategy=assignor) as second,
     ):
         first.subscribe([topic])
-        until(shared([first], 6), [first])
+        polling(shared([first], 6), [first])
         second.subscribe([topic])
-        until(shared([first, second], 6), [first, second])
+        polling(shared([first, second], 6), [first, second])
         second.unsubscribe()
-        until(shared([first], 6), [first, second])
+        polling(shared([first], 6), [first, second])
 
 
 def test_members_with_nothing_in_common_are_refused(bootstrap_servers: str, topic: str, group: str) -> None:
@@ -104,7 +107,7 @@ def test_members_with_nothing_in_common_are_refused(bootstrap_servers: str, topi
         member(bootstrap_servers, group, partition_assignment_strategy="roundrobin") as second,
     ):
         first.subscribe([topic])
-        until(first.assignment, [first])
+        polling(first.assignment, [first])
         second.subscribe([topic])
         errors: list[int] = []
 
@@ -114,7 +117,7 @@ def test_members_with_nothing_in_common_are_refused(bootstrap_servers: str, topi
                 errors.append(message.error().code())
             return KafkaError.INCONSISTENT_GROUP_PROTOCOL in errors
 
-        until(refused, [first])
+        polling(refused, [first])
 
 
 def test_callbacks_hear_of_partitions_that_come_and_go(bootstrap_servers: str, new_topic: NewTopic, group: str) -> None:
@@ -126,9 +129,9 @@ def test_callbacks_hear_of_partitions_that_come_and_go(bootstrap_servers: str, n
 
     with member(bootstrap_servers, group) as first, member(bootstrap_servers, group) as second:
         first.subscribe([topic], on_assign=note("assigned"), on_revoke=note("revoked"), on_lost=note("lost"))
-        until(lambda: ("assigned", {0, 1}) in heard, [first])
+        polling(lambda: ("assigned", {0, 1}) in heard, [first])
         second.subscribe([topic])
-        until(shared([first, second], 2), [first, second])
+        polling(shared([first, second], 2), [first, second])
         assert ("revoked", {0, 1}) in heard
         assert "lost" not in {what for what, _ in heard}
 
@@ -156,7 +159,7 @@ def test_commits_in_the_background_report_to_a_callback(bootstrap_servers: str, 
         consumer.subscribe([topic])
         next_messages(consumer, 3)
         assert consumer.commit(asynchronous=True) is None
-        until(lambda: (None, [3]) in reports, [consumer])
+        polling(lambda: (None, [3]) in reports, [consumer])
 
 
 def test_automatic_commits_take_what_was_stored(bootstrap_servers: str, topic: str, group: str) -> None:
@@ -213,12 +216,12 @@ def test_a_static_member_comes_back_without_a_rebalance(
         stays.subscribe([topic], on_assign=lambda _consumer, partitions: rounds.append(len(partitions)))
         with member(bootstrap_servers, group, group_instance_id="restarts") as restarts:
             restarts.subscribe([topic])
-            until(shared([stays, restarts], 4), [stays, restarts])
+            polling(shared([stays, restarts], 4), [stays, restarts])
             owned = {partition.partition for partition in restarts.assignment()}
         before = len(rounds)
         with member(bootstrap_servers, group, group_instance_id="restarts") as again:
             again.subscribe([topic])
-            until(lambda: {partition.partition for partition in again.assignment()} == owned, [stays, again])
+            polling(lambda: {partition.partition for partition in again.assignment()} == owned, [stays, again])
             assert len(rounds) == before
 
 
@@ -227,7 +230,7 @@ def test_a_second_static_member_of_the_same_name_fences_the_first(
 ) -> None:
     with member(bootstrap_servers, group, group_instance_id="one") as first:
         first.subscribe([topic])
-        until(first.assignment, [first])
+        polling(first.assignment, [first])
         with member(bootstrap_servers, group, group_instance_id="one") as second:
             second.subscribe([topic])
             errors: list[Any] = []
@@ -242,7 +245,7 @@ def test_a_second_static_member_of_the_same_name_fences_the_first(
                     errors.append(message.error().code())
                 return bool(errors)
 
-            until(fenced, [second])
+            polling(fenced, [second])
             assert errors[0] in (KafkaError.FENCED_INSTANCE_ID, KafkaError._FATAL)
 
 
@@ -250,7 +253,7 @@ def test_paused_partitions_stay_silent_in_a_group(bootstrap_servers: str, new_to
     topic = new_topic(partitions=2)
     with member(bootstrap_servers, group) as consumer:
         consumer.subscribe([topic])
-        until(shared([consumer], 2), [consumer])
+        polling(shared([consumer], 2), [consumer])
         consumer.pause([TopicPartition(topic, 0)])
         write(bootstrap_servers, topic, 10, partitions=2)
         assert {message.partition() for message in next_messages(consumer, 5)} == {1}
@@ -265,9 +268,9 @@ def test_a_member_that_does_not_poll_is_put_out(bootstrap_servers: str, topic: s
     settings = {"max_poll_interval_ms": 6_000, "session_timeout_ms": 6_000}
     with member(bootstrap_servers, group, **settings) as lazy, member(bootstrap_servers, group) as other:
         lazy.subscribe([topic])
-        until(lazy.assignment, [lazy])
+        polling(lazy.assignment, [lazy])
         other.subscribe([topic])
-        until(other.assignment, [other])
+        polling(other.assignment, [other])
         message = lazy.poll(5)
         assert message is not None
         assert message.error().code() == KafkaError._MAX_POLL_EXCEEDED
@@ -276,6 +279,6 @@ def test_a_member_that_does_not_poll_is_put_out(bootstrap_servers: str, topic: s
 def test_the_group_metadata_of_a_member(bootstrap_servers: str, topic: str, group: str) -> None:
     with member(bootstrap_servers, group) as consumer:
         consumer.subscribe([topic])
-        until(consumer.assignment, [consumer])
+        polling(consumer.assignment, [consumer])
         assert consumer.consumer_group_metadata() is not None
         assert consumer.memberid().startswith("rdkafka-")

@@ -19,7 +19,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient
 
 from conftest import NewTopic
-from waiting import becomes
+from support.waiting import becomes
 
 PATIENCE_S = 30.0
 requests: Any = confluent_kafka.admin

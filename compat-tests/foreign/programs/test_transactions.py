@@ -50,7 +50,9 @@ def plainly(bootstrap_servers: str, topic: str, value: bytes) -> None:
     assert producer.flush(PATIENCE_S) == 0
 
 
-def test_what_commits_is_seen_and_what_aborts_is_not(bootstrap_servers: str, topic: str, transactional_id: str) -> None:
+def test_committed_records_are_read_and_aborted_ones_are_not(
+    bootstrap_servers: str, topic: str, transactional_id: str
+) -> None:
     producer = producing(bootstrap_servers, transactional_id)
     for number in range(6):
         producer.begin_transaction()
@@ -65,7 +67,9 @@ def test_what_commits_is_seen_and_what_aborts_is_not(bootstrap_servers: str, top
     assert set(everything) >= {b"0", b"2", b"4", b"end"}
 
 
-def test_nothing_behind_an_open_transaction_is_seen(bootstrap_servers: str, topic: str, transactional_id: str) -> None:
+def test_records_after_an_open_transaction_are_not_read(
+    bootstrap_servers: str, topic: str, transactional_id: str
+) -> None:
     producer = producing(bootstrap_servers, transactional_id)
     producer.begin_transaction()
     producer.produce(topic, b"open", partition=0)

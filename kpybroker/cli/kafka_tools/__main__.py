@@ -8,7 +8,7 @@ from typing import Final
 import click
 
 from kpybroker.cli.kafka_tools import acls, cluster, configs, consumer, groups, offsets, producer, storage, topics
-from kpybroker.cli.kafka_tools.options import Refusal, Tool
+from kpybroker.cli.kafka_tools.options import Tool, ToolRefusal
 from kpybroker.client.bad_property import BadProperty
 from kpybroker.client.connection import Unreachable
 from kpybroker.machines.errors import KafkaError
@@ -73,7 +73,7 @@ def run_class(words: Sequence[str]) -> None:
     """kafka-run-class: runs the tool of a Java class. Raises Refusal for one that is not known."""
     name = words[0] if words else ""
     if name not in CLASSES:
-        raise Refusal(
+        raise ToolRefusal(
             f"kafka-run-class: there is no Java here to run {name or 'nothing'!r}; known are {', '.join(CLASSES)}"
         )
     TOOLS[CLASSES[name]](words[1:])
@@ -83,7 +83,7 @@ def cub(words: Sequence[str]) -> None:
     """The waiting commands of Confluent's images. Raises Refusal for others."""
     name = words[0] if words else ""
     if name not in CUB:
-        raise Refusal(f"cub: choose one of {', '.join(CUB)}")
+        raise ToolRefusal(f"cub: choose one of {', '.join(CUB)}")
     CUB[name](words[1:])
 
 
@@ -98,7 +98,7 @@ def main(name: str, words: Sequence[str]) -> int:
         sys.stdout.flush()
     except SystemExit as ended:
         return int(ended.code not in (0, None))
-    except (Refusal, BadProperty, KafkaError, Unreachable) as error:
+    except (ToolRefusal, BadProperty, KafkaError, Unreachable) as error:
         print(error, file=sys.stderr)
         return 1
     except click.ClickException as error:

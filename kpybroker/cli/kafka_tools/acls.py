@@ -14,35 +14,37 @@ from kpybroker.cli.acl_options import (
     wanted_acls,
     wanted_filters,
 )
-from kpybroker.cli.kafka_tools.options import Found, Options, cluster_of, text_of
+from kpybroker.cli.kafka_tools.options import Found, ToolOptions, cluster_of, text_of
 from kpybroker.client import acl_requests
-from kpybroker.client.acl_requests import Entry, Filter
+from kpybroker.client.acl_requests import AclBinding, AclBindingFilter
 from kpybroker.client.client import Client
-from kpybroker.machines.authorization.resources import Operation, PatternType, Permission, ResourceType
+from kpybroker.machines.authorization.resources import AclOperation, PatternType, Permission, ResourceType
 from kpybroker.machines.errors import KafkaError
 
 NAME: Final = "kafka-acls"
 ACTIONS: Final = ("add", "list", "remove")
 RESOURCES: Final = ("topic", "group", "transactional-id", "delegation-token", "user-principal")
-WHO: Final = ("allow-principal", "deny-principal", "allow-host", "deny-host", "operation")
+PRINCIPALS_AND_HOSTS: Final = ("allow-principal", "deny-principal", "allow-host", "deny-host", "operation")
 USES: Final = ("producer", "consumer", "idempotent")
 
 
-def options_of() -> Options:
+def options_of() -> ToolOptions:
     """The options of the tool."""
-    options = Options(NAME, "This tool helps to manage acls on kafka.")
+    options = ToolOptions(NAME, "This tool helps to manage acls on kafka.")
     options.of_cluster()
     options.flags(*ACTIONS, "cluster", *USES, "force")
-    options.lists(*RESOURCES, *WHO, "principal")
+    options.lists(*RESOURCES, *PRINCIPALS_AND_HOSTS, "principal")
     options.texts("resource-pattern-type")
     return options
 
 
-def run(options: Options, found: Found) -> None:
+def run(options: ToolOptions, found: Found) -> None:
     """Run the tool. Raises KafkaError, Refusal."""
     action = options.one_of(found, *ACTIONS)
-    every = (*WHO, *USES, "principal", "force")
-    options.only_with(found, action, {"list": ("principal",), "add": (*WHO, *USES)}.get(action, every), every)
+    every = (*PRINCIPALS_AND_HOSTS, *USES, "principal", "force")
+    options.only_with(
+        found, action, {"list": ("principal",), "add": (*PRINCIPALS_AND_HOSTS, *USES)}.get(action, every), every
+    )
     if action == "remove":
         options.only_with(found, action, (), ("principal",))
     default = "any" if action == "list" else "literal"
@@ -77,7 +79,7 @@ def _add(client: Client, _found: Found, named: dict[str, Any], pattern: PatternT
     hosts = {name: [host_of(each) for each in named[name]] for name in ("allow_hosts", "deny_hosts")}
     wanted = wanted_acls({**named, **hosts}, pattern)
     resources = {(each.resource_type, each.resource_name, each.pattern_type) for each in wanted}
-    there = {each for resource in resources for each in acl_requests.describe(client, Filter(*resource))}
+    there = {each for resource in resources for each in acl_requests.describe(client, AclBindingFilter(*resource))}
     for each in wanted:
         if each in there:
             print(f"Acl (pattern={_resource(each)}, entry={_row(each)}) already exists.")
@@ -87,7 +89,7 @@ def _add(client: Client, _found: Found, named: dict[str, Any], pattern: PatternT
 
 
 def _list(client: Client, found: Found, named: dict[str, Any], pattern: PatternType) -> None:
-    filters = [Filter(each.kind, each.name, pattern) for each in resources_of(named)] or [Filter()]
+    filters = [AclBindingFilter(each.kind, each.name, pattern) for each in resources_of(named)] or [AclBindingFilter()]
     acls = sorted({each for one in filters for each in acl_requests.describe(client, one)})
     principals: list[str | None] = [principal_of(each) for each in found.principal]
     for principal in principals or [None]:
@@ -105,9 +107,9 @@ def _remove(client: Client, found: Found, named: dict[str, Any], pattern: Patter
     acl_requests.delete(client, filters)
 
 
-def _show(acls: Iterable[Entry], words: str, behind: str) -> None:
+def _show(acls: Iterable[AclBinding], words: str, behind: str) -> None:
     """Print the ACLs of each resource, as Kafka's tool does."""
-    by_resource: dict[tuple[int, str, int], list[Entry]] = {}
+    by_resource: dict[tuple[int, str, int], list[AclBinding]] = {}
     for each in acls:
         by_resource.setdefault((each.resource_type, each.resource_name, each.pattern_type), []).append(each)
     for found in by_resource.values():
@@ -115,15 +117,15 @@ def _show(acls: Iterable[Entry], words: str, behind: str) -> None:
         print(f"{words} `{_resource(found[0])}`{behind}{rows}\n")
 
 
-def _resource(acl: Entry) -> str:
+def _resource(acl: AclBinding) -> str:
     return (
         f"ResourcePattern(resourceType={ResourceType.of(acl.resource_type).name}, name={acl.resource_name}, "
         f"patternType={PatternType.of(acl.pattern_type).name})"
     )
 
 
-def _row(acl: Entry) -> str:
+def _row(acl: AclBinding) -> str:
     return (
-        f"(principal={acl.principal}, host={acl.host}, operation={Operation.of(acl.operation).name}, "
+        f"(principal={acl.principal}, host={acl.host}, operation={AclOperation.of(acl.operation).name}, "
         f"permissionType={Permission.of(acl.permission_type).name})"
     )

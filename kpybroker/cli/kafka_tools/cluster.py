@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from kpybroker.cli.kafka_tools.options import Found, Options, Refusal, cluster_of
+from kpybroker.cli.kafka_tools.options import Found, ToolOptions, ToolRefusal, cluster_of
 from kpybroker.client import cluster_requests
 from kpybroker.client.client import Client
 from kpybroker.client.connection import Unreachable
@@ -21,14 +21,14 @@ from kpywire.uuid import to_string
 PAUSE_S: Final = 0.2
 
 
-def broker_api_versions_options() -> Options:
+def broker_api_versions_options() -> ToolOptions:
     """The options of kafka-broker-api-versions."""
-    options = Options("kafka-broker-api-versions", "This tool helps to retrieve broker version information.")
+    options = ToolOptions("kafka-broker-api-versions", "This tool helps to retrieve broker version information.")
     options.of_cluster()
     return options
 
 
-def broker_api_versions(_options: Options, found: Found) -> None:
+def broker_api_versions(_options: ToolOptions, found: Found) -> None:
     """kafka-broker-api-versions: prints the APIs of each broker with their versions. Raises KafkaError, Unreachable."""
     with cluster_of(found) as client:
         for node in client.nodes():
@@ -48,9 +48,9 @@ def broker_api_versions(_options: Options, found: Found) -> None:
             print(")")
 
 
-def cluster_options() -> Options:
+def cluster_options() -> ToolOptions:
     """The options of kafka-cluster."""
-    options = Options("kafka-cluster", "The Kafka cluster tool.")
+    options = ToolOptions("kafka-cluster", "The Kafka cluster tool.")
     options.add_argument("action", choices=("cluster-id", "list-endpoints"))
     options.of_cluster()
     options.add_argument("--config", dest="command_config")
@@ -58,7 +58,7 @@ def cluster_options() -> Options:
     return options
 
 
-def cluster(options: Options, found: Found) -> None:
+def cluster(options: ToolOptions, found: Found) -> None:
     """kafka-cluster: prints the id of the cluster, or the endpoints of its brokers. Raises KafkaError, Unreachable."""
     action = found.action
     if action == "cluster-id" and found.include_fenced_brokers:
@@ -78,15 +78,15 @@ def cluster(options: Options, found: Found) -> None:
         print(f"{each.broker_id:<10} {each.host:<{width}} {each.port:<10} {rack:<10} {state:<10} {'broker':<15}")
 
 
-def features_options() -> Options:
+def features_options() -> ToolOptions:
     """The options of kafka-features."""
-    options = Options("kafka-features", "This tool describes feature flags in Kafka.")
+    options = ToolOptions("kafka-features", "This tool describes feature flags in Kafka.")
     options.add_argument("action", choices=("describe",))
     options.of_cluster()
     return options
 
 
-def features(_options: Options, found: Found) -> None:
+def features(_options: ToolOptions, found: Found) -> None:
     """kafka-features describe: prints the levels of the features. Raises KafkaError, Unreachable."""
     with cluster_of(found) as client:
         request = ApiVersionsRequest(client_software_name="kpybroker", client_software_version="0")
@@ -102,19 +102,19 @@ def _level(name: str, level: int) -> str:
     return metadata_version.name_of(level) if name == metadata_version.FEATURE_NAME and level else str(level)
 
 
-def metadata_quorum_options() -> Options:
+def metadata_quorum_options() -> ToolOptions:
     """The options of kafka-metadata-quorum."""
-    options = Options("kafka-metadata-quorum", "This tool describes kraft metadata quorum status.")
+    options = ToolOptions("kafka-metadata-quorum", "This tool describes kraft metadata quorum status.")
     options.add_argument("action", choices=("describe",))
     options.of_cluster()
     options.flags("status", "replication", "human-readable")
     return options
 
 
-def metadata_quorum(_options: Options, found: Found) -> None:
+def metadata_quorum(_options: ToolOptions, found: Found) -> None:
     """kafka-metadata-quorum describe: prints the quorum of controllers. Raises KafkaError, Unreachable, Refusal."""
     if found.status == found.replication:
-        raise Refusal("One of --status or --replication must be specified with describe sub-command")
+        raise ToolRefusal("One of --status or --replication must be specified with describe sub-command")
     with cluster_of(found) as client:
         _print_quorum(client, found)
 
@@ -170,9 +170,9 @@ def _nodes(replicas: Sequence[ReplicaState], nodes: Sequence[Node] = ()) -> str:
     return json.dumps(shown)
 
 
-def kafka_ready_options() -> Options:
+def kafka_ready_options() -> ToolOptions:
     """The options of cub kafka-ready."""
-    options = Options("cub kafka-ready", "Check if Kafka is ready.")
+    options = ToolOptions("cub kafka-ready", "Check if Kafka is ready.")
     options.add_argument("expected_brokers", type=int)
     options.add_argument("timeout_s", type=int)
     options.add_argument("-b", "--bootstrap-servers", "--bootstrap_broker_list", dest="bootstrap_server", required=True)
@@ -181,7 +181,7 @@ def kafka_ready_options() -> Options:
     return options
 
 
-def kafka_ready(options: Options, found: Found) -> None:
+def kafka_ready(options: ToolOptions, found: Found) -> None:
     """cub kafka-ready BROKERS SECONDS: waits until there are this many brokers. Raises Refusal if there are fewer."""
     if found.security_protocol != "PLAINTEXT" and found.command_config is None:
         options.error("--config is required for all protocols except PLAINTEXT")
@@ -190,7 +190,7 @@ def kafka_ready(options: Options, found: Found) -> None:
     while True:
         left_s = deadline_s - time.monotonic()
         if left_s <= 0:
-            raise Refusal(f"not ready after {found.timeout_s} s: {why}")
+            raise ToolRefusal(f"not ready after {found.timeout_s} s: {why}")
         try:
             with cluster_of(found, max(1, int(left_s * 1000))) as client:
                 count = len(client.nodes())
@@ -203,15 +203,15 @@ def kafka_ready(options: Options, found: Found) -> None:
         time.sleep(min(PAUSE_S, max(0.0, deadline_s - time.monotonic())))
 
 
-def zookeeper_ready_options() -> Options:
+def zookeeper_ready_options() -> ToolOptions:
     """The options of cub zk-ready."""
-    options = Options("cub zk-ready", "Check if ZK is ready.")
+    options = ToolOptions("cub zk-ready", "Check if ZK is ready.")
     options.add_argument("servers")
     options.add_argument("timeout_s", type=int)
     return options
 
 
-def zookeeper_ready(_options: Options, found: Found) -> None:
+def zookeeper_ready(_options: ToolOptions, found: Found) -> None:
     """cub zk-ready SERVERS SECONDS: waits until a ZooKeeper takes connections. Raises Refusal if none does."""
     addresses = [_address(each) for each in found.servers.partition("/")[0].split(",")]
     deadline_s = time.monotonic() + found.timeout_s
@@ -223,11 +223,11 @@ def zookeeper_ready(_options: Options, found: Found) -> None:
                 continue
             return
         time.sleep(PAUSE_S)
-    raise Refusal(f"not ready after {found.timeout_s} s: {found.servers} takes no connection")
+    raise ToolRefusal(f"not ready after {found.timeout_s} s: {found.servers} takes no connection")
 
 
 def _address(text: str) -> tuple[str, int]:
     host, _, port = text.strip().rpartition(":")
     if not host or not port.isdecimal():
-        raise Refusal(f"{text} is not HOST:PORT")
+        raise ToolRefusal(f"{text} is not HOST:PORT")
     return host.strip("[]"), int(port)

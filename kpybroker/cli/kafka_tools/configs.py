@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from kpybroker.cli.configs import split_outside_brackets
-from kpybroker.cli.kafka_tools.options import Found, Options, Refusal, cluster_of, file_of
+from kpybroker.cli.kafka_tools.options import Found, ToolOptions, ToolRefusal, cluster_of, file_of
 from kpybroker.client import config_requests, group_requests, quota_requests, topic_requests, user_requests
 from kpybroker.client.client import Client
-from kpybroker.client.config_requests import Change, Kind, Operation, Resource
+from kpybroker.client.config_requests import ConfigChange, ConfigOperation, ConfigResource, ConfigResourceType
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.sasl.scram import MAX_ITERATIONS, MECHANISMS, MIN_ITERATIONS
 from kpywire import error_codes
@@ -15,11 +15,11 @@ from kpywire.messages.describe_configs import DescribeConfigsResourceResult
 
 NAME: Final = "kafka-configs"
 KINDS: Final = {
-    "topics": Kind.TOPIC,
-    "brokers": Kind.BROKER,
-    "broker-loggers": Kind.BROKER_LOGGER,
-    "client-metrics": Kind.CLIENT_METRICS,
-    "groups": Kind.GROUP,
+    "topics": ConfigResourceType.TOPIC,
+    "brokers": ConfigResourceType.BROKER,
+    "broker-loggers": ConfigResourceType.BROKER_LOGGER,
+    "client-metrics": ConfigResourceType.CLIENT_METRICS,
+    "groups": ConfigResourceType.GROUP,
 }
 QUOTA_TYPES: Final = {"users": "user", "clients": "client-id", "ips": "ip"}
 TYPES: Final = ("topics", "clients", "users", "brokers", "ips", "client-metrics", "groups", "broker-loggers")
@@ -50,11 +50,11 @@ SOURCES: Final = {
     8: "DYNAMIC_GROUP_CONFIG",
 }
 OWN_SOURCES: Final = {
-    Kind.TOPIC: (1,),
-    Kind.BROKER: (2,),
-    Kind.BROKER_LOGGER: (6,),
-    Kind.CLIENT_METRICS: (7,),
-    Kind.GROUP: (8,),
+    ConfigResourceType.TOPIC: (1,),
+    ConfigResourceType.BROKER: (2,),
+    ConfigResourceType.BROKER_LOGGER: (6,),
+    ConfigResourceType.CLIENT_METRICS: (7,),
+    ConfigResourceType.GROUP: (8,),
 }
 """The sources of configs that are set for a resource itself."""
 QUOTAS_OF: Final[Mapping[str, Sequence[str]]] = {
@@ -78,9 +78,11 @@ class Entity(NamedTuple):
         return self.kind[:-1]
 
 
-def options_of() -> Options:
+def options_of() -> ToolOptions:
     """The options of the tool."""
-    options = Options(NAME, "Manipulate and describe entity config for topics, clients, users, brokers, ips or groups.")
+    options = ToolOptions(
+        NAME, "Manipulate and describe entity config for topics, clients, users, brokers, ips or groups."
+    )
     options.of_cluster()
     options.flags("describe", "alter", "all", *DEFAULTS)
     options.texts("add-config", "add-config-file", "delete-config", *SHORT)
@@ -90,7 +92,7 @@ def options_of() -> Options:
     return options
 
 
-def run(options: Options, found: Found) -> None:
+def run(options: ToolOptions, found: Found) -> None:
     """Run the tool. Raises KafkaError, Refusal."""
     action = options.one_of(found, "describe", "alter")
     entities = _entities(found)
@@ -115,29 +117,29 @@ def _entities(found: Found) -> list[Entity]:
     ]
     entities += [Entity(kind, DEFAULT) for option, kind in DEFAULTS.items() if getattr(found, option.replace("-", "_"))]
     if not entities:
-        raise Refusal("At least one entity type must be specified")
+        raise ToolRefusal("At least one entity type must be specified")
     kinds = {each.kind for each in entities}
     for each in entities:
         if each.kind not in TYPES:
-            raise Refusal(f"Invalid entity type {each.kind}, the entity type must be one of {', '.join(TYPES)}")
+            raise ToolRefusal(f"Invalid entity type {each.kind}, the entity type must be one of {', '.join(TYPES)}")
     if len(kinds) < len(entities) or (len(entities) > 1 and kinds != {"users", "clients"}):
-        raise Refusal("Only the entity types users and clients can be specified together, each once")
+        raise ToolRefusal("Only the entity types users and clients can be specified together, each once")
     return entities
 
 
 def _changes(found: Found) -> tuple[dict[str, str], list[str]]:
     """The configs to add, and the names of those to delete."""
     if found.add_config is not None and found.add_config_file is not None:
-        raise Refusal("Only one of --add-config or --add-config-file must be specified")
+        raise ToolRefusal("Only one of --add-config or --add-config-file must be specified")
     if found.add_config is None and found.add_config_file is None and found.delete_config is None:
-        raise Refusal(
+        raise ToolRefusal(
             "At least one of --add-config, --add-config-file, or --delete-config must be specified with --alter"
         )
     adds = file_of(found.add_config_file)
     for pair in split_outside_brackets(found.add_config or ""):
         key, equals, value = pair.partition("=")
         if not equals:
-            raise Refusal(
+            raise ToolRefusal(
                 "requirement failed: Invalid entity config: all configs to be added must be in the format "
                 '"key=val" or  "key=[val1,val2]" to group values which contain commas.'
             )
@@ -148,15 +150,15 @@ def _changes(found: Found) -> tuple[dict[str, str], list[str]]:
 def _alter(client: Client, entities: list[Entity], adds: dict[str, str], deletes: list[str]) -> None:
     first = entities[0]
     if any(each.name is None for each in entities):
-        raise Refusal(f"An entity name must be specified with --alter of {first.kind}")
+        raise ToolRefusal(f"An entity name must be specified with --alter of {first.kind}")
     if first.kind in QUOTA_TYPES:
         _alter_quotas_or_users(client, entities, adds, deletes)
     else:
-        resource = Resource(KINDS[first.kind], first.name or "")
-        if not resource.name and resource.kind is not Kind.BROKER:
-            raise Refusal(f"An entity name must be specified with --alter of {first.kind}")
-        changes = [Change(Operation.SET, *pair) for pair in adds.items()]
-        changes += [Change(Operation.DELETE, name, None) for name in deletes]
+        resource = ConfigResource(KINDS[first.kind], first.name or "")
+        if not resource.name and resource.kind is not ConfigResourceType.BROKER:
+            raise ToolRefusal(f"An entity name must be specified with --alter of {first.kind}")
+        changes = [ConfigChange(ConfigOperation.SET, *pair) for pair in adds.items()]
+        changes += [ConfigChange(ConfigOperation.DELETE, name, None) for name in deletes]
         config_requests.alter(client, resource, changes)
     if first.name:
         print(f"Completed updating config for {first.singular} {first.name}.")
@@ -170,14 +172,14 @@ def _alter_quotas_or_users(client: Client, entities: list[Entity], adds: dict[st
     unknown = [name for name in (*adds, *deletes) if name not in QUOTAS_OF[kind] and name not in users]
     if unknown or (users and kind != "users"):
         also = " and SCRAM credential" if kind == "users" else ""
-        raise Refusal(
+        raise ToolRefusal(
             f"Only quota{also} configs can be changed for {kind!r}. Unexpected: {', '.join(unknown or users)}"
         )
     if users and len(users) < len(adds) + len(deletes):
-        raise Refusal("Cannot alter both quota and SCRAM credential configs simultaneously for 'users'.")
+        raise ToolRefusal("Cannot alter both quota and SCRAM credential configs simultaneously for 'users'.")
     if users:
         if len(entities) > 1 or not entities[0].name:
-            raise Refusal("SCRAM credentials belong to one user; name it with --entity-name")
+            raise ToolRefusal("SCRAM credentials belong to one user; name it with --entity-name")
         _alter_user(client, entities[0].name, adds, deletes)
         return
     names = {QUOTA_TYPES[each.kind]: each.name or None for each in entities}
@@ -188,21 +190,21 @@ def _number(name: str, text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise Refusal(f"Cannot parse quota configuration value for {name}: {text}") from None
+        raise ToolRefusal(f"Cannot parse quota configuration value for {name}: {text}") from None
 
 
 def _alter_user(client: Client, user: str, adds: Mapping[str, str], deletes: Sequence[str]) -> None:
     if len(adds) + len(deletes) > 1:
-        raise Refusal("A user credential cannot be altered twice in the same request")
+        raise ToolRefusal("A user credential cannot be altered twice in the same request")
     for name, text in adds.items():
-        said = {key.strip(): value.strip() for key, _, value in (each.partition("=") for each in text.split(","))}
-        if unknown := said.keys() - {"password", "iterations"}:
-            raise Refusal(f"{name} takes iterations and password, not {', '.join(sorted(unknown))}")
-        iterations, password = said.get("iterations", str(MIN_ITERATIONS)), said.get("password")
+        configured = {key.strip(): value.strip() for key, _, value in (each.partition("=") for each in text.split(","))}
+        if unknown := configured.keys() - {"password", "iterations"}:
+            raise ToolRefusal(f"{name} takes iterations and password, not {', '.join(sorted(unknown))}")
+        iterations, password = configured.get("iterations", str(MIN_ITERATIONS)), configured.get("password")
         if not password:
-            raise Refusal(f"Password must be specified for {name}")
+            raise ToolRefusal(f"Password must be specified for {name}")
         if not iterations.isdecimal() or not MIN_ITERATIONS <= int(iterations) <= MAX_ITERATIONS:
-            raise Refusal(
+            raise ToolRefusal(
                 f"Iterations {iterations} is not from {MIN_ITERATIONS} to {MAX_ITERATIONS}, as {name} needs it"
             )
         user_requests.set_password(client, user, password, MECHANISMS[name], int(iterations))
@@ -216,7 +218,7 @@ def _describe(client: Client, entities: list[Entity], *, every: bool) -> None:
         return
     kind, name = entities[0]
     if kind == "broker-loggers" and not name:
-        raise Refusal("An entity name must be specified with --describe of broker-loggers")
+        raise ToolRefusal("An entity name must be specified with --describe of broker-loggers")
     for each in [name] if name is not None else _all_of(client, kind):
         if name and not _exists(client, kind, name):
             print(f"The {kind[:-1]} '{name}' doesn't exist and doesn't have dynamic config.")
@@ -244,7 +246,7 @@ def _exists(client: Client, kind: str, name: str) -> bool:
 
 def _describe_resource(client: Client, entity: Entity, *, every: bool) -> None:
     kind = KINDS[entity.kind]
-    found = config_requests.describe(client, Resource(kind, entity.name or ""), synonyms=True)
+    found = config_requests.describe(client, ConfigResource(kind, entity.name or ""), synonyms=True)
     own = OWN_SOURCES[kind] if entity.name else (3,)
     shown = "All" if every else "Dynamic"
     if entity.name:
@@ -272,13 +274,15 @@ def _describe_quotas(client: Client, entities: list[Entity]) -> None:
     for each in quota_requests.find(client, wanted):
         if set(each.names) == set(types):
             values = ", ".join(f"{name}={value}" for name, value in sorted(each.values.items()))
-            who = ", ".join(_who(kind, each.names[kind]) for kind in ("user", "client-id", "ip") if kind in each.names)
-            print(f"Quota configs for {who} are {values}")
+            entity_texts = ", ".join(
+                _entity_text(kind, each.names[kind]) for kind in ("user", "client-id", "ip") if kind in each.names
+            )
+            print(f"Quota configs for {entity_texts} are {values}")
     if [each.kind for each in entities] == ["users"] and entities[0].name != DEFAULT:
         _describe_users(client, entities[0].name)
 
 
-def _who(kind: str, name: str | None) -> str:
+def _entity_text(kind: str, name: str | None) -> str:
     shown = "user-principal" if kind == "user" else kind
     return f"the default {shown}" if name is None else f"{shown} '{name}'"
 

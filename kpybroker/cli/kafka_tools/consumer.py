@@ -6,14 +6,22 @@ from struct import Struct
 from typing import Final
 from uuid import UUID
 
-from kpybroker.cli.consume import Wanted, read
+from kpybroker.cli.consume import RecordsToPrint, read
 from kpybroker.cli.contact import mute
-from kpybroker.cli.kafka_tools.options import Found, Options, Refusal, client_values, cluster_of, file_of, pattern_of
+from kpybroker.cli.kafka_tools.options import (
+    Found,
+    ToolOptions,
+    ToolRefusal,
+    client_values,
+    cluster_of,
+    file_of,
+    pattern_of,
+)
 from kpybroker.cli.kafka_tools.producer import pairs_of
 from kpybroker.cli.start_positions import Start
 from kpybroker.client import client_configs
 from kpybroker.client.client import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, Client, Spot
-from kpybroker.client.reader import Found as Record
+from kpybroker.client.reader import ReadRecord as Record
 
 NAME: Final = "kafka-console-consumer"
 DEFAULT_FORMATTERS: Final = (
@@ -42,7 +50,7 @@ def _number(layout: str) -> Callable[[bytes], bytes]:
 
     def text(value: bytes) -> bytes:
         if len(value) != packed.size:
-            raise Refusal(f"Size of data received by a deserializer is not {packed.size}")
+            raise ToolRefusal(f"Size of data received by a deserializer is not {packed.size}")
         (number,) = packed.unpack(value)
         return b"%d" % number
 
@@ -53,7 +61,7 @@ def _uuid(value: bytes) -> bytes:
     try:
         return str(UUID(value.decode())).encode()
     except ValueError:
-        raise Refusal("Error parsing data into UUID") from None
+        raise ToolRefusal("Error parsing data into UUID") from None
 
 
 DESERIALIZERS: Final[Mapping[str, Callable[[bytes], bytes]]] = {
@@ -68,9 +76,9 @@ DESERIALIZERS: Final[Mapping[str, Callable[[bytes], bytes]]] = {
 STARTS: Final = {"earliest": EARLIEST_TIMESTAMP, "latest": LATEST_TIMESTAMP}
 
 
-def options_of() -> Options:
+def options_of() -> ToolOptions:
     """The options of the tool."""
-    options = Options(NAME, "This tool helps to read data from Kafka topics and outputs it to standard output.")
+    options = ToolOptions(NAME, "This tool helps to read data from Kafka topics and outputs it to standard output.")
     options.of_cluster()
     options.texts("topic", "include", "group", "offset", "isolation-level", "formatter", "formatter-config")
     options.texts("key-deserializer", "value-deserializer")
@@ -82,7 +90,7 @@ def options_of() -> Options:
     return options
 
 
-def run(options: Options, found: Found) -> None:
+def run(options: ToolOptions, found: Found) -> None:
     """Run the tool. Raises Refusal, BadProperty, and the errors of `connected`."""
     _check(options, found)
     show = skipping(show_of(found)) if found.skip_message_on_error else show_of(found)
@@ -96,7 +104,9 @@ def run(options: Options, found: Found) -> None:
     topics = _topics(found)
     only = () if found.partition is None else (found.partition,)
     limits = (None if found.max_messages in (None, -1) else found.max_messages, _timeout_ms(found))
-    count = read(found.bootstrap_server, values, Wanted(topics, only, group, None, *limits), _begin(start), show, mute)
+    count = read(
+        found.bootstrap_server, values, RecordsToPrint(topics, only, group, None, *limits), _begin(start), show, mute
+    )
     print(f"Processed a total of {count} messages", file=sys.stderr)
 
 
@@ -104,7 +114,7 @@ def _timeout_ms(found: Found) -> int | None:
     return None if found.timeout_ms is None or found.timeout_ms < 0 else int(found.timeout_ms)
 
 
-def _check(options: Options, found: Found) -> None:
+def _check(options: ToolOptions, found: Found) -> None:
     if (found.topic is None) == (found.include is None):
         options.error("exactly one of the following arguments is required: topic, include")
     if found.partition is not None and found.topic is None:
@@ -132,7 +142,7 @@ def _topics(found: Found) -> tuple[str, ...]:
             return (found.topic,)
         names = tuple(sorted(filter(pattern_of(found.include), client.topic_names())))
     if not names:
-        raise Refusal(f"no topic is included by {found.include}")
+        raise ToolRefusal(f"no topic is included by {found.include}")
     return names
 
 
@@ -153,7 +163,7 @@ def skipping(show: Callable[[Record], bytes]) -> Callable[[Record], bytes]:
     def shown(record: Record) -> bytes:
         try:
             return show(record)
-        except Refusal as error:
+        except ToolRefusal as error:
             print(f"Skipping offset {record.record.offset} of {record.spot}: {error}", file=sys.stderr)
             return b""
 
@@ -162,18 +172,18 @@ def skipping(show: Callable[[Record], bytes]) -> Callable[[Record], bytes]:
 
 def show_of(found: Found) -> Callable[[Record], bytes]:
     """The output of a record. Raises Refusal for a formatter or a property that is not known."""
-    said = {**file_of(found.formatter_config), **pairs_of(found.formatter_property)}
+    configured = {**file_of(found.formatter_config), **pairs_of(found.formatter_property)}
     for option in ("key_deserializer", "value_deserializer"):
         if getattr(found, option) is not None:
-            said[option.replace("_", ".")] = getattr(found, option)
-    for name in said:
+            configured[option.replace("_", ".")] = getattr(found, option)
+    for name in configured:
         if name not in PROPERTIES:
-            raise Refusal(f"the property {name} is not known; there are {', '.join(PROPERTIES)}")
+            raise ToolRefusal(f"the property {name} is not known; there are {', '.join(PROPERTIES)}")
     if found.formatter in NO_OUTPUT:
         return lambda _record: b""
     if found.formatter is not None and found.formatter not in DEFAULT_FORMATTERS:
-        raise Refusal(f"the formatter {found.formatter} is written in Java; there is {DEFAULT_FORMATTERS[0]} alone")
-    values = {**PROPERTIES, **said}
+        raise ToolRefusal(f"the formatter {found.formatter} is written in Java; there is {DEFAULT_FORMATTERS[0]} alone")
+    values = {**PROPERTIES, **configured}
     return formatter(values)
 
 
@@ -184,7 +194,7 @@ def formatter(values: Mapping[str, str]) -> Callable[[Record], bytes]:
     def reader(name: str) -> Callable[[bytes | None], bytes]:
         text = DESERIALIZERS.get(values[name])
         if text is None:
-            raise Refusal(
+            raise ToolRefusal(
                 f"{name}={values[name]} is written in Java; known are {', '.join(filter(None, DESERIALIZERS))}"
             )
         return lambda value: null if value is None else text(value)

@@ -7,10 +7,10 @@ from typing import Final
 import click
 
 from kpybroker.cli.group_resets import log_ranges, partitions_of, target_of
-from kpybroker.cli.kafka_tools.options import Found, Options, Refusal, cluster_of, text_of
+from kpybroker.cli.kafka_tools.options import Found, ToolOptions, ToolRefusal, cluster_of, text_of
 from kpybroker.client import group_requests, resets
 from kpybroker.client.client import Client, Spot
-from kpybroker.client.group_requests import Group
+from kpybroker.client.group_requests import GroupDescription
 from kpybroker.client.lag import log_ends
 from kpybroker.client.resets import Reset
 from kpybroker.machines.errors import KafkaError
@@ -46,9 +46,11 @@ UNDECIDED: Final = (
 )
 
 
-def options_of() -> Options:
+def options_of() -> ToolOptions:
     """The options of the tool."""
-    options = Options(NAME, "List all consumer groups, describe them, delete them, or reset or delete their offsets.")
+    options = ToolOptions(
+        NAME, "List all consumer groups, describe them, delete them, or reset or delete their offsets."
+    )
     options.of_cluster()
     flags = ("all-groups", "all-topics", "execute", "dry-run", "export", "verbose", *VIEWS, *TARGETS[:3])
     options.flags(*ACTIONS, *flags)
@@ -60,7 +62,7 @@ def options_of() -> Options:
     return options
 
 
-def run(options: Options, found: Found) -> None:
+def run(options: ToolOptions, found: Found) -> None:
     """Run the tool. Raises Refusal. As for Kafka's tool, an error of the cluster is printed and the exit code is 0."""
     action = options.one_of(found, *ACTIONS)
     options.only_with(found, action, ALLOWED[action], {name for names in ALLOWED.values() for name in names})
@@ -73,7 +75,7 @@ def run(options: Options, found: Found) -> None:
         print(f"{FAILED}{name}{text_of(error)}")
 
 
-def _check(options: Options, found: Found, action: str) -> None:
+def _check(options: ToolOptions, found: Found, action: str) -> None:
     if action != "list" and bool(found.group) == found.all_groups:
         options.error(f"option {action} takes one of these options: all-groups, group")
     if action == "delete-offsets":
@@ -106,7 +108,7 @@ def _list(client: Client, found: Found) -> None:
     for what, given, known in (("state", states, STATES), ("types", types, KINDS)):
         if unknown := given - {each.lower() for each in known}:
             names = ", ".join(known)
-            raise Refusal(f"Invalid {what} list '{', '.join(sorted(unknown))}'. Valid {what} are: {names}")
+            raise ToolRefusal(f"Invalid {what} list '{', '.join(sorted(unknown))}'. Valid {what} are: {names}")
     rows = []
     for group in group_requests.list_groups(client):
         kind = group.group_type.lower()
@@ -149,7 +151,7 @@ def _say(text: str) -> None:
     click.echo(text, err=True)
 
 
-def _print_state(client: Client, group: Group, *, verbose: bool) -> None:
+def _print_state(client: Client, group: GroupDescription, *, verbose: bool) -> None:
     node = next((each for each in client.nodes() if each.node_id == group.coordinator), None)
     coordinator = NOTHING if node is None else f"{node.host}:{node.port}  ({node.node_id})"
     epochs = [NOTHING if each is None else each for each in (group.epoch, group.target_epoch)] if verbose else []
@@ -159,7 +161,7 @@ def _print_state(client: Client, group: Group, *, verbose: bool) -> None:
     _print(heads, [row], (15, 25, 20, 20, *(15 for _ in epochs), 15))
 
 
-def _print_members(group: Group, *, verbose: bool) -> None:
+def _print_members(group: GroupDescription, *, verbose: bool) -> None:
     with_instances = any(each.instance_id for each in group.members)
     heads = ["GROUP", "CONSUMER-ID", *(["GROUP-INSTANCE-ID"] if with_instances else []), "HOST", "CLIENT-ID"]
     heads.append("#PARTITIONS")
@@ -183,7 +185,7 @@ def _assignment(spots: Iterable[Spot] | None) -> str:
     return ";".join(f"{topic}:{','.join(map(str, each))}" for topic, each in by_topic.items()) or NOTHING
 
 
-def _print_offsets(client: Client, group: Group, *, verbose: bool) -> None:
+def _print_offsets(client: Client, group: GroupDescription, *, verbose: bool) -> None:
     commits = group_requests.committed(client, group.name)
     owners = {spot: member for member in group.members for spot in member.assigned or ()}
     spots = sorted(set(commits) | set(owners))
@@ -253,7 +255,7 @@ def _plan(client: Client, name: str, found: Found) -> list[Reset]:
         try:
             text = Path(found.from_file).read_text()
         except OSError as error:
-            raise Refusal(f"{found.from_file}: {error.strerror}") from None
+            raise ToolRefusal(f"{found.from_file}: {error.strerror}") from None
         plan = resets.parse_csv(text, found.group)[name]
         return resets.to_plan(plan, committed, log_ranges(client, plan))
     spots = list(committed) if found.all_topics else partitions_of(client, map(resets.parse_spots, found.topic))

@@ -5,9 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from kpybroker.cli.kafka_tools.options import Found, Options, Refusal, cluster_of, is_internal, pattern_of
+from kpybroker.cli.kafka_tools.options import Found, ToolOptions, ToolRefusal, cluster_of, is_internal, pattern_of
 from kpybroker.client import offset_requests, resets, topic_requests
-from kpybroker.client.client import Client, Position, Spot
+from kpybroker.client.client import Client, OffsetAndTimestamp, Spot
 from kpybroker.machines.errors import KafkaError
 
 TIMES: Final = {
@@ -20,16 +20,16 @@ TIMES: Final = {
 Chosen = Callable[[str, int], bool]
 
 
-def get_offsets_options() -> Options:
+def get_offsets_options() -> ToolOptions:
     """The options of kafka-get-offsets."""
-    options = Options("kafka-get-offsets", "An interactive shell for getting topic-partition offsets.")
+    options = ToolOptions("kafka-get-offsets", "An interactive shell for getting topic-partition offsets.")
     options.of_cluster()
     options.flags("exclude-internal-topics")
     options.texts("topic", "partitions", "time", "topic-partitions")
     return options
 
 
-def get_offsets(options: Options, found: Found) -> None:
+def get_offsets(options: ToolOptions, found: Found) -> None:
     """kafka-get-offsets: prints TOPIC:PARTITION:OFFSET of each partition that has one. Raises KafkaError, Refusal."""
     if found.topic_partitions is not None and (found.topic is not None or found.partitions is not None):
         options.error("--topic-partitions cannot be used with --topic or --partitions")
@@ -47,18 +47,18 @@ def get_offsets(options: Options, found: Found) -> None:
             and is_chosen(topic.name or "", each.partition_index)
         ]
         if not spots:
-            raise Refusal("Error occurred: Could not match any topic-partitions with the specified filters")
+            raise ToolRefusal("Error occurred: Could not match any topic-partitions with the specified filters")
         for spot, position in sorted(_find(client, spots, timestamp).items()):
             if position.offset >= 0:
                 print(f"{spot.topic}:{spot.partition}:{position.offset}")
 
 
-def _find(client: Client, spots: list[Spot], timestamp: int) -> dict[Spot, Position]:
+def _find(client: Client, spots: list[Spot], timestamp: int) -> dict[Spot, OffsetAndTimestamp]:
     """The offsets of partitions. One with an error, such as without a leader, is passed over with a line on stderr."""
     try:
         return client.find_offsets(dict.fromkeys(spots, timestamp))
     except KafkaError:
-        found: dict[Spot, Position] = {}
+        found: dict[Spot, OffsetAndTimestamp] = {}
     for spot in spots:
         try:
             found |= client.find_offsets({spot: timestamp})
@@ -76,7 +76,9 @@ def _time(text: str | None) -> int:
         return int(text)
     except ValueError:
         names = ", ".join(f"{number} or {name}" for name, number in TIMES.items())
-        raise Refusal(f"Error occurred: Malformed time argument {text}. Please use {names}, or a timestamp") from None
+        raise ToolRefusal(
+            f"Error occurred: Malformed time argument {text}. Please use {names}, or a timestamp"
+        ) from None
 
 
 def _by_topic(topic: str | None, partitions: str | None) -> Chosen:
@@ -85,7 +87,7 @@ def _by_topic(topic: str | None, partitions: str | None) -> Chosen:
         return lambda name, _partition: is_topic(name)
     numbers = [each.strip() for each in partitions.split(",") if each.strip()]
     if not all(each.isdecimal() for each in numbers):
-        raise Refusal(
+        raise ToolRefusal(
             "Error occurred: --partitions expects a comma separated list of numeric partition ids, but received: "
             f"{partitions}"
         )
@@ -104,7 +106,9 @@ def _one_of_spots(text: str) -> Chosen:
     first, dash, last = listed.partition("-")
     numbers = [each for each in (first, last) if each]
     if (colon and not listed) or listed == "-" or not all(each.isdecimal() for each in numbers):
-        raise Refusal(f"Error occurred: Invalid topic-partition {text}; write topic:0, topic:1-3, topic:2- or topic:-2")
+        raise ToolRefusal(
+            f"Error occurred: Invalid topic-partition {text}; write topic:0, topic:1-3, topic:2- or topic:-2"
+        )
     is_topic = pattern_of(topic) if topic else lambda _name: True
     if not listed:
         return lambda name, _partition: is_topic(name)
@@ -113,21 +117,21 @@ def _one_of_spots(text: str) -> Chosen:
     return lambda name, partition: is_topic(name) and partition >= least and (end is None or partition < end)
 
 
-def delete_records_options() -> Options:
+def delete_records_options() -> ToolOptions:
     """The options of kafka-delete-records."""
-    options = Options("kafka-delete-records", "Deletes records of partitions down to an offset.")
+    options = ToolOptions("kafka-delete-records", "Deletes records of partitions down to an offset.")
     options.of_cluster()
     options.texts("offset-json-file")
     return options
 
 
-def delete_records(options: Options, found: Found) -> None:
+def delete_records(options: ToolOptions, found: Found) -> None:
     """kafka-delete-records: deletes the records below the offsets of a JSON file. Raises KafkaError, Refusal."""
     options.require(found, "offset-json-file")
     try:
         plan = resets.parse_delete_records(Path(found.offset_json_file).read_text())
     except (ValueError, OSError) as error:
-        raise Refusal(f"{found.offset_json_file}: {error}") from None
+        raise ToolRefusal(f"{found.offset_json_file}: {error}") from None
     with cluster_of(found) as client:
         print("Executing records delete operation")
         lows: dict[Spot, int | KafkaError] = {}

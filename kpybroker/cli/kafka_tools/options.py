@@ -20,11 +20,11 @@ API_TIMEOUT_MS: Final = 60_000
 Found = argparse.Namespace
 
 
-class Refusal(Exception):
+class ToolRefusal(Exception):
     """A tool cannot do what it was asked for: one line for stderr, and exit code 1."""
 
 
-class Options(argparse.ArgumentParser):
+class ToolOptions(argparse.ArgumentParser):
     """The options of a tool. Names are not abbreviated, and mistakes end with exit code 1, as for Kafka's tools."""
 
     def __init__(self, tool: str, about: str) -> None:
@@ -89,7 +89,7 @@ class Options(argparse.ArgumentParser):
 class Tool:
     """A tool: its options, and the function that runs it with what a command line says."""
 
-    def __init__(self, options: Callable[[], Options], run: Callable[[Options, Found], None]) -> None:
+    def __init__(self, options: Callable[[], ToolOptions], run: Callable[[ToolOptions, Found], None]) -> None:
         self.options = options
         self.run = run
 
@@ -128,8 +128,8 @@ def is_given(found: Found, name: str) -> bool:
 
 def client_values(command: str, path: str | None, pairs: Sequence[str] = ()) -> "Mapping[str, Value | None]":
     """The properties of a client, from a file and from ``KEY=VALUE`` of a command line. Raises BadProperty, Refusal."""
-    said = {**client_configs.of_file(command, file_of(path)), **client_configs.parse(command, pairs)}
-    return with_login_file(client_configs.with_defaults(command, said))
+    configured = {**client_configs.of_file(command, file_of(path)), **client_configs.parse(command, pairs)}
+    return with_login_file(client_configs.with_defaults(command, configured))
 
 
 def file_of(path: str | None) -> dict[str, str]:
@@ -144,23 +144,23 @@ def file_of(path: str | None) -> dict[str, str]:
     try:
         return {name: each.value for name, each in read_properties(Path(path)).items()}
     except ConfigError as error:
-        raise Refusal(str(error)) from None
+        raise ToolRefusal(str(error)) from None
 
 
 @contextmanager
 def cluster_of(found: Found, timeout_ms: int | None = None) -> Iterator[Client]:
     """A client of the cluster that the options name, once a broker answers: as with Kafka's tools, scripts wait for a
     cluster that only begins by listing its topics. Raises Unreachable if none does in time."""
-    said = file_of(found.command_config)
+    configured = file_of(found.command_config)
     values = client_values(client_configs.ADMIN, found.command_config)
     timeout_s = properties.seconds(values, "request.timeout.ms")
     if timeout_ms is None:
-        timeout_ms = properties.number(values, API_TIMEOUT) if API_TIMEOUT in said else API_TIMEOUT_MS
+        timeout_ms = properties.number(values, API_TIMEOUT) if API_TIMEOUT in configured else API_TIMEOUT_MS
     settings = properties.settings_of(values)._replace(api_timeout_s=timeout_ms / 1000, expects_cluster=True)
     try:
         client = Client(found.bootstrap_server, min(timeout_s, timeout_ms / 1000), settings)
     except ValueError as error:
-        raise Refusal(str(error)) from None
+        raise ToolRefusal(str(error)) from None
     with client:
         client.retrying(client.nodes)
         yield client
@@ -171,7 +171,7 @@ def pattern_of(text: str) -> Callable[[str], bool]:
     try:
         pattern = re.compile(text.strip().replace(",", "|").strip("\"'"))
     except re.error as error:
-        raise Refusal(f"{text} is not a regular expression: {error}") from None
+        raise ToolRefusal(f"{text} is not a regular expression: {error}") from None
     return lambda name: pattern.fullmatch(name) is not None
 
 

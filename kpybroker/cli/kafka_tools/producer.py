@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from kpybroker.cli.client_settings import seconds, settings_of
 from kpybroker.cli.delivering import BadLine
-from kpybroker.cli.kafka_tools.options import Found, Options, Refusal, client_values, cluster_of, file_of
+from kpybroker.cli.kafka_tools.options import Found, ToolOptions, ToolRefusal, client_values, cluster_of, file_of
 from kpybroker.cli.options import connected
 from kpybroker.cli.produce import contact_of, deliver, delivering_of, delivery_of, end
 from kpybroker.client import client_configs
@@ -45,7 +45,7 @@ WITHOUT_EFFECT: Final = {
 """The options that are known and change nothing, with their reasons."""
 
 
-class Parsing(NamedTuple):
+class ToolParsing(NamedTuple):
     """The rules by which a line becomes a record."""
 
     key: bytes | None
@@ -96,9 +96,9 @@ class Parsing(NamedTuple):
         return None if text is None or (self.null and text == self.null) else text
 
 
-def options_of() -> Options:
+def options_of() -> ToolOptions:
     """The options of the tool."""
-    options = Options(NAME, "This tool helps to read data from standard input and publish it to Kafka.")
+    options = ToolOptions(NAME, "This tool helps to read data from standard input and publish it to Kafka.")
     options.of_cluster()
     options.texts("topic", "line-reader", "reader-config", "socket-buffer-size", *OPTIONS)
     options.numbers("max-block-ms")
@@ -110,11 +110,11 @@ def options_of() -> Options:
     return options
 
 
-def run(options: Options, found: Found) -> None:
+def run(options: ToolOptions, found: Found) -> None:
     """Run the tool. Raises Refusal, BadProperty, and the errors of `connected`."""
     options.require(found, "topic")
     if found.line_reader is not None and found.line_reader not in READERS:
-        raise Refusal(f"the reader {found.line_reader} is written in Java; there is {READERS[0]} alone")
+        raise ToolRefusal(f"the reader {found.line_reader} is written in Java; there is {READERS[0]} alone")
     parsing = parsing_of({**file_of(found.reader_config), **pairs_of(found.reader_property)})
     values = client_values(client_configs.PRODUCE, found.command_config, [*_pairs(found), *found.pairs])
     with cluster_of(found, None if found.max_block_ms is None else int(found.max_block_ms)):
@@ -127,7 +127,7 @@ def run(options: Options, found: Found) -> None:
         delivering = delivering_of(sender, sys.stdin.buffer, parsing.record, values, contact)
         deliver(delivering, as_json=False, quiet=True)
     if delivering.bad_line is not None:
-        raise Refusal(str(delivering.bad_line))
+        raise ToolRefusal(str(delivering.bad_line))
     end(delivering, found.topic, quiet=True)
 
 
@@ -143,22 +143,22 @@ def pairs_of(texts: Sequence[str]) -> dict[str, str]:
     return {key: value for key, _, value in (text.partition("=") for text in texts)}
 
 
-def parsing_of(said: Mapping[str, str]) -> Parsing:
+def parsing_of(configured: Mapping[str, str]) -> ToolParsing:
     """The rules that properties of the reader say. Raises Refusal for one that is not known."""
-    for name in said:
+    for name in configured:
         if name not in PROPERTIES:
-            raise Refusal(f"the property {name} is not known; there are {', '.join(PROPERTIES)}")
-    values = {**PROPERTIES, **said}
+            raise ToolRefusal(f"the property {name} is not known; there are {', '.join(PROPERTIES)}")
+    values = {**PROPERTIES, **configured}
 
     def flag(name: str) -> bool:
         return values[name].strip().lower() == "true"
 
     headers = [values[name].encode() for name in ("headers.delimiter", "headers.separator", "headers.key.separator")]
     if not (values["key.separator"] and all(headers)):
-        raise Refusal("a separator is empty")
+        raise ToolRefusal("a separator is empty")
     if flag("parse.headers") and len(set(headers)) < len(headers):
-        raise Refusal("the separators of headers must differ from each other")
-    return Parsing(
+        raise ToolRefusal("the separators of headers must differ from each other")
+    return ToolParsing(
         values["key.separator"].encode() if flag("parse.key") else None,
         (headers[0], headers[1], headers[2]) if flag("parse.headers") else None,
         values["null.marker"].encode(),

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from kpybroker.cli.kafka_tools.options import Found, Options, Refusal
+from kpybroker.cli.kafka_tools.options import Found, ToolOptions, ToolRefusal
 
 ACTIONS: Final = ("format", "random-uuid")
 
@@ -22,19 +22,19 @@ def storage(words: Sequence[str]) -> None:
     if action == "random-uuid" and not rest:
         raise SystemExit(_run("format", "random-uuid"))
     if action != "format":
-        raise Refusal(f"kafka-storage: choose one of {', '.join(ACTIONS)}, not {action!r}")
+        raise ToolRefusal(f"kafka-storage: choose one of {', '.join(ACTIONS)}, not {action!r}")
     raise SystemExit(_run("format", *rest))
 
 
-def server_start_options() -> Options:
+def server_start_options() -> ToolOptions:
     """The options of kafka-server-start."""
-    options = Options("kafka-server-start", "Starts a broker.")
+    options = ToolOptions("kafka-server-start", "Starts a broker.")
     options.add_argument("properties")
     options.lists("override")
     return options
 
 
-def server_start(_options: Options, found: Found) -> None:
+def server_start(_options: ToolOptions, found: Found) -> None:
     """kafka-server-start: starts a broker with a server.properties."""
     overrides = [word for each in found.override for word in ("--override", each)]
     # signals go to the broker itself

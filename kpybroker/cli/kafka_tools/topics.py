@@ -3,10 +3,18 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
-from kpybroker.cli.kafka_tools.options import Found, Options, Refusal, cluster_of, is_internal, pattern_of, text_of
+from kpybroker.cli.kafka_tools.options import (
+    Found,
+    ToolOptions,
+    ToolRefusal,
+    cluster_of,
+    is_internal,
+    pattern_of,
+    text_of,
+)
 from kpybroker.client import config_requests, topic_requests
 from kpybroker.client.client import Client
-from kpybroker.client.config_requests import Kind, Resource
+from kpybroker.client.config_requests import ConfigResource, ConfigResourceType
 from kpybroker.machines.errors import KafkaError
 from kpywire import error_codes
 from kpywire.messages.create_partitions import (
@@ -48,9 +56,9 @@ COLLIDING: Final = (
 MIN_ISR: Final = "min.insync.replicas"
 
 
-def options_of() -> Options:
+def options_of() -> ToolOptions:
     """The options of the tool."""
-    options = Options(NAME, "Create, delete, describe, or change a topic.")
+    options = ToolOptions(NAME, "Create, delete, describe, or change a topic.")
     options.of_cluster()
     options.flags(*ACTIONS, "if-exists", "if-not-exists", "exclude-internal", *CHOICES)
     options.texts("topic", "topic-id", "replica-assignment")
@@ -59,7 +67,7 @@ def options_of() -> Options:
     return options
 
 
-def run(options: Options, found: Found) -> None:
+def run(options: ToolOptions, found: Found) -> None:
     """Run the tool. Raises KafkaError, Refusal."""
     action = options.one_of(found, *ACTIONS)
     options.only_with(found, action, ALLOWED[action], {name for names in ALLOWED.values() for name in names})
@@ -67,12 +75,12 @@ def run(options: Options, found: Found) -> None:
     try:
         with cluster_of(found) as client:
             _ACTIONS[action](client, found)
-    except (KafkaError, Refusal) as error:
+    except (KafkaError, ToolRefusal) as error:
         print(f"Error while executing topic command : {text_of(error)}")
         raise SystemExit(1) from None
 
 
-def _check(options: Options, found: Found, action: str) -> None:
+def _check(options: ToolOptions, found: Found, action: str) -> None:
     if action in ("create", "delete", "alter"):
         options.require(found, "topic")
     if action == "alter":
@@ -88,12 +96,12 @@ def _check(options: Options, found: Found, action: str) -> None:
 def _create(client: Client, found: Found) -> None:
     for what, number in (("partitions", found.partitions), ("replication factor", found.replication_factor)):
         if number is not None and number < 1:
-            raise Refusal(f"The {what} must be greater than 0")
+            raise ToolRefusal(f"The {what} must be greater than 0")
     configs = []
     for pair in found.config:
         key, equals, value = pair.partition("=")
         if not equals:
-            raise Refusal(
+            raise ToolRefusal(
                 'requirement failed: Invalid topic config: all configs to be added must be in the format "key=val".'
             )
         configs.append(CreatableTopicConfig(name=key.strip(), value=value.strip()))
@@ -121,7 +129,7 @@ def _create(client: Client, found: Found) -> None:
 def _raise_for(answer: CreatableTopicResult | CreatePartitionsTopicResult) -> None:
     """Raise Refusal with the words of the cluster, as Kafka's tool prints them."""
     if answer.error_code:
-        raise Refusal(answer.error_message or error_codes.message(answer.error_code))
+        raise ToolRefusal(answer.error_message or error_codes.message(answer.error_code))
 
 
 def _assignment(text: str | None) -> list[list[int]]:
@@ -129,12 +137,14 @@ def _assignment(text: str | None) -> list[list[int]]:
     try:
         found = [[int(broker) for broker in part.split(":")] for part in (text or "").split(",") if part.strip()]
     except ValueError:
-        raise Refusal(f"{text} is not a list of brokers such as 1:2,2:3") from None
+        raise ToolRefusal(f"{text} is not a list of brokers such as 1:2,2:3") from None
     for brokers in found:
         if len(set(brokers)) < len(brokers):
-            raise Refusal(f"Partition replica lists may not contain duplicate entries: {','.join(map(str, brokers))}")
+            raise ToolRefusal(
+                f"Partition replica lists may not contain duplicate entries: {','.join(map(str, brokers))}"
+            )
     if len({len(brokers) for brokers in found}) > 1:
-        raise Refusal("the partitions of a replica assignment have different numbers of replicas")
+        raise ToolRefusal("the partitions of a replica assignment have different numbers of replicas")
     return found
 
 
@@ -165,7 +175,7 @@ def _existing(client: Client, found: Found) -> list[MetadataResponseTopic]:
     named = found.topic_id if found.topic is None else found.topic
     if not topics and named is not None and not found.if_exists:
         kind = "TopicId" if found.topic is None else "Topic"
-        raise Refusal(f"{kind} '{named}' does not exist as expected")
+        raise ToolRefusal(f"{kind} '{named}' does not exist as expected")
     return topics
 
 
@@ -173,7 +183,7 @@ def _describe(client: Client, found: Found) -> None:
     chosen = next((each for each in CHOICES if getattr(found, each.replace("-", "_"))), "")
     for topic in _existing(client, found):
         name = topic.name or ""
-        described = config_requests.describe(client, Resource(Kind.TOPIC, name))
+        described = config_requests.describe(client, ConfigResource(ConfigResourceType.TOPIC, name))
         configs = {each.name: each.value for each in described}
         overrides = {each.name: each.value for each in described if _is_override(each.config_source)}
         if not chosen or (chosen == "topics-with-overrides" and overrides):

@@ -14,7 +14,7 @@ from fastavro.read import LOGICAL_READERS
 from fastavro.schema import SchemaParseException
 
 from kpybroker.client.schemas.registry import Schema
-from kpybroker.machines.schemas.avro_shape import MOST_DEPTH, Shape, shape_of
+from kpybroker.machines.schemas.avro_shape import MOST_DEPTH, AvroShape, shape_of
 from kpybroker.machines.schemas.errors import Unknown, one_line
 
 EXACT: Final = "kpybroker-"
@@ -35,7 +35,7 @@ class AvroSchema:
             known: dict[str, Any] = {}
             self._learn(references, known)
             self.parsed: Any = fastavro.parse_schema(_exact(json.loads(text)), known)
-            shapes: dict[str, Shape] = {}
+            shapes: dict[str, AvroShape] = {}
             deepest = max(shape_of(each, shapes).depth for each in (*self.referenced, self.parsed))
         except (SchemaParseException, ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
             raise Unknown(f"{name} cannot be used: {one_line(error)}") from None

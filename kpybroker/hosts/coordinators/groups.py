@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.hosts.coordinators.followed_topics import FollowedTopics
-from kpybroker.hosts.coordinators.kind import Kind
+from kpybroker.hosts.coordinators.kind import CoordinatorKind
 from kpybroker.hosts.coordinators.shards import Shards
 from kpybroker.hosts.replicas.replicas import Replicas
 from kpybroker.machines.metadata.topic_name import GROUP_OFFSETS_TOPIC
@@ -68,13 +68,14 @@ def group_coordinator(
 
 def _kind(
     config: Callable[[], BrokerConfig], topics: FollowedTopics, rng: Random, members_of_node: Callable[[], int]
-) -> Kind:
+) -> CoordinatorKind:
     from kpybroker.machines.groups.coordinator import GroupCoordinator
-    from kpybroker.machines.groups.events import ExpireOffsets, TimersDue
+    from kpybroker.machines.groups.counts import Counts
+    from kpybroker.machines.groups.events import ExpireOffsets, GroupTimersDue
     from kpybroker.machines.groups.record import decode
 
     known: tuple[BrokerConfig, GroupSettings, int] | None = None
-    rebalances: dict[str, int] = {}
+    counts = Counts()
 
     def current() -> "tuple[BrokerConfig, GroupSettings, int]":
         """The config, with the settings of groups and the codec of offsets that follow from it."""
@@ -84,10 +85,10 @@ def _kind(
             known = (now, _settings(now, topics), int(now["offsets.topic.compression.codec"]))
         return known
 
-    return Kind(
-        new_machine=lambda: GroupCoordinator(lambda: current()[1], topics.now, rng, rebalances, members_of_node),
+    return CoordinatorKind(
+        new_machine=lambda: GroupCoordinator(lambda: current()[1], topics.now, rng, counts, members_of_node),
         decode=decode,
-        timers_due=TimersDue,
+        timers_due=GroupTimersDue,
         periodic=ExpireOffsets,
         codec=lambda: current()[2],
         load_bytes=lambda: int(config()["offsets.load.buffer.size"]),
@@ -135,6 +136,7 @@ def _settings(config: BrokerConfig, topics: FollowedTopics) -> "GroupSettings":
         streams_task_offset_interval_ms=config["group.streams.task.offset.interval.ms"],
         streams_acceptable_recovery_lag=config["group.streams.acceptable.recovery.lag"],
         streams_assignor_name=registered_assignors(config)[0],
+        streams_description_max_bytes=config["kpybroker.group.streams.topology.description.max.bytes"],
         streams_initial_rebalance_delay_ms=config["group.streams.initial.rebalance.delay.ms"],
         overrides_of=overrides_of,
     )

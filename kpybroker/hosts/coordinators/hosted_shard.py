@@ -10,12 +10,12 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, cast
 
-from kpybroker.hosts.coordinators.kind import EncodedRecord, Kind
-from kpybroker.hosts.coordinators.tickets import AnswerQueue, Ticket
+from kpybroker.hosts.coordinators.kind import CoordinatorKind, EncodedRecord
+from kpybroker.hosts.coordinators.tickets import AnswerQueue, CoordinatorTicket
 from kpybroker.hosts.replicas.replica import Replica
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.journal import AppendRefused, BatchTooLarge, DecisionFailed, Journal, Prepared, ProducerEpoch
-from kpybroker.machines.partition.leader import Leader, Marker
+from kpybroker.machines.partition.leader import Marker, PartitionLeader
 from kpybroker.runtime.io.scheduler import Scheduler, Timer
 from kpystorage.errors import DiskFailure, StorageError
 from kpywire import error_codes
@@ -50,7 +50,7 @@ class HostedShard:
     """A coordinator's part in one leader epoch of one partition."""
 
     def __init__(
-        self, kind: Kind, replica: Replica, scheduler: Scheduler, answers: AnswerQueue, callbacks: Callbacks
+        self, kind: CoordinatorKind, replica: Replica, scheduler: Scheduler, answers: AnswerQueue, callbacks: Callbacks
     ) -> None:
         self.kind = kind
         self.replica = replica
@@ -83,7 +83,13 @@ class HostedShard:
     # Inputs
 
     def submit(
-        self, event: Any, ticket: Ticket | None, key: str | None, *, writes: bool = True, timeout_ms: int | None = None
+        self,
+        event: Any,
+        ticket: CoordinatorTicket | None,
+        key: str | None,
+        *,
+        writes: bool = True,
+        timeout_ms: int | None = None,
     ) -> None:
         """Feed an event. With too few replicas in sync, an event that may write is refused: soft state would run
         ahead."""
@@ -293,7 +299,7 @@ class HostedShard:
         producer: ProducerEpoch,
         prepared: Prepared | None,
         pairs: Sequence[tuple[bytes, bytes | None]],
-        leader: Leader,
+        leader: PartitionLeader,
         now_ms: int,
         codec: int,
     ) -> tuple[int, int]:

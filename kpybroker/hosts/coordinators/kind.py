@@ -3,16 +3,17 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
-from kpybroker.hosts.coordinators.tickets import Ticket
+from kpybroker.hosts.coordinators.tickets import CoordinatorTicket
 from kpybroker.hosts.replicas.replica import Replica
-from kpybroker.machines.journal import Machine, Send
+from kpybroker.machines.journal import Machine, OutgoingRequest
 
 
 class TimedMachine(Machine, Protocol):
     """A machine with deadlines."""
 
     def next_deadline_ms(self) -> int | None:
-        """The time when the next `Kind.timers_due` is wanted, on the monotonic clock; None if no timer runs."""
+        """The time when the next `CoordinatorKind.timers_due` is wanted, on the monotonic clock; None if no timer
+        runs."""
 
 
 class EncodedRecord(Protocol):
@@ -38,16 +39,22 @@ class Shard(Protocol):
         """Whether enough replicas are in sync for a write."""
 
     def submit(
-        self, event: Any, ticket: Ticket | None, key: str | None, *, writes: bool = True, timeout_ms: int | None = None
+        self,
+        event: Any,
+        ticket: CoordinatorTicket | None,
+        key: str | None,
+        *,
+        writes: bool = True,
+        timeout_ms: int | None = None,
     ) -> None:
         """Feed an event."""
 
 
-def _sends_nothing(_shard: Shard, send: Send) -> None:
+def _sends_nothing(_shard: Shard, send: OutgoingRequest) -> None:
     raise TypeError(f"This coordinator has nobody to send to: {send}")
 
 
-class Kind(NamedTuple):
+class CoordinatorKind(NamedTuple):
     """A kind of coordinator. Its events take wall clock milliseconds; those that all kinds get are in
     `kpybroker.machines.coordination.events`."""
 
@@ -62,7 +69,7 @@ class Kind(NamedTuple):
     """The compression of the batches it writes."""
     load_bytes: Callable[[], int]
     """How much of a log is read at once."""
-    send: Callable[[Shard, Send], None] = _sends_nothing
+    send: Callable[[Shard, OutgoingRequest], None] = _sends_nothing
     """Takes the machine's sends once they are committed. It is called in the middle of an input, so it only queues
     them."""
     follows_new_topics: bool = False

@@ -12,7 +12,7 @@ from kpybroker.hosts.coordinators.hosted_shard import HostedShard
 from kpybroker.hosts.coordinators.tickets import SLICE_MS
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.journal import ProducerEpoch
-from kpybroker.machines.partition.leader import Leader
+from kpybroker.machines.partition.leader import PartitionLeader
 from kpybroker.runtime.io.scheduler import Scheduler
 from kpystorage.errors import DiskFailure
 from kpystorage.log_offset import LogOffset
@@ -86,7 +86,7 @@ def _length(section: bytes, position: int) -> tuple[int, int]:
 class Replay:
     """The replay of one log into one shard's journal."""
 
-    def __init__(self, shard: HostedShard, leader: Leader) -> None:
+    def __init__(self, shard: HostedShard, leader: PartitionLeader) -> None:
         self.shard = shard
         self.leader = leader
         self.next_offset = leader.log.log_start_offset
@@ -180,7 +180,7 @@ class Replay:
             self.first_damage = what
 
 
-class Loader:
+class ShardLoader:
     """Loads shards one after the other."""
 
     def __init__(self, scheduler: Scheduler) -> None:
@@ -217,7 +217,7 @@ class Loader:
             replay = min(self._to_read, key=lambda each: each.size_bytes)
             self._to_read.remove(replay)
             if not replay.shard.is_over:
-                _Reading(self._scheduler, replay, self._next).read()
+                _Replay(self._scheduler, replay, self._next).read()
                 return
         self._running = False
 
@@ -239,7 +239,7 @@ class Loader:
                 self._to_read.append(Replay(shard, leader))
 
 
-class _Reading:
+class _Replay:
     """One replay under way; ``done`` is called when it is over, with or without success."""
 
     def __init__(self, scheduler: Scheduler, replay: Replay, done: Callable[[], object]) -> None:

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from kpybroker.hosts.coordinators.kind import Shard
 from kpybroker.hosts.coordinators.markers import Markers
 from kpybroker.hosts.coordinators.markers_elsewhere import MarkersElsewhere
-from kpybroker.machines.journal import Send
+from kpybroker.machines.journal import OutgoingRequest
 from kpybroker.machines.metadata.image import MetadataImage
 from kpybroker.machines.partition.leader import Marker
 from kpybroker.machines.transactions.events import MarkersWritten, Partition, WriteMarkers
@@ -51,7 +51,7 @@ class _Ending:
         self.written: list[Partition] = []
 
 
-class Turns(NamedTuple):
+class ServerTurns(NamedTuple):
     """The parts of the server that writers of markers meet."""
 
     turn: Callable[[], Turn] = lambda: Turn(NoWrites())
@@ -60,7 +60,7 @@ class Turns(NamedTuple):
     """Serves requests that end transactions before the next marker."""
 
 
-NO_TURNS: Final = Turns()
+NO_TURNS: Final = ServerTurns()
 
 
 class MarkerWriter:
@@ -72,7 +72,7 @@ class MarkerWriter:
         markers: Markers,
         image: Callable[[], MetadataImage],
         timeout_ms: Callable[[], int],
-        turns: Turns = NO_TURNS,
+        turns: ServerTurns = NO_TURNS,
         *,
         node_id: int,
         elsewhere: MarkersElsewhere,
@@ -93,7 +93,7 @@ class MarkerWriter:
         self._pursued: _Ending | None = None
         """The one that is being handled. It is reported after all of them were handled."""
 
-    def send(self, shard: Shard, send: Send) -> None:
+    def send(self, shard: Shard, send: OutgoingRequest) -> None:
         """Take `WriteMarkers` from a shard. It replaces an older one of the same transactional id."""
         asked: WriteMarkers = send.message
         self._endings[asked.transactional_id] = _Ending(shard, asked)

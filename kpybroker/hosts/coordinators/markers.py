@@ -14,7 +14,7 @@ from kpybroker.hosts.replicas.replica import Replica
 from kpybroker.hosts.replicas.replicas import Replicas
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.metadata.topic_name import GROUP_OFFSETS_TOPIC
-from kpybroker.machines.partition.leader import Leader, Marker
+from kpybroker.machines.partition.leader import Marker, PartitionLeader
 from kpybroker.runtime.io.scheduler import Scheduler, Timer
 from kpystorage.errors import DiskFailure, StorageError
 from kpywire import error_codes
@@ -23,10 +23,10 @@ Done = Callable[[int], object]
 """A callback for the error code of one partition."""
 
 
-class Uncommitted:
+class UncommittedMarker:
     """A marker that other replicas do not have yet."""
 
-    def __init__(self, scheduler: Scheduler, replica: Replica, leader: Leader, next_offset: int) -> None:
+    def __init__(self, scheduler: Scheduler, replica: Replica, leader: PartitionLeader, next_offset: int) -> None:
         self._scheduler = scheduler
         self._replica = replica
         self._leader = leader
@@ -62,9 +62,9 @@ class Markers:
         self._replicas = replicas
         self._groups = groups
 
-    def write(self, topic: str, index: int, marker: Marker) -> int | Uncommitted:
-        """End a transaction in one partition; the error code, or an `Uncommitted` if other replicas do not have the
-        marker yet.
+    def write(self, topic: str, index: int, marker: Marker) -> int | UncommittedMarker:
+        """End a transaction in one partition; the error code, or an `UncommittedMarker` if other replicas do not have
+        the marker yet.
 
         Error codes: NONE, UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER (also while a group coordinator loads),
         KAFKA_STORAGE_ERROR, NOT_ENOUGH_REPLICAS, INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED.
@@ -83,9 +83,9 @@ class Markers:
             return error.error_code
         if next_offset <= leader.high_watermark.offset:
             return error_codes.NONE
-        return Uncommitted(self._scheduler, replica, leader, next_offset)
+        return UncommittedMarker(self._scheduler, replica, leader, next_offset)
 
-    def _append(self, replica: Replica, leader: Leader, marker: Marker) -> int:
+    def _append(self, replica: Replica, leader: PartitionLeader, marker: Marker) -> int:
         if replica.topic.name == GROUP_OFFSETS_TOPIC:
             shard = self._groups.shards.get(replica.index)
             if shard is None or not shard.journal.is_open:

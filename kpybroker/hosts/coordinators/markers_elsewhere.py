@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from kpybroker.hosts.network.nodes import Nodes
-from kpybroker.hosts.network.peer import Unanswered
+from kpybroker.hosts.network.peer import NoResponse
 from kpybroker.machines.partition.leader import Marker
 from kpybroker.machines.transactions.events import Partition
 from kpybroker.runtime.io.scheduler import Scheduler
@@ -29,7 +29,7 @@ Done = Callable[[int], object]
 """A callback for the error code of one partition."""
 
 
-class _Asked(NamedTuple):
+class _WaitingMarker(NamedTuple):
     partition: Partition
     marker: Marker
     done: Done
@@ -41,7 +41,7 @@ class _Leader:
     __slots__ = ("is_busy", "waiting")
 
     def __init__(self) -> None:
-        self.waiting: list[_Asked] = []
+        self.waiting: list[_WaitingMarker] = []
         self.is_busy = False
 
 
@@ -61,7 +61,7 @@ class MarkersElsewhere:
         leader = self._leaders.get(node_id)
         if leader is None:
             leader = self._leaders[node_id] = _Leader()
-        leader.waiting.append(_Asked(partition, marker, done))
+        leader.waiting.append(_WaitingMarker(partition, marker, done))
         if not leader.is_busy:
             leader.is_busy = True
             self._scheduler.call_soon(self._send, node_id)
@@ -79,7 +79,7 @@ class MarkersElsewhere:
             leader.is_busy = False
             return
 
-        def answered(answer: WriteTxnMarkersResponse | Unanswered) -> None:
+        def answered(answer: WriteTxnMarkersResponse | NoResponse) -> None:
             try:
                 _settle(asked, answer)
             finally:
@@ -91,9 +91,9 @@ class MarkersElsewhere:
 _NOT_ANSWERED = error_codes.UNKNOWN_SERVER_ERROR
 
 
-def _settle(asked: Sequence[_Asked], answer: WriteTxnMarkersResponse | Unanswered) -> None:
-    codes = {} if isinstance(answer, Unanswered) else _codes(answer)
-    missing = error_codes.NETWORK_EXCEPTION if isinstance(answer, Unanswered) else _NOT_ANSWERED
+def _settle(asked: Sequence[_WaitingMarker], answer: WriteTxnMarkersResponse | NoResponse) -> None:
+    codes = {} if isinstance(answer, NoResponse) else _codes(answer)
+    missing = error_codes.NETWORK_EXCEPTION if isinstance(answer, NoResponse) else _NOT_ANSWERED
     for each in asked:
         try:
             each.done(codes.get((each.marker.producer_id, each.partition), missing))
@@ -103,7 +103,7 @@ def _settle(asked: Sequence[_Asked], answer: WriteTxnMarkersResponse | Unanswere
             )
 
 
-def _request(asked: Sequence[_Asked]) -> WriteTxnMarkersRequest:
+def _request(asked: Sequence[_WaitingMarker]) -> WriteTxnMarkersRequest:
     by_marker: dict[Marker, dict[str, list[int]]] = {}
     for (topic, index), marker, _ in asked:
         by_marker.setdefault(marker, {}).setdefault(topic, []).append(index)

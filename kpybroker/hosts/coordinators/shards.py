@@ -8,10 +8,10 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from typing import Any
 
 from kpybroker.hosts.coordinators.hosted_shard import Callbacks, HostedShard
-from kpybroker.hosts.coordinators.kind import Kind
-from kpybroker.hosts.coordinators.loading import Loader
+from kpybroker.hosts.coordinators.kind import CoordinatorKind
+from kpybroker.hosts.coordinators.loading import ShardLoader
 from kpybroker.hosts.coordinators.placement import partition_for
-from kpybroker.hosts.coordinators.tickets import AnswerQueue, Ticket
+from kpybroker.hosts.coordinators.tickets import AnswerQueue, CoordinatorTicket
 from kpybroker.hosts.replicas.replicas import Replicas
 from kpybroker.machines.coordination.events import Loaded, MetadataChanged
 from kpybroker.machines.metadata.delta import MetadataDelta
@@ -28,7 +28,7 @@ class Shards:
         self,
         topic: str,
         period_ms: Callable[[], int],
-        load_kind: Callable[[], Kind],
+        load_kind: Callable[[], CoordinatorKind],
         scheduler: Scheduler,
         replicas: Replicas,
         follow: Callable[[MetadataImage, MetadataDelta], None] = lambda _image, _delta: None,
@@ -40,7 +40,7 @@ class Shards:
         self._period_ms = period_ms
         self._follow_metadata = follow
         self._load_kind = load_kind
-        self._kind: Kind | None = None
+        self._kind: CoordinatorKind | None = None
         self.shards: dict[int, HostedShard] = {}
         self.partitions = 0
         """How many partitions the topic has, here or elsewhere; 0 while there is no topic."""
@@ -49,14 +49,14 @@ class Shards:
         self._scheduler = scheduler
         self._replicas = replicas
         self._answers = AnswerQueue(scheduler)
-        self._loader = Loader(scheduler)
+        self._loader = ShardLoader(scheduler)
         self._timer: Timer | None = None
         self._awake: deque[HostedShard] = deque()
         """Shards with a deadline that has passed."""
         self._is_waking = False
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> CoordinatorKind:
         """The properties of its machines."""
         if self._kind is None:
             self._kind = self._load_kind()
@@ -169,7 +169,7 @@ class Shards:
     def submit(
         self,
         key: str,
-        event: Callable[[Ticket], Any],
+        event: Callable[[CoordinatorTicket], Any],
         refuse: Callable[[int], Any],
         *,
         answer: Callable[[Any], Any] | None = None,
@@ -202,7 +202,7 @@ class Shards:
         return shard.machine
 
     def submit_to_all(
-        self, event: Callable[[Ticket], Any], refuse: Callable[[int], Any]
+        self, event: Callable[[CoordinatorTicket], Any], refuse: Callable[[int], Any]
     ) -> Generator[None, None, list[Any]]:
         """Feed an event about the whole shard to every shard of this node, one in a step; responses, or `Pending`s."""
         answers = []
@@ -215,14 +215,14 @@ class Shards:
         self,
         shard: HostedShard,
         key: str | None,
-        event: Callable[[Ticket], Any],
+        event: Callable[[CoordinatorTicket], Any],
         refuse: Callable[[int], Any],
         answer: Callable[[Any], Any] | None,
         timeout_ms: int | None,
         *,
         writes: bool,
     ) -> Any:
-        ticket = Ticket(self._answers, answer, refuse)
+        ticket = CoordinatorTicket(self._answers, answer, refuse)
         shard.submit(event(ticket), ticket, key, writes=writes, timeout_ms=timeout_ms)
         return ticket.response()
 

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from functools import partial
 
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.hosts.coordinators.kind import Kind, Shard
+from kpybroker.hosts.coordinators.kind import CoordinatorKind, Shard
 from kpybroker.hosts.coordinators.shards import Shards
 from kpybroker.hosts.replicas.replicas import Replicas
-from kpybroker.machines.journal import Send
+from kpybroker.machines.journal import OutgoingRequest
 from kpybroker.machines.metadata.image import MetadataImage
 from kpybroker.machines.metadata.topic_name import SHARE_GROUP_STATE_TOPIC
 from kpybroker.runtime.io.scheduler import Scheduler
@@ -29,9 +29,11 @@ def share_coordinator(
     return Shards(SHARE_GROUP_STATE_TOPIC, period_ms, lambda: _kind(replicas, config, image), scheduler, replicas)
 
 
-def _kind(replicas: Replicas, config: Callable[[], BrokerConfig], image: Callable[[], MetadataImage]) -> Kind:
+def _kind(
+    replicas: Replicas, config: Callable[[], BrokerConfig], image: Callable[[], MetadataImage]
+) -> CoordinatorKind:
     from kpybroker.machines.share_coordinator.coordinator import ShareCoordinator
-    from kpybroker.machines.share_coordinator.events import Prune, TimersDue
+    from kpybroker.machines.share_coordinator.events import Prune, ShareTimersDue
     from kpybroker.machines.share_coordinator.record import decode
     from kpybroker.machines.share_coordinator.settings import ShareCoordinatorSettings
 
@@ -48,10 +50,10 @@ def _kind(replicas: Replicas, config: Callable[[], BrokerConfig], image: Callabl
         topic = image().topics_by_id.get(topic_id)
         return 0 if topic is None else len(topic.partitions)
 
-    return Kind(
+    return CoordinatorKind(
         new_machine=lambda: ShareCoordinator(settings, partition_count),
         decode=decode,
-        timers_due=TimersDue,
+        timers_due=ShareTimersDue,
         periodic=Prune,
         codec=lambda: int(config()["share.coordinator.state.topic.compression.codec"]),
         load_bytes=lambda: int(config()["share.coordinator.load.buffer.size"]),
@@ -59,7 +61,7 @@ def _kind(replicas: Replicas, config: Callable[[], BrokerConfig], image: Callabl
     )
 
 
-def _delete_below(replicas: Replicas, shard: Shard, send: Send) -> None:
+def _delete_below(replicas: Replicas, shard: Shard, send: OutgoingRequest) -> None:
     """Move the start of the shard's log to the offset of a `DeleteBelow`, once that is on disk."""
     replica, leader, offset = shard.replica, shard.replica.leader, send.message.offset
     if leader is None or not shard.leads or offset <= leader.log.log_start_offset:

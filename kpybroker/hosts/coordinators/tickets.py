@@ -23,7 +23,7 @@ class AnswerQueue:
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
-        self._waiting: deque[tuple[Ticket, Any, int]] = deque()
+        self._waiting: deque[tuple[CoordinatorTicket, Any, int]] = deque()
         self._until_ms = 0.0
         self._is_fresh = False
         """True until the slice sends its first answer, for which nobody looks at the clock."""
@@ -34,7 +34,7 @@ class AnswerQueue:
         self._until_ms = now_ms + SLICE_MS
         self._is_fresh = True
 
-    def put(self, ticket: "Ticket", message: Any, error_code: int) -> None:
+    def put(self, ticket: "CoordinatorTicket", message: Any, error_code: int) -> None:
         """Send an answer, now or soon."""
         if not self._waiting and (self._is_fresh or self._scheduler.monotonic_ms() < self._until_ms):
             self._is_fresh = False
@@ -55,7 +55,7 @@ class AnswerQueue:
                 return
 
 
-def _deliver(ticket: "Ticket", message: Any, error_code: int) -> None:
+def _deliver(ticket: "CoordinatorTicket", message: Any, error_code: int) -> None:
     """Send one answer. An error in making it is logged, and does not affect the others."""
     try:
         ticket.deliver(message, error_code)
@@ -63,7 +63,7 @@ def _deliver(ticket: "Ticket", message: Any, error_code: int) -> None:
         log.exception("The answer of a coordinator could not be sent because of a defect")
 
 
-class Ticket:
+class CoordinatorTicket:
     """One request that a machine answers through its journal. If the journal fails, it gets an error."""
 
     __slots__ = ("_answer", "_answers", "_is_answered", "_refuse", "_response", "pending")

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.hosts.coordinators.kind import Kind, Shard
+from kpybroker.hosts.coordinators.kind import CoordinatorKind, Shard
 from kpybroker.hosts.coordinators.shards import Shards
 from kpybroker.hosts.replicas.replicas import Replicas
-from kpybroker.machines.journal import Send
+from kpybroker.machines.journal import OutgoingRequest
 from kpybroker.machines.metadata.topic_name import TRANSACTION_STATE_TOPIC
 from kpybroker.runtime.io.scheduler import Scheduler
 
@@ -27,7 +27,7 @@ def transaction_coordinator(
     config: Callable[[], BrokerConfig],
     transaction_version: Callable[[], int],
     new_producer_id: Callable[[], int],
-    send: Callable[[Shard, Send], None],
+    send: Callable[[Shard, OutgoingRequest], None],
 ) -> Shards:
     """Make the coordinator of transactions. ``config`` and ``transaction_version`` are read for every decision.
 
@@ -37,7 +37,7 @@ def transaction_coordinator(
     def period_ms() -> int:
         return int(config()["transaction.remove.expired.transaction.cleanup.interval.ms"])
 
-    def kind() -> Kind:
+    def kind() -> CoordinatorKind:
         return _kind(replicas, config, transaction_version, new_producer_id, send)
 
     return Shards(TRANSACTION_STATE_TOPIC, period_ms, kind, scheduler, replicas)
@@ -48,10 +48,10 @@ def _kind(
     config: Callable[[], BrokerConfig],
     transaction_version: Callable[[], int],
     new_producer_id: Callable[[], int],
-    send: Callable[[Shard, Send], None],
-) -> Kind:
+    send: Callable[[Shard, OutgoingRequest], None],
+) -> CoordinatorKind:
     from kpybroker.machines.transactions.coordinator import TransactionCoordinator
-    from kpybroker.machines.transactions.events import ExpireTransactionalIds, TimersDue
+    from kpybroker.machines.transactions.events import ExpireTransactionalIds, TransactionTimersDue
     from kpybroker.machines.transactions.record import decode
     from kpybroker.machines.transactions.settings import TransactionSettings
 
@@ -65,10 +65,10 @@ def _kind(
             known[:] = [(now, _settings(*now))]
         return known[0][1]
 
-    return Kind(
+    return CoordinatorKind(
         new_machine=lambda: TransactionCoordinator(settings),
         decode=decode,
-        timers_due=lambda timestamp_ms: TimersDue(timestamp_ms, new_producer_id()),
+        timers_due=lambda timestamp_ms: TransactionTimersDue(timestamp_ms, new_producer_id()),
         periodic=ExpireTransactionalIds,
         codec=lambda: UNCOMPRESSED,
         load_bytes=lambda: int(config()["transaction.state.log.load.buffer.size"]),

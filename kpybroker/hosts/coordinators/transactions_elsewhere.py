@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from kpybroker.hosts.coordinators.placement import partition_for
 from kpybroker.hosts.network.nodes import Nodes
-from kpybroker.hosts.network.peer import Unanswered
+from kpybroker.hosts.network.peer import NoResponse
 from kpybroker.machines.metadata.image import MetadataImage
 from kpybroker.machines.metadata.topic_name import TRANSACTION_STATE_TOPIC
 from kpybroker.runtime.io.scheduler import Scheduler
@@ -30,7 +30,7 @@ Done = Callable[["AddPartitionsToTxnResult | int"], object]
 """A callback for the coordinator's answer about a transaction, or for one error code for all of its partitions."""
 
 
-class _Question(NamedTuple):
+class _TransactionQuestion(NamedTuple):
     transaction: AddPartitionsToTxnTransaction
     done: Done
 
@@ -41,7 +41,7 @@ class _Coordinator:
     __slots__ = ("is_busy", "waiting")
 
     def __init__(self) -> None:
-        self.waiting: dict[str, _Question] = {}
+        self.waiting: dict[str, _TransactionQuestion] = {}
         self.is_busy = False
 
 
@@ -85,7 +85,7 @@ class TransactionsElsewhere:
             # Of the same epoch: the client has lost its connection and tries again.
             same = before.transaction.producer_epoch == transaction.producer_epoch
             _tell(before, error_codes.NETWORK_EXCEPTION if same else error_codes.INVALID_PRODUCER_EPOCH)
-        coordinator.waiting[transaction.transactional_id] = _Question(transaction, done)
+        coordinator.waiting[transaction.transactional_id] = _TransactionQuestion(transaction, done)
         if not coordinator.is_busy:
             coordinator.is_busy = True
             self._scheduler.call_soon(self._send, node_id)
@@ -104,7 +104,7 @@ class TransactionsElsewhere:
             return
         request = AddPartitionsToTxnRequest(transactions=[question.transaction for question in asked.values()])
 
-        def answered(answer: AddPartitionsToTxnResponse | Unanswered) -> None:
+        def answered(answer: AddPartitionsToTxnResponse | NoResponse) -> None:
             try:
                 _settle(asked, answer)
             finally:
@@ -113,8 +113,8 @@ class TransactionsElsewhere:
         self._nodes.send(node_id, request, answered)
 
 
-def _settle(asked: dict[str, _Question], answer: AddPartitionsToTxnResponse | Unanswered) -> None:
-    if isinstance(answer, Unanswered):
+def _settle(asked: dict[str, _TransactionQuestion], answer: AddPartitionsToTxnResponse | NoResponse) -> None:
+    if isinstance(answer, NoResponse):
         code = error_codes.NONE if answer.is_refused else error_codes.NETWORK_EXCEPTION
         for question in asked.values():
             _tell(question, code)
@@ -127,7 +127,7 @@ def _settle(asked: dict[str, _Question], answer: AddPartitionsToTxnResponse | Un
         _tell(question, results.get(transactional_id, code))
 
 
-def _tell(question: _Question, answer: AddPartitionsToTxnResult | int) -> None:
+def _tell(question: _TransactionQuestion, answer: AddPartitionsToTxnResult | int) -> None:
     try:
         question.done(answer)
     except Exception:

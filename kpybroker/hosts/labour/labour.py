@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
-from kpybroker.hosts.labour.tasks import Answer, Check, Done, Failed, Overloaded, Search
+from kpybroker.hosts.labour.tasks import Answer, BatchCheck, BatchSearch, Overloaded, TaskDone, TaskFailed
 from kpybroker.runtime.calls.pending import Pending
 from kpybroker.runtime.fairness.parties import Parties
 from kpybroker.runtime.io.scheduler import Scheduler, Timer
@@ -26,13 +26,13 @@ Charge = Callable[[int], object]
 """Charges a client with CPU time of the process, in ns."""
 
 
-class _Job:
+class _LabourJob:
     __slots__ = ("charge", "is_begun", "is_forgotten", "party", "pending", "size_bytes", "task")
 
-    def __init__(self, party: str, task: Check | Search, size_bytes: int, charge: Charge | None) -> None:
+    def __init__(self, party: str, task: BatchCheck | BatchSearch, size_bytes: int, charge: Charge | None) -> None:
         self.charge = charge
         self.party = party
-        self.task: Check | Search | None = task
+        self.task: BatchCheck | BatchSearch | None = task
         self.size_bytes = size_bytes
         self.pending = Pending()
         self.is_begun = False
@@ -45,7 +45,7 @@ class Labour:
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
-        self._parties: Parties[_Job] = Parties()
+        self._parties: Parties[_LabourJob] = Parties()
         self._held_bytes = 0
         self._held_of: Counter[str] = Counter()
         """The bytes of each client, of those that have some."""
@@ -53,11 +53,11 @@ class Labour:
         self._worker: Worker | None = None
         self._timer: Timer | None = None
 
-    def ask(self, party: str, task: Check | Search, charge: Charge | None = None) -> Pending:
+    def ask(self, party: str, task: BatchCheck | BatchSearch, charge: Charge | None = None) -> Pending:
         """Do a task for a client. The answer is an `Answer`; `Overloaded` at once if too much waits. ``charge`` is
         called before it with the CPU time that the task took."""
         size_bytes = len(task[0])
-        job = _Job(party, task, size_bytes, charge)
+        job = _LabourJob(party, task, size_bytes, charge)
         if not self._has_room(self._held_of.get(party, 0), size_bytes):
             job.pending.resolve(Overloaded())
             return job.pending
@@ -72,7 +72,7 @@ class Labour:
         self._is_stopped = True
         self._end()
 
-    def _forget(self, job: _Job) -> None:
+    def _forget(self, job: _LabourJob) -> None:
         job.is_forgotten = True
         if not job.is_begun:
             job.task = None
@@ -99,7 +99,7 @@ class Labour:
             if job.task is not None:
                 self._do(party, job, job.task)
 
-    def _do(self, party: str, job: _Job, task: Check | Search) -> None:
+    def _do(self, party: str, job: _LabourJob, task: BatchCheck | BatchSearch) -> None:
         self._is_busy = job.is_begun = True
         if self._timer is not None:
             self._timer.cancel()
@@ -108,15 +108,15 @@ class Labour:
             self._worker = Worker(self._scheduler, MODULE, lambda _answer: True)
         began_ms = self._scheduler.monotonic_ms()
 
-        def answered(done: Done | Answer | WorkerDied) -> None:
-            answer = done.answer if isinstance(done, Done) else done
-            if job.charge is not None and isinstance(done, Done):
+        def answered(done: TaskDone | Answer | WorkerDied) -> None:
+            answer = done.answer if isinstance(done, TaskDone) else done
+            if job.charge is not None and isinstance(done, TaskDone):
                 job.charge(done.worked_ns)
             self._parties.charge(party, int((self._scheduler.monotonic_ms() - began_ms) * 1_000_000))
             self._hold(party, -job.size_bytes)
             self._is_busy = False
             if not job.is_forgotten:
-                job.pending.resolve(Failed(str(answer)) if isinstance(answer, WorkerDied) else answer)
+                job.pending.resolve(TaskFailed(str(answer)) if isinstance(answer, WorkerDied) else answer)
             self._next()
 
         job.task = None

@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from time import thread_time_ns
 from typing import Any, NamedTuple
 
-from kpybroker.machines.partition.validation import Accepted, Refused, ValidationConfig, validate
+from kpybroker.machines.partition.validation import Accepted, BatchRefused, ValidationConfig, validate
 from kpywire.batch import BATCH_LENGTH, HEADER_BYTES, LENGTH_END, Fields, parse_header
 from kpywire.errors import Malformed
 from kpywire.time_search import Found, first_not_older
+from kpywire.walk import OversizedRecord
 
 
-class Check(NamedTuple):
+class BatchCheck(NamedTuple):
     """A produced batch to be checked by the rules of its topic."""
 
     records: bytes
@@ -22,15 +23,16 @@ class Check(NamedTuple):
     topic_partition: str
 
 
-class Search(NamedTuple):
+class BatchSearch(NamedTuple):
     """A stored batch in which a record is searched by its time."""
 
     batch: bytes
     timestamp: int
     start_offset: int
+    most_record_bytes: int
 
 
-class Checked(NamedTuple):
+class CheckedBatch(NamedTuple):
     """An accepted batch, without its place in the log."""
 
     fields: Fields
@@ -48,16 +50,16 @@ class Checked(NamedTuple):
 
 
 class Denied(NamedTuple):
-    """A refused batch: the arguments of `Refused`."""
+    """A refused batch: the arguments of `BatchRefused`."""
 
     code: int
     reason: str
     message: str | None
     record_errors: Sequence[tuple[int, str]]
 
-    def error(self) -> Refused:
+    def error(self) -> BatchRefused:
         """The refusal."""
-        return Refused(*self)
+        return BatchRefused(*self)
 
 
 class Located(NamedTuple):
@@ -66,7 +68,14 @@ class Located(NamedTuple):
     found: Found
 
 
-class Failed(NamedTuple):
+class Oversized(NamedTuple):
+    """The error of a search that met a record with more bytes than its topic allows."""
+
+    size: int
+    most_bytes: int
+
+
+class TaskFailed(NamedTuple):
     """A task that could not be done: the batch is damaged, or the process has ended."""
 
     reason: str
@@ -76,37 +85,39 @@ class Overloaded(NamedTuple):
     """A task that is not taken, since too much waits already."""
 
 
-Answer = Checked | Denied | Located | Failed | Overloaded
+Answer = CheckedBatch | Denied | Located | Oversized | TaskFailed | Overloaded
 
 
-class Done(NamedTuple):
+class TaskDone(NamedTuple):
     """The answer to a task, with the CPU time that it took."""
 
     answer: Answer
     worked_ns: int
 
 
-def done(task: Check | Search) -> Done:
+def done(task: BatchCheck | BatchSearch) -> TaskDone:
     """Do a task, and measure it."""
     began_ns = thread_time_ns()
     found = answer(task)
-    return Done(found, thread_time_ns() - began_ns)
+    return TaskDone(found, thread_time_ns() - began_ns)
 
 
-def answer(task: Check | Search) -> Answer:
+def answer(task: BatchCheck | BatchSearch) -> Answer:
     """Do a task."""
-    if isinstance(task, Search):
+    if isinstance(task, BatchSearch):
         try:
-            return Located(first_not_older(task.batch, parse_header(task.batch), task.timestamp, task.start_offset))
+            return Located(first_not_older(task.batch, parse_header(task.batch), *task[1:]))
+        except OversizedRecord as error:
+            return Oversized(error.size, error.most_bytes)
         except Malformed as error:
-            return Failed(str(error))
+            return TaskFailed(str(error))
     batch = memoryview(bytearray(task.records))
     try:
         fields, stamped, append_time_ms = validate(
             batch, ValidationConfig(**task.rules), task.now_ms, 0, 0, task.topic_partition
         )
-    except Refused as error:
+    except BatchRefused as error:
         return Denied(error.code, str(error.args[0]), error.message, error.record_errors)
     head = bytes(stamped[:HEADER_BYTES])
     is_other = len(stamped) != len(batch) or stamped[HEADER_BYTES:] != batch[HEADER_BYTES:]
-    return Checked(tuple(fields), head, bytes(stamped[HEADER_BYTES:]) if is_other else None, append_time_ms)
+    return CheckedBatch(tuple(fields), head, bytes(stamped[HEADER_BYTES:]) if is_other else None, append_time_ms)

@@ -12,11 +12,11 @@ from typing import Any, Final
 from kpybroker.hosts.leases.leases import DEFAULT_MS, TooManyLeases
 from kpybroker.hosts.leases.lender import Lender
 from kpybroker.machines.authorization.authorizer import Authorizer
-from kpybroker.machines.authorization.resources import Operation, ResourceType
+from kpybroker.machines.authorization.resources import AclOperation, ResourceType
 from kpybroker.machines.errors import AuthorizerNotReady
-from kpybroker.machines.lease_manifest import Manifest, Wish, to_json
+from kpybroker.machines.lease_manifest import LeaseRequest, Manifest, to_json
 from kpybroker.runtime.calls.address import java_address
-from kpybroker.runtime.http.request import JSON, Answer, Refused, Request
+from kpybroker.runtime.http.request import JSON, HttpAnswer, HttpRefused, Request
 
 MOST_PARTITIONS: Final = 10_000
 
@@ -28,14 +28,14 @@ class LeaseAnswers:
         self.lender = lender
         self._authorizer = authorizer
 
-    async def begin(self, request: Request) -> Answer:
+    async def begin(self, request: Request) -> HttpAnswer:
         """Begin a lease. The answer is its manifest."""
         try:
             body = _body_of(request)
             wanted = [_partition(each) for each in _list_of(body, "partitions")]
             duration_ms = _number_of(body, "duration_ms", DEFAULT_MS)
-        except Refused as refused:
-            return Answer(refused.status, [f"{refused}\n".encode()])
+        except HttpRefused as refused:
+            return HttpAnswer(refused.status, [f"{refused}\n".encode()])
         if len(wanted) > MOST_PARTITIONS:
             return _refusal(f"a lease has at most {MOST_PARTITIONS} partitions")
         lent: asyncio.Future[Manifest] = asyncio.get_running_loop().create_future()
@@ -49,79 +49,79 @@ class LeaseAnswers:
         try:
             self.lender.borrow(wanted, duration_ms, lambda topic: self._may_read(request, topic), take)
         except TooManyLeases as error:
-            return Answer(HTTPStatus.TOO_MANY_REQUESTS, [f"{error}\n".encode()])
-        return Answer(HTTPStatus.OK, [to_json(await lent)], JSON)
+            return HttpAnswer(HTTPStatus.TOO_MANY_REQUESTS, [f"{error}\n".encode()])
+        return HttpAnswer(HTTPStatus.OK, [to_json(await lent)], JSON)
 
-    async def renew(self, request: Request) -> Answer:
+    async def renew(self, request: Request) -> HttpAnswer:
         """Let a lease last."""
         try:
             duration_ms = self.lender.renew(_lease_of(request))
-        except Refused as refused:
-            return Answer(refused.status, [f"{refused}\n".encode()])
+        except HttpRefused as refused:
+            return HttpAnswer(refused.status, [f"{refused}\n".encode()])
         if duration_ms is None:
-            return Answer(HTTPStatus.NOT_FOUND, [b"there is no such lease, or it is over\n"])
-        return Answer(HTTPStatus.OK, [json.dumps({"expires_in_ms": duration_ms}).encode()], JSON)
+            return HttpAnswer(HTTPStatus.NOT_FOUND, [b"there is no such lease, or it is over\n"])
+        return HttpAnswer(HTTPStatus.OK, [json.dumps({"expires_in_ms": duration_ms}).encode()], JSON)
 
-    async def end(self, request: Request) -> Answer:
+    async def end(self, request: Request) -> HttpAnswer:
         """End a lease."""
         try:
             ended = self.lender.give_back(_lease_of(request))
-        except Refused as refused:
-            return Answer(refused.status, [f"{refused}\n".encode()])
-        return Answer(HTTPStatus.OK, [json.dumps({"ended": ended}).encode()], JSON)
+        except HttpRefused as refused:
+            return HttpAnswer(refused.status, [f"{refused}\n".encode()])
+        return HttpAnswer(HTTPStatus.OK, [json.dumps({"ended": ended}).encode()], JSON)
 
     def _may_read(self, request: Request, topic: str) -> bool:
         if self._authorizer is None:
             return True
         host = java_address(request.host)
         try:
-            return self._authorizer.allows(request.principal, host, Operation.READ, ResourceType.TOPIC, topic)
+            return self._authorizer.allows(request.principal, host, AclOperation.READ, ResourceType.TOPIC, topic)
         except AuthorizerNotReady:
             return False
 
 
-def _refusal(line: str) -> Answer:
-    return Answer(HTTPStatus.BAD_REQUEST, [f"{line}\n".encode()])
+def _refusal(line: str) -> HttpAnswer:
+    return HttpAnswer(HTTPStatus.BAD_REQUEST, [f"{line}\n".encode()])
 
 
 def _body_of(request: Request) -> dict[str, Any]:
     """The JSON object in a request. Raises Refused. Browsers send this type to other sites only after asking."""
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:
-        raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"the Content-Type has to be {JSON}")
+        raise HttpRefused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"the Content-Type has to be {JSON}")
     try:
         body = json.loads(request.body)
     except (ValueError, RecursionError):
         body = None
     if not isinstance(body, dict):
-        raise Refused(HTTPStatus.BAD_REQUEST, "the body is no JSON object")
+        raise HttpRefused(HTTPStatus.BAD_REQUEST, "the body is no JSON object")
     return body
 
 
 def _list_of(body: dict[str, Any], name: str) -> list[Any]:
     value = body.get(name)
     if not isinstance(value, list):
-        raise Refused(HTTPStatus.BAD_REQUEST, f"{name} is no list")
+        raise HttpRefused(HTTPStatus.BAD_REQUEST, f"{name} is no list")
     return value
 
 
 def _number_of(body: dict[str, Any], name: str, default: int) -> int:
     value = body.get(name, default)
     if not isinstance(value, int) or isinstance(value, bool):
-        raise Refused(HTTPStatus.BAD_REQUEST, f"{name} is no whole number")
+        raise HttpRefused(HTTPStatus.BAD_REQUEST, f"{name} is no whole number")
     return value
 
 
-def _partition(value: Any) -> Wish:
+def _partition(value: Any) -> LeaseRequest:
     match value:
         case [str() as topic, int() as partition]:
-            return Wish(topic, partition)
+            return LeaseRequest(topic, partition)
         case [str() as topic, int() as partition, int() as start_offset]:
-            return Wish(topic, partition, start_offset)
-    raise Refused(HTTPStatus.BAD_REQUEST, "partitions are lists of a topic, a number and perhaps an offset")
+            return LeaseRequest(topic, partition, start_offset)
+    raise HttpRefused(HTTPStatus.BAD_REQUEST, "partitions are lists of a topic, a number and perhaps an offset")
 
 
 def _lease_of(request: Request) -> str:
     value = _body_of(request).get("lease")
     if not isinstance(value, str):
-        raise Refused(HTTPStatus.BAD_REQUEST, "lease is no text")
+        raise HttpRefused(HTTPStatus.BAD_REQUEST, "lease is no text")
     return value

@@ -15,7 +15,7 @@ from kpybroker.hosts.leases.leases import LeaseEnded, Leases, TooManyLeases
 from kpybroker.hosts.replicas.replica import HeldTopic, Replica
 from kpybroker.hosts.replicas.replicas import Replicas
 from kpybroker.machines.errors import KafkaError
-from kpybroker.machines.lease_manifest import AbortedSpan, Manifest, PartitionManifest, Wish
+from kpybroker.machines.lease_manifest import AbortedSpan, LeaseRequest, Manifest, PartitionManifest
 from kpybroker.runtime.io.scheduler import Scheduler, Timer
 from kpystorage.disk import Disk
 from kpystorage.errors import StorageError
@@ -50,7 +50,7 @@ class Lender:
 
     def borrow(
         self,
-        wanted: Sequence[Wish],
+        wanted: Sequence[LeaseRequest],
         duration_ms: int,
         may_read: Callable[[str], bool],
         done: Callable[[Manifest], object],
@@ -91,20 +91,26 @@ class Lender:
     def _lend_all(
         self,
         lease_id: int,
-        wanted: Sequence[Wish],
+        wanted: Sequence[LeaseRequest],
         may_read: Callable[[str], bool],
         done: Callable[[Manifest], object],
     ) -> Iterator[None]:
         partitions: list[PartitionManifest] = []
         refused: list[tuple[str, int, str]] = []
-        for wish in {(each.topic, each.partition): each for each in wanted}.values():
+        for lease_request in {(each.topic, each.partition): each for each in wanted}.values():
             try:
-                partitions.append(self._lend(lease_id, wish, may_read))
+                partitions.append(self._lend(lease_id, lease_request, may_read))
             except (KafkaError, StorageError, OSError, TooManyLeases, LeaseEnded) as error:
-                refused.append((wish.topic, wish.partition, str(error)))
+                refused.append((lease_request.topic, lease_request.partition, str(error)))
             except Exception:
-                log.exception("Partition %d of %s could not be lent because of a defect", wish.partition, wish.topic)
-                refused.append((wish.topic, wish.partition, "it could not be lent because of a defect"))
+                log.exception(
+                    "Partition %d of %s could not be lent because of a defect",
+                    lease_request.partition,
+                    lease_request.topic,
+                )
+                refused.append(
+                    (lease_request.topic, lease_request.partition, "it could not be lent because of a defect")
+                )
             yield
         duration_ms = self.leases.renew(lease_id, self._now_ms())
         if duration_ms is None:
@@ -113,15 +119,15 @@ class Lender:
         self._set_timer()
         done(Manifest(self._cluster_id, self._node_id, f"{lease_id:032x}", duration_ms, partitions, refused))
 
-    def _lend(self, lease_id: int, wish: Wish, may_read: Callable[[str], bool]) -> PartitionManifest:
-        if not may_read(wish.topic):
+    def _lend(self, lease_id: int, lease_request: LeaseRequest, may_read: Callable[[str], bool]) -> PartitionManifest:
+        if not may_read(lease_request.topic):
             raise KafkaError(error_codes.TOPIC_AUTHORIZATION_FAILED, "the user may not read the topic")
-        held = self._replicas.topics.get(wish.topic)
+        held = self._replicas.topics.get(lease_request.topic)
         if held is None:
             raise KafkaError(error_codes.UNKNOWN_TOPIC_OR_PARTITION, "no such partition on this node")
-        replica = held.replica(wish.partition)
+        replica = held.replica(lease_request.partition)
         leader = replica.led()
-        start_offset = max(wish.start_offset, leader.log.log_start_offset)
+        start_offset = max(lease_request.start_offset, leader.log.log_start_offset)
         segments = lend(self._disk, leader.log, start_offset, leader.high_watermark, lease_id)
         try:
             self.leases.add(lease_id, segments)

@@ -6,7 +6,7 @@ What lends and answers is imported when somebody asks for the first lease.
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from kpybroker.runtime.http.request import Answer, Request, Route
+from kpybroker.runtime.http.request import HttpAnswer, Request, Route
 
 if TYPE_CHECKING:
     from kpybroker.hosts.leases.answers import LeaseAnswers
@@ -36,11 +36,11 @@ class LeaseRoutes:
             self._answers = self._new_answers()
         return self._answers
 
-    async def _begin(self, request: Request) -> Answer:
+    async def _begin(self, request: Request) -> HttpAnswer:
         return await self._asked().begin(request)
 
-    async def _renew(self, request: Request) -> Answer:
+    async def _renew(self, request: Request) -> HttpAnswer:
         return await self._asked().renew(request)
 
-    async def _end(self, request: Request) -> Answer:
+    async def _end(self, request: Request) -> HttpAnswer:
         return await self._asked().end(request)

@@ -3,8 +3,8 @@
 ApiVersions, then SaslHandshake with the mechanism, then SaslAuthenticate with the mechanism's own messages. A login
 again, over a connection that is in use, begins with SaslHandshake. Not here: sending, time, threads. Pure.
 
-Invariant: any answers end in `Login.is_complete` or in one `LoginFailed`, after a bounded number of messages. Its text
-holds no secret.
+Invariant: any answers end in `OutgoingLogin.is_complete` or in one `LoginFailed`, after a bounded number of messages.
+Its text holds no secret.
 """
 
 from collections.abc import Callable
@@ -31,7 +31,7 @@ class LoginFailed(Exception):
     """A login that failed, with the reason for the log of this node."""
 
 
-class Login:
+class OutgoingLogin:
     """One login. Each frame that it returns is to be sent; the frame that answers goes to `answer`."""
 
     def __init__(self, mechanism: str, exchange: ClientExchange) -> None:
@@ -57,7 +57,7 @@ class Login:
         hello = ApiVersionsRequest(client_software_name="kpybroker", client_software_version=__version__)
         return self._ask(hello, _API_VERSIONS_VERSION, self._greeted)
 
-    def begin_again(self, before: "Login") -> bytes:
+    def begin_again(self, before: "OutgoingLogin") -> bytes:
         """The first request of a login over a connection where ``before`` succeeded (KIP-368)."""
         self._versions = before._versions
         return self._shake_hands()
@@ -123,8 +123,8 @@ class Login:
 
     def _authenticated(self, response: SaslAuthenticateResponse) -> bytes | None:
         if response.error_code != error_codes.NONE:
-            said = f": {_shown(response.error_message)}" if response.error_message else ""
-            raise LoginFailed(f"it answers {error_codes.name(response.error_code)}{said}")
+            reported = f": {_shown(response.error_message)}" if response.error_message else ""
+            raise LoginFailed(f"it answers {error_codes.name(response.error_code)}{reported}")
         message = self._exchange.respond(bytes(response.auth_bytes))
         if message is not None:
             return self._authenticate(message)

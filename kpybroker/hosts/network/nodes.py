@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kpybroker.hosts.network.peer import Done, Unanswered
+from kpybroker.hosts.network.peer import Done, NoResponse
 from kpybroker.hosts.network.peers import Peers
 from kpybroker.machines.metadata.image import MetadataImage
 
@@ -23,11 +23,19 @@ class Nodes:
         point = None if broker is None else broker.listeners.get(self._listener_name)
         return None if point is None else (point.host, point.port)
 
-    def send(self, node_id: int, request: Any, done: Done, *, newest: int | None = None) -> None:
-        """Send a request to a broker. ``done`` gets the response or `Unanswered`, perhaps at once."""
+    def ask_once(self, node_id: int, request: Any, done: Done) -> None:
+        """Send a request over a connection of its own, since the answer may take long: others come in order."""
         address = self.address(node_id)
         if address is None:
-            done(Unanswered(f"broker {node_id} is not known"))
+            done(_unknown(node_id))
+        else:
+            self._peers.ask_once(*address, request, done)
+
+    def send(self, node_id: int, request: Any, done: Done, *, newest: int | None = None) -> None:
+        """Send a request to a broker. ``done`` gets the response or `NoResponse`, perhaps at once."""
+        address = self.address(node_id)
+        if address is None:
+            done(_unknown(node_id))
             return
         if address not in self._peers:
             self._peers.keep([self.address(each) for each in self._image.brokers])
@@ -36,3 +44,7 @@ class Nodes:
     def close(self) -> None:
         """Close all connections."""
         self._peers.close()
+
+
+def _unknown(node_id: int) -> NoResponse:
+    return NoResponse(f"broker {node_id} is not known")

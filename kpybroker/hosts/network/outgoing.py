@@ -67,7 +67,7 @@ async def stream_to(
     raise next((error for error in refusals if not isinstance(error, ConnectionRefusedError)), refusals[0])
 
 
-class NobodyListens(str):
+class NoListener(str):
     """The reason of a failed connection whose port is closed: the process that listened there has ended."""
 
     __slots__ = ()
@@ -178,7 +178,7 @@ class Outgoing(asyncio.Protocol):
 
 
 def _why(error: OSError) -> str:
-    """The reason in one line; a `NobodyListens` if every address of the host refused the connection, an `Unprotected`
+    """The reason in one line; a `NoListener` if every address of the host refused the connection, an `Unprotected`
     if TLS failed."""
     if isinstance(error, HandshakeFailed):
         return Unprotected(str(error))
@@ -188,7 +188,7 @@ def _why(error: OSError) -> str:
         return Unprotected(f"the TLS handshake failed: {in_words(error)}")
     reason = error.strerror or str(error)
     if isinstance(error, ConnectionRefusedError):
-        return NobodyListens(reason)
+        return NoListener(reason)
     # Of several addresses the loop raises one error, which quotes those of each.
     refused, every = reason.count(f"[Errno {errno.ECONNREFUSED}]"), reason.count("[Errno ")
-    return NobodyListens(reason) if refused == every > 0 else reason
+    return NoListener(reason) if refused == every > 0 else reason

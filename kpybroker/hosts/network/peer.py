@@ -3,7 +3,7 @@
 Requests are sent at once and answered in order. Each has the newest version that both nodes know (KIP-511). There is no
 retry here: the caller learns that there will be no answer, and decides what to do.
 
-Invariant: ``done`` of each request is called once, with the response or with :class:`Unanswered`.
+Invariant: ``done`` of each request is called once, with the response or with :class:`NoResponse`.
 """
 
 from collections import deque
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 from kpybroker import __version__
 from kpybroker.hosts.network.older_versions import as_of
-from kpybroker.hosts.network.outgoing import NobodyListens
+from kpybroker.hosts.network.outgoing import NoListener
 from kpybroker.runtime.io.scheduler import Scheduler, Timer
 from kpywire import api, codec, error_codes
 from kpywire.errors import Malformed, UnsupportedVersion
@@ -24,7 +24,7 @@ MAX_RESPONSE_BYTES = 256 << 20
 _API_VERSIONS_VERSION = 3
 
 
-class Unanswered(NamedTuple):
+class NoResponse(NamedTuple):
     """The result of a request without a response. ``reason`` is for the log. ``is_refused``: the node is reachable, but
     does not serve this request."""
 
@@ -32,13 +32,13 @@ class Unanswered(NamedTuple):
     is_refused: bool = False
 
     @property
-    def nobody_listens(self) -> bool:
+    def has_no_listener(self) -> bool:
         """Whether the process that listened there has ended: its port is closed, which no lost message can feign."""
-        return isinstance(self.reason, NobodyListens)
+        return isinstance(self.reason, NoListener)
 
 
 Done = Callable[[Any], object]
-"""A callback for the response, or for `Unanswered`."""
+"""A callback for the response, or for `NoResponse`."""
 
 
 class Link(Protocol):
@@ -54,7 +54,7 @@ Connect = Callable[
 """(host, port, opened, taken, lost) -> a link: `kpybroker.hosts.network.outgoing`, or a simulated one."""
 
 
-class _Call:
+class _SentCall:
     __slots__ = ("correlation_id", "done", "newest", "request", "timer", "version")
 
     def __init__(self, request: Any, newest: int | None, done: Done) -> None:
@@ -82,9 +82,9 @@ class Peer:
         self._link: Link | None = None
         self._versions: dict[int, tuple[int, int]] | None = None
         """The versions that the node serves, by api key; None until it has answered ApiVersions."""
-        self._waiting: deque[_Call] = deque()
+        self._waiting: deque[_SentCall] = deque()
         """The requests made before the connection was ready."""
-        self._sent: deque[_Call] = deque()
+        self._sent: deque[_SentCall] = deque()
         self._correlation_id = 0
 
     @property
@@ -94,7 +94,7 @@ class Peer:
 
     def send(self, request: Any, done: Done, *, newest: int | None = None) -> None:
         """Send a request. ``newest`` is the last version that can carry it, if that is not the last known version."""
-        call = _Call(request, newest, done)
+        call = _SentCall(request, newest, done)
         call.timer = self._scheduler.call_later(self._timeout_ms, self._timed_out)
         if self._link is None:
             self._waiting.append(call)
@@ -105,17 +105,17 @@ class Peer:
             self._write(call)
 
     def close(self) -> None:
-        """Close the connection. Requests without an answer get `Unanswered`."""
+        """Close the connection. Requests without an answer get `NoResponse`."""
         self._lost("the connection was closed here")
 
     # The connection.
 
     def _opened(self) -> None:
         hello = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=__version__)
-        self._frame(_Call(hello, None, self._greeted), _API_VERSIONS_VERSION)
+        self._frame(_SentCall(hello, None, self._greeted), _API_VERSIONS_VERSION)
 
-    def _greeted(self, answer: ApiVersionsResponse | Unanswered) -> None:
-        if isinstance(answer, Unanswered):
+    def _greeted(self, answer: ApiVersionsResponse | NoResponse) -> None:
+        if isinstance(answer, NoResponse):
             return
         if answer.error_code != error_codes.NONE:
             self._lost(f"it answers {error_codes.name(answer.error_code)} to ApiVersions")
@@ -134,24 +134,24 @@ class Peer:
             link.close()
         unanswered, self._sent, self._waiting = [*self._sent, *self._waiting], deque(), deque()
         for call in unanswered:
-            self._settle(call, Unanswered(reason))
+            self._settle(call, NoResponse(reason))
 
     # Requests and responses.
 
-    def _write(self, call: _Call) -> None:
+    def _write(self, call: _SentCall) -> None:
         key = type(call.request).KEY
         known = api.API_KEYS[key]
         first, last = (self._versions or {}).get(key, (0, -1))
         version = min(last, known.max_version if call.newest is None else call.newest)
         if version < max(first, known.min_version):
-            self._settle(call, Unanswered(f"{self.host}:{self.port} does not serve {known.name}", is_refused=True))
+            self._settle(call, NoResponse(f"{self.host}:{self.port} does not serve {known.name}", is_refused=True))
             return
         try:
             self._frame(call, version)
         except UnsupportedVersion as error:
-            self._settle(call, Unanswered(f"{self.host}:{self.port} is too old: {error}", is_refused=True))
+            self._settle(call, NoResponse(f"{self.host}:{self.port} is too old: {error}", is_refused=True))
 
-    def _frame(self, call: _Call, version: int) -> None:
+    def _frame(self, call: _SentCall, version: int) -> None:
         body = codec.encode(as_of(call.request, version), version)
         self._correlation_id = self._correlation_id + 1 & 0x7FFF_FFFF
         call.correlation_id, call.version = self._correlation_id, version
@@ -173,7 +173,7 @@ class Peer:
             return
         self._settle(call, answer)
 
-    def _decode(self, call: _Call, frame: bytes | memoryview) -> Any:
+    def _decode(self, call: _SentCall, frame: bytes | memoryview) -> Any:
         key, version = type(call.request).KEY, call.version
         correlation_id, start = decode_response_header(key, version, frame)
         if correlation_id != call.correlation_id:
@@ -182,7 +182,7 @@ class Peer:
             version = 0  # UNSUPPORTED_VERSION comes in version 0
         return codec.decode(api.response_class(key), version, frame, start)
 
-    def _settle(self, call: _Call, answer: Any) -> None:
+    def _settle(self, call: _SentCall, answer: Any) -> None:
         if call.timer is not None:
             call.timer.cancel()
         try:

@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable
 from typing import Final
 
-from kpybroker.hosts.network.login import Login, LoginFailed
+from kpybroker.hosts.network.login import LoginFailed, OutgoingLogin
 from kpybroker.hosts.network.outgoing import Unprotected
 from kpybroker.hosts.network.peer import Connect, Link
 from kpybroker.runtime.io.scheduler import Scheduler, Timer
@@ -26,10 +26,10 @@ Taken = Callable[[bytes | memoryview], object]
 Lost = Callable[[str], object]
 
 
-class Account:
-    """The name by which a node logs in, and a way to begin a `Login`. Holds a password."""
+class LoginAccount:
+    """The name by which a node logs in, and a way to begin a `OutgoingLogin`. Holds a password."""
 
-    def __init__(self, mechanism: str, user: str, new_login: Callable[[str], Login]) -> None:
+    def __init__(self, mechanism: str, user: str, new_login: Callable[[str], OutgoingLogin]) -> None:
         """``new_login`` begins a login at the node on a host."""
         self.mechanism = mechanism
         self.user = user
@@ -42,13 +42,13 @@ class Account:
 class LoginConnect:
     """A `Connect` that adds the login to another one."""
 
-    def __init__(self, scheduler: Scheduler, connect: Connect, account: Account, rng: random.Random) -> None:
+    def __init__(self, scheduler: Scheduler, connect: Connect, account: LoginAccount, rng: random.Random) -> None:
         self._scheduler = scheduler
         self._connect = connect
         self._account = account
         self._rng = rng
 
-    def log_in_as(self, account: Account) -> None:
+    def log_in_as(self, account: LoginAccount) -> None:
         """Use another account for the logins that begin from now on."""
         self._account = account
 
@@ -65,7 +65,7 @@ class _Session:
         self,
         scheduler: Scheduler,
         host: str,
-        present: Callable[[], Account],
+        present: Callable[[], LoginAccount],
         rng: random.Random,
         user: tuple[Callable[[], object], Taken, Lost],
     ) -> None:
@@ -77,9 +77,9 @@ class _Session:
         self._account = present()
         self._rng = rng
         self._user_opened, self._user_taken, self._user_lost = user
-        self._login: Login | None = None
+        self._login: OutgoingLogin | None = None
         """The login that is under way; None between logins."""
-        self._before: Login | None = None
+        self._before: OutgoingLogin | None = None
         """The last login that succeeded."""
         self._timer: Timer | None = None
         self._is_due = False
@@ -145,7 +145,7 @@ class _Session:
 
     # The login.
 
-    def _stepped(self, login: Login, step: bytes | LoginFailed | None, error: BaseException | None) -> None:
+    def _stepped(self, login: OutgoingLogin, step: bytes | LoginFailed | None, error: BaseException | None) -> None:
         self._is_stepping = False
         if self._is_closed or self._login is not login:
             return
@@ -158,7 +158,7 @@ class _Session:
         else:
             self._logged_in(login)
 
-    def _logged_in(self, login: Login) -> None:
+    def _logged_in(self, login: OutgoingLogin) -> None:
         is_first = self._before is None
         self._before, self._login = login, None
         if login.session_lifetime_ms > 0:
@@ -202,7 +202,7 @@ class _Session:
             self._user_lost(reason)
 
 
-def _step(login: Login, frame: bytes | memoryview) -> bytes | LoginFailed | None:
+def _step(login: OutgoingLogin, frame: bytes | memoryview) -> bytes | LoginFailed | None:
     try:
         return login.answer(frame)
     except LoginFailed as error:

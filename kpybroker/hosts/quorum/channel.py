@@ -15,7 +15,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from kpybroker.hosts.network.peer import Peer, Unanswered
+from kpybroker.hosts.network.peer import NoResponse, Peer
 from kpybroker.hosts.network.peers import Peers
 from kpybroker.machines.answered_errors import names_no_controller
 from kpybroker.machines.raft.local_state import LocalState
@@ -199,7 +199,7 @@ class ControllerChannel:
 
     def _enveloped(self, call: _Call, response: Any) -> None:
         """Take the answer of an envelope. A client gets no error that is about its broker, only that there was one."""
-        if isinstance(response, Unanswered):
+        if isinstance(response, NoResponse):
             self._answered(call, response)
             return
         from kpybroker.hosts.quorum.envelopes import opened
@@ -230,10 +230,10 @@ class ControllerChannel:
         self._answered(call, self._failed(call, error_codes.UNKNOWN_SERVER_ERROR))
 
     def _answered(self, call: _Call, response: Any) -> None:
-        self.is_lost = isinstance(response, Unanswered)
+        self.is_lost = isinstance(response, NoResponse)
         if call not in self._calls:
             return
-        if isinstance(response, Unanswered):
+        if isinstance(response, NoResponse):
             call.is_out = False
             if response.is_refused:
                 self._settle(call, self._failed(call, error_codes.UNSUPPORTED_VERSION))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kpybroker.hosts.quorum.metadata_log import READ_BYTES, MetadataLog
 from kpybroker.machines.controller.large_batch import LARGE_RECORDS, LargeBatch
 from kpybroker.machines.metadata.image import InvalidMetadata, MetadataImage
-from kpybroker.machines.metadata.loader import Loader
+from kpybroker.machines.metadata.loader import MetadataLoader
 from kpybroker.machines.metadata.units import STEP_RECORDS, units_of
 from kpystorage.errors import CorruptLog
 from kpywire.batch import BatchHeader, batch_headers, check_crc
@@ -38,14 +38,14 @@ class _Appended(NamedTuple):
     epoch: int
 
 
-class Committed:
+class CommittedRecords:
     """Publishes committed records from the log to the subscribers."""
 
     def __init__(
         self,
         scheduler: "Scheduler",
         metadata_log: MetadataLog,
-        loader: Loader,
+        loader: MetadataLoader,
         loaded_offset: int,
         published: Callable[[int, int], object],
         failed: Callable[[Exception], object],
@@ -179,7 +179,7 @@ class Committed:
             raise InvalidMetadata(f"No snapshot holds what is below offset {self._log.start_offset} of the metadata")
         snapshot = snapshots[-1]
         image = MetadataImage(self._loader.image.cluster_id)
-        reader = Loader(image)
+        reader = MetadataLoader(image)
         for header, batch in self._log.read_snapshot(snapshot):
             if not header.is_control:
                 records = yield from _decoded(header, batch)

@@ -41,7 +41,7 @@ class Submit(Protocol):
     def __call__(self, event: Any, now_ms: int, *, ticket: Any, deadline_ms: int | None) -> None: ...
 
 
-class _Asked(NamedTuple):
+class _QueuedRequest(NamedTuple):
     request: ControllerRequest
     deadline_ms: int | None
 
@@ -58,8 +58,8 @@ class Decisions:
         self._controller = controller
         self._submit = submit
         self._failed = failed
-        self._of_nodes: deque[_Asked] = deque()
-        self._of_clients: deque[_Asked] = deque()
+        self._of_nodes: deque[_QueuedRequest] = deque()
+        self._of_clients: deque[_QueuedRequest] = deque()
         self._current: ControllerRequest | None = None
         self._is_working = self._is_closed = False
 
@@ -71,7 +71,7 @@ class Decisions:
         timeout_ms = getattr(request.message, "timeout_ms", 0)
         deadline_ms = int(self._scheduler.monotonic_ms()) + timeout_ms if timeout_ms > 0 else None
         queue = self._of_nodes if type(request.message) in OF_NODES else self._of_clients
-        queue.append(_Asked(request, deadline_ms))
+        queue.append(_QueuedRequest(request, deadline_ms))
         if not self._is_working:
             self._begin()
 
@@ -99,7 +99,7 @@ class Decisions:
             if (self._of_nodes or self._of_clients) and not self._is_closed:
                 self._scheduler.call_soon(self._begin)  # the receiver of the last answer failed: no reason to stop
 
-    def _decide(self, asked: _Asked) -> Generator[None, None, None]:
+    def _decide(self, asked: _QueuedRequest) -> Generator[None, None, None]:
         # The time of day is that of the decision: a token may expire while its request waits.
         request, deadline_ms = asked.request._replace(wall_clock_ms=self._scheduler.now_ms()), asked.deadline_ms
         now_ms = int(self._scheduler.monotonic_ms())

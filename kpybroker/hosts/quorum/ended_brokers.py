@@ -14,11 +14,11 @@ Invariant: the address of every incarnation that is reported as gone refused a c
 from collections.abc import Callable
 from typing import Protocol
 
-from kpybroker.hosts.network.peer import Connect, Link, Unanswered
-from kpybroker.machines.controller.heartbeats import Heartbeats, Session
+from kpybroker.hosts.network.peer import Connect, Link, NoResponse
+from kpybroker.machines.controller.heartbeats import BrokerSession, Heartbeats
 
 
-class Heard(Protocol):
+class HeartbeatConnection(Protocol):
     """A connection by which a broker sends its heartbeats."""
 
     on_close: Callable[[], object] | None
@@ -50,7 +50,7 @@ class EndedBrokers:
         connect: Connect,
         address: Callable[[int], tuple[str, int] | None],
         heartbeats: Heartbeats,
-        gone: Callable[[Session], object],
+        gone: Callable[[BrokerSession], object],
     ) -> None:
         """``address`` returns the address where a broker listens for other nodes. ``gone`` is called with an
         incarnation that has ended."""
@@ -58,10 +58,10 @@ class EndedBrokers:
         self._heartbeats = heartbeats
         self._address = address
         self._gone = gone
-        self._heard: dict[int, Heard] = {}
+        self._heard: dict[int, HeartbeatConnection] = {}
         self._looks: dict[int, _Look] = {}
 
-    def heard(self, session: Session, connection: Heard) -> None:
+    def heard(self, session: BrokerSession, connection: HeartbeatConnection) -> None:
         """A heartbeat came over this connection. When the connection closes, the broker is checked."""
         if self._heard.get(session.broker_id) is connection and self._heartbeats.is_connected(session):
             return
@@ -70,11 +70,11 @@ class EndedBrokers:
         self._stop_looking(session.broker_id)
         connection.on_close = lambda: self._closed(session, connection)
 
-    def look(self, session: Session) -> None:
+    def look(self, session: BrokerSession) -> None:
         """Connect to a broker to check whether its process is alive."""
         self._look(session, MOST_LOOKS)
 
-    def _look(self, session: Session, left: int) -> None:
+    def _look(self, session: BrokerSession, left: int) -> None:
         self._stop_looking(session.broker_id)
         address = self._address(session.broker_id)
         if address is None:
@@ -94,17 +94,17 @@ class EndedBrokers:
         for broker_id in list(self._looks):
             self._stop_looking(broker_id)
 
-    def _closed(self, session: Session, connection: Heard) -> None:
+    def _closed(self, session: BrokerSession, connection: HeartbeatConnection) -> None:
         if self._heard.get(session.broker_id) is connection:
             del self._heard[session.broker_id]
             self._heartbeats.disconnected(session)
             self.look(session)
 
-    def _lost(self, session: Session, look: _Look, reason: str) -> None:
+    def _lost(self, session: BrokerSession, look: _Look, reason: str) -> None:
         if self._looks.get(session.broker_id) is not look:
             return
         del self._looks[session.broker_id]
-        if Unanswered(reason).nobody_listens:
+        if NoResponse(reason).has_no_listener:
             self._gone(session)
         elif look.was_opened and look.left and session.broker_id not in self._heard:
             self._look(session, look.left)  # it was accepted by one who was just ending

@@ -13,18 +13,18 @@ from random import Random
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kpybroker.hosts.quorum.committed import Committed
-from kpybroker.hosts.quorum.ended_brokers import Heard
+from kpybroker.hosts.quorum.committed import CommittedRecords
+from kpybroker.hosts.quorum.ended_brokers import HeartbeatConnection
 from kpybroker.hosts.quorum.leaderless import Leaderless
 from kpybroker.hosts.quorum.metadata_log import MetadataLog
 from kpybroker.hosts.quorum.peers import QuorumPeers, Whereabouts
 from kpybroker.hosts.quorum.recovery import Recovered, StartRefused, recover
-from kpybroker.hosts.quorum.reign import Call, ControllerParts, CopiedTicket, Reign, Timings
+from kpybroker.hosts.quorum.reign import ControllerParts, CopiedTicket, QueuedCall, Reign, Timings
 from kpybroker.hosts.quorum.shell import Outcomes, QuorumShell, Reply
 from kpybroker.hosts.quorum.snapshot_writer import SnapshotWriter
 from kpybroker.hosts.quorum.snapshotting import DEFAULT_POLICY, SnapshotPolicy
 from kpybroker.hosts.quorum.voter_requests import VoterRequests
-from kpybroker.machines.controller.heartbeats import Session
+from kpybroker.machines.controller.heartbeats import BrokerSession
 from kpybroker.machines.controller.migration import Copied, left_behind
 from kpybroker.machines.controller.state import ControllerRequest
 from kpybroker.machines.metadata import features
@@ -53,12 +53,12 @@ if TYPE_CHECKING:
     from kpybroker.hosts.network.peers import Peers
     from kpybroker.runtime.io.scheduler import Scheduler
 
-__all__ = ["Identity", "QuorumConfig", "QuorumHost", "Timings"]
+__all__ = ["QuorumConfig", "QuorumHost", "QuorumIdentity", "Timings"]
 
 log = logging.getLogger("kpybroker.controller")
 
 
-class Identity(NamedTuple):
+class QuorumIdentity(NamedTuple):
     """The identity of this node in the quorum."""
 
     cluster_id: str
@@ -95,7 +95,7 @@ class QuorumHost:
         self,
         scheduler: "Scheduler",
         metadata_log: MetadataLog,
-        identity: Identity,
+        identity: QuorumIdentity,
         parts: ControllerParts,
         config: QuorumConfig,
         peers: "Peers | None",
@@ -133,7 +133,7 @@ class QuorumHost:
         )
         self._voter_requests = VoterRequests(self._shell, identity.cluster_id, identity.listener_name, peers)
         self._metadata_log = metadata_log
-        self._committed = Committed(
+        self._committed = CommittedRecords(
             scheduler, metadata_log, recovered.loader, recovered.loaded_offset, self._published, self._broken
         )
         self._committed.last_timestamp_ms = recovered.last_timestamp_ms
@@ -232,7 +232,7 @@ class QuorumHost:
         if isinstance(request, AddRaftVoterRequest | RemoveRaftVoterRequest):
             self._voter_requests.asked(request, reply)
             return
-        call = Call(request, api_version, reply)
+        call = QueuedCall(request, api_version, reply)
         if self._reign is None:
             call.fail(error_codes.NOT_CONTROLLER)
         else:
@@ -257,10 +257,10 @@ class QuorumHost:
         """The epoch of this node's controller; None while it accepts no requests."""
         return None if self._reign is None else self._reign.epoch
 
-    def heard(self, broker_id: int, broker_epoch: int, connection: Heard) -> None:
+    def heard(self, broker_id: int, broker_epoch: int, connection: HeartbeatConnection) -> None:
         """A heartbeat came over this connection: if the connection closes, the broker may have ended."""
         if self._reign is not None:
-            self._reign.heard(Session(broker_id, broker_epoch), connection)
+            self._reign.heard(BrokerSession(broker_id, broker_epoch), connection)
 
     def asked(self, message: Any, reply: Reply, listener_name: str) -> None:
         """Handle a request of another node to the quorum, which came by a listener. ``reply`` gets the response,
@@ -398,7 +398,7 @@ class QuorumHost:
 
 
 def _quorum(
-    identity: Identity,
+    identity: QuorumIdentity,
     metadata_log: MetadataLog,
     recovered: Recovered,
     timing: Timing,
@@ -437,7 +437,7 @@ def _is_lost(quorum: Quorum) -> bool:
     return list(quorum.history.voters) == [quorum.local.id] and not quorum.is_voter
 
 
-def _whereabouts(identity: Identity) -> Whereabouts:
+def _whereabouts(identity: QuorumIdentity) -> Whereabouts:
     return Whereabouts(
         identity.cluster_id, identity.listener_name, identity.voter.endpoints, identity.bootstrap_servers
     )

@@ -29,7 +29,7 @@ class Leaderless:
         self._is_led = is_led
         self._troubles = troubles
         self._waited = False
-        self._said = ""
+        self._reported = ""
         self._timer: Timer | None = None
 
     def start(self) -> None:
@@ -43,13 +43,13 @@ class Leaderless:
 
     def _look(self) -> None:
         if self._is_led():
-            self._waited, self._said = False, ""
+            self._waited, self._reported = False, ""
         elif not self._waited:
             self._waited = True
         else:
             reasons = "; ".join(f"{place}: {reason}" for place, reason in sorted(self._troubles().items()))
             reasons = reasons or "nobody who answers knows of one"
-            if reasons != self._said:
-                self._said = reasons
+            if reasons != self._reported:
+                self._reported = reasons
                 log.warning("No leader of the quorum is known: %s", reasons)
         self.start()

@@ -17,7 +17,7 @@ from kpybroker.machines.raft.voters import VoterHistory
 if TYPE_CHECKING:
     from random import Random
 
-    from kpybroker.hosts.quorum.host import Identity
+    from kpybroker.hosts.quorum.host import QuorumIdentity
     from kpybroker.runtime.io.scheduler import Scheduler
 
 
@@ -41,14 +41,14 @@ class Followed(Protocol):
     def when_leader_changes(self, changed: Callable[[], object]) -> None: ...
 
 
-class Membership:
+class QuorumMembership:
     """The membership of one node. Nothing is asked for a node without a controller."""
 
     def __init__(
         self,
         scheduler: "Scheduler",
         quorum: Followed,
-        identity: "Identity",
+        identity: "QuorumIdentity",
         send: Callable[[Any, Callable[[Any], object]], object],
         rng: "Random",
     ) -> None:

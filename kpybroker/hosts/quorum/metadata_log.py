@@ -15,9 +15,9 @@ from kpystorage.flush import Flush
 from kpystorage.leader_epochs import LeaderEpochs
 from kpystorage.log import Log
 from kpystorage.log_config import LogConfig
-from kpystorage.losses import Loss
-from kpystorage.quorum_state import QuorumState
-from kpystorage.snapshot import SnapshotId, SnapshotWriter
+from kpystorage.quorum_state import StoredQuorumState
+from kpystorage.recovery import Loss
+from kpystorage.snapshot import RawSnapshotWriter, SnapshotId
 from kpywire.batch import BatchHeader, batch_headers, check_crc, parse_header
 from kpywire.errors import Malformed
 from kpywire.uuid import ONE_UUID
@@ -201,9 +201,9 @@ class MetadataLog:
         finally:
             file.release()
 
-    def receive_snapshot(self, new: SnapshotId) -> SnapshotWriter:
+    def receive_snapshot(self, new: SnapshotId) -> RawSnapshotWriter:
         """Begin to write a snapshot as its parts arrive. May raise OSError."""
-        return SnapshotWriter(self._disk, f"{self._path}/{snapshot.snapshot_name(new)}")
+        return RawSnapshotWriter(self._disk, f"{self._path}/{snapshot.snapshot_name(new)}")
 
     def write_snapshot(self, new: SnapshotId, batches: Sequence[bytes]) -> None:
         """Write a snapshot durably. May run in a thread; may raise OSError."""
@@ -222,13 +222,13 @@ class MetadataLog:
 
     def read_election(self) -> ElectionState:
         """The contents of ``quorum-state``; empty in a new directory. Raises CorruptFile."""
-        state = quorum_state.read(self._disk, f"{self._path}/{QUORUM_STATE}") or QuorumState()
+        state = quorum_state.read(self._disk, f"{self._path}/{QUORUM_STATE}") or StoredQuorumState()
         return ElectionState(state.leader_epoch, state.leader_id, state.voted_id, state.voted_directory_id)
 
     def write_election(self, election: ElectionState, kraft_version: int, voters: Sequence[int]) -> None:
         """Write ``quorum-state`` durably, in the format of a level of ``kraft.version``. May run in a thread; may raise
         OSError."""
-        state = QuorumState(
+        state = StoredQuorumState(
             election.leader_id,
             election.epoch,
             election.voted_id,

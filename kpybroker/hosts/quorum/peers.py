@@ -11,7 +11,7 @@ Invariant: every request is answered once, with a response and its record batche
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from kpybroker.hosts.network.peer import Unanswered
+from kpybroker.hosts.network.peer import NoResponse
 from kpybroker.machines.raft.messages import FetchResponse, Request, Response
 from kpybroker.machines.raft.voters import VoterEndpoint, VoterHistory, Voters
 from kpybroker.machines.raft.wire_form import endpoints_in, response_from_wire, to_wire
@@ -22,12 +22,12 @@ from kpywire.errors import Malformed
 if TYPE_CHECKING:
     from kpybroker.hosts.network.peers import Peers
 
-NOT_WHO_IS_MEANT = frozenset((error_codes.INVALID_VOTER_KEY, error_codes.NOT_LEADER_OR_FOLLOWER))
+WRONG_NODE_ERRORS = frozenset((error_codes.INVALID_VOTER_KEY, error_codes.NOT_LEADER_OR_FOLLOWER))
 FIRST_BOOTSTRAP_ID = -2
 """The ids of bootstrap servers begin here and go down, as in Kafka."""
 
 
-class Done(Protocol):
+class OnResponse(Protocol):
     """The function that a request is answered through."""
 
     def __call__(self, response: Response | None, *, is_gone: bool = False) -> object:
@@ -58,7 +58,7 @@ class QuorumPeers:
         self._where = where
         self._local_id = local_id
         self._history = history
-        self._told: dict[int, tuple[VoterEndpoint, ...]] = {}
+        self._notified: dict[int, tuple[VoterEndpoint, ...]] = {}
         """The endpoints of other nodes, as nodes have reported them, one of each listener."""
         self.troubles: dict[str, str] = {}
         """The trouble at each address where a node of the quorum should listen, as found at the last request."""
@@ -67,11 +67,11 @@ class QuorumPeers:
 
     def learn(self, message: Any) -> None:
         """Note the endpoints of other nodes that a request or response contains."""
-        for node_id, told in endpoints_in(message, self._where.listener_name).items():
+        for node_id, announced in endpoints_in(message, self._where.listener_name).items():
             known = {each.name: each for each in self._endpoints(node_id)}
-            now = {**known, **{each.name: each for each in told}}
+            now = {**known, **{each.name: each for each in announced}}
             if now != known and node_id != self._local_id:
-                self._told[node_id] = tuple(now.values())
+                self._notified[node_id] = tuple(now.values())
                 self._kept = None
 
     def endpoint(self, node_id: int) -> VoterEndpoint | None:
@@ -87,13 +87,13 @@ class QuorumPeers:
         return next(named, None)
 
     def _endpoints(self, node_id: int) -> tuple[VoterEndpoint, ...]:
-        return self._told.get(node_id) or self._written(node_id)
+        return self._notified.get(node_id) or self._written(node_id)
 
     def _written(self, node_id: int) -> tuple[VoterEndpoint, ...]:
         voter = self._history.voters.get(node_id)
         return self._where.local if node_id == self._local_id else () if voter is None else voter.endpoints
 
-    def send(self, node_id: int, request: Request, done: Done) -> bool:
+    def send(self, node_id: int, request: Request, done: OnResponse) -> bool:
         """Send a request to a node. Return False, without calling ``done``, if its address is unknown."""
         endpoint = self.endpoint(node_id)
         if endpoint is None:
@@ -105,11 +105,11 @@ class QuorumPeers:
         )
         return True
 
-    def _answered(self, node_id: int, place: str, answer: Any, done: Done) -> None:
-        if isinstance(answer, Unanswered):
+    def _answered(self, node_id: int, place: str, answer: Any, done: OnResponse) -> None:
+        if isinstance(answer, NoResponse):
             self.troubles[place] = answer.reason
             self._go_by_what_is_written(node_id)
-            done(None, is_gone=answer.nobody_listens)
+            done(None, is_gone=answer.has_no_listener)
             return
         self.learn(answer)
         response, records = response_from_wire(answer)
@@ -117,7 +117,7 @@ class QuorumPeers:
             self.troubles.pop(place, None)
         else:
             self.troubles[place] = error_codes.message(response.known.error_code)
-        if response.known.error_code in NOT_WHO_IS_MEANT:
+        if response.known.error_code in WRONG_NODE_ERRORS:
             self._go_by_what_is_written(node_id)  # another process may listen there
         if records and isinstance(response, FetchResponse):
             try:
@@ -131,7 +131,7 @@ class QuorumPeers:
     def _go_by_what_is_written(self, node_id: int) -> None:
         """Forget the reported address of a node where nothing, or another process, listens; its address in the voters'
         records counts again."""
-        if self._written(node_id) and self._told.pop(node_id, None) is not None:
+        if self._written(node_id) and self._notified.pop(node_id, None) is not None:
             self._kept = None
 
     def is_stale(self, leader_id: int) -> bool:
@@ -144,7 +144,7 @@ class QuorumPeers:
         voters = self._history.voters
         self._kept = voters, leader_id
         needed = [*voters, leader_id, *self._where.bootstrap_ids]
-        self._told = {node_id: endpoint for node_id, endpoint in self._told.items() if node_id in needed}
+        self._notified = {node_id: endpoint for node_id, endpoint in self._notified.items() if node_id in needed}
         endpoints = [self.endpoint(node_id) for node_id in needed]
         addresses = [(each.host, each.port) for each in endpoints if each is not None]
         places = {f"{host}:{port}" for host, port in addresses}

@@ -12,7 +12,7 @@ from kpybroker.hosts.quorum.metadata_log import MetadataLog
 from kpybroker.machines.controller.activation import bootstrap_levels
 from kpybroker.machines.metadata import features
 from kpybroker.machines.metadata.image import KRAFT_VERSION, MetadataImage
-from kpybroker.machines.metadata.loader import Loader
+from kpybroker.machines.metadata.loader import MetadataLoader
 from kpybroker.machines.raft import control_records
 from kpybroker.machines.raft.roles import ElectionState
 from kpybroker.machines.raft.voters import Voter, VoterHistory
@@ -30,7 +30,7 @@ class StartRefused(Exception):
 class Recovered(NamedTuple):
     """The metadata that the disk held."""
 
-    loader: Loader
+    loader: MetadataLoader
     """Holds the image; its first publication reports all of it to the subscribers."""
     history: VoterHistory
     election: ElectionState
@@ -86,7 +86,7 @@ def _read(
     *,
     takes_all: bool,
 ) -> Recovered:
-    loader = Loader(MetadataImage(cluster_id))
+    loader = MetadataLoader(MetadataImage(cluster_id))
     history = VoterHistory(static_voters)
     snapshots = log.snapshots()
     offset = 0
@@ -125,7 +125,7 @@ def _lacks(log: MetadataLog, snapshot: SnapshotId) -> bool:
     return (snapshot.epoch, snapshot.end_offset) > (log.epochs().latest, log.next_offset)
 
 
-def _load_snapshot(log: MetadataLog, snapshot: SnapshotId, loader: Loader, history: VoterHistory) -> None:
+def _load_snapshot(log: MetadataLog, snapshot: SnapshotId, loader: MetadataLoader, history: VoterHistory) -> None:
     records: list[Any] = []
     complete = False
     for header, batch in log.read_snapshot(snapshot):

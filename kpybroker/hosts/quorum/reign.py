@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kpybroker.hosts.quorum.committed import Committed
+from kpybroker.hosts.quorum.committed import CommittedRecords
 from kpybroker.hosts.quorum.decisions import Decisions
-from kpybroker.hosts.quorum.ended_brokers import EndedBrokers, Heard
+from kpybroker.hosts.quorum.ended_brokers import EndedBrokers, HeartbeatConnection
 from kpybroker.hosts.quorum.kraft_version import QuorumsVersion
 from kpybroker.hosts.quorum.shell import QuorumShell
 from kpybroker.machines.controller.activation import bootstrap_level
@@ -28,9 +28,9 @@ from kpybroker.machines.controller.controller import (
     Idle,
     SweepExpiredTokens,
 )
-from kpybroker.machines.controller.heartbeats import Session
+from kpybroker.machines.controller.heartbeats import BrokerSession
 from kpybroker.machines.controller.large_batch import LargeBatch
-from kpybroker.machines.controller.state import ControllerRequest, ControllerState, Settings
+from kpybroker.machines.controller.state import ControllerRequest, ControllerState, StaticSettings
 from kpybroker.machines.journal import AppendRefused, BatchTooLarge, DecisionFailed, Journal, ProducerEpoch
 from kpybroker.machines.metadata.image import InvalidMetadata, MetadataImage
 from kpybroker.machines.metadata.image_records import record_version
@@ -57,10 +57,7 @@ class Timings(NamedTuple):
     token_sweep_interval_ms: int = 0
 
 
-DEFAULT_TIMINGS = Timings()
-
-
-class Call:
+class QueuedCall:
     """A request and the function that takes its response."""
 
     __slots__ = ("_api_version", "_reply", "_request")
@@ -104,7 +101,7 @@ class CopiedTicket:
 class ControllerParts(NamedTuple):
     """The settings that every reign on this node begins with."""
 
-    settings: Settings
+    settings: StaticSettings
     rules: ConfigRules
     rng: Random
     bootstrap_records: Sequence[Any]
@@ -121,7 +118,7 @@ class Reign:
         self,
         scheduler: "Scheduler",
         shell: QuorumShell,
-        committed: Committed,
+        committed: CommittedRecords,
         image: MetadataImage,
         parts: ControllerParts,
         broken: Callable[[Exception], object],
@@ -172,9 +169,9 @@ class Reign:
         if self._ended_brokers is not None:  # what ended the last reign may have ended a broker too
             for broker in list(self.state.image.brokers.values()):
                 if not broker.fenced and broker.id != self._controller_parts.settings.node_id:
-                    self._ended_brokers.look(Session(broker.id, broker.epoch))
+                    self._ended_brokers.look(BrokerSession(broker.id, broker.epoch))
 
-    def heard(self, session: Session, connection: Heard) -> None:
+    def heard(self, session: BrokerSession, connection: HeartbeatConnection) -> None:
         """A heartbeat came over this connection: if the connection closes, the broker may have ended."""
         if self._ended_brokers is not None:
             self._ended_brokers.heard(session, connection)
@@ -185,7 +182,7 @@ class Reign:
         point = None if broker is None else broker.listeners.get(name)
         return None if point is None else (point.host, point.port)
 
-    def _gone(self, session: Session) -> None:
+    def _gone(self, session: BrokerSession) -> None:
         log.info("Broker %d is fenced: its process has ended, since its port is closed", session.broker_id)
         self.state.heartbeats.end(session)
         self._decide(FenceStaleBrokers(), int(self._scheduler.monotonic_ms()))

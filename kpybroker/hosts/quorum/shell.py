@@ -35,7 +35,7 @@ from kpybroker.machines.raft.messages import FetchResponse, FetchSnapshot, Fetch
 from kpybroker.machines.raft.quorum import Quorum
 from kpybroker.machines.raft.roles import NEVER, ElectionState
 from kpybroker.machines.raft.voters import VoterEndpoint
-from kpybroker.machines.raft.wire_form import Refused, from_wire, refusal, response_to_wire
+from kpybroker.machines.raft.wire_form import RefusedRequest, from_wire, refusal, response_to_wire
 from kpystorage.errors import CorruptLog, DiskFailure, OffsetOutOfRange
 from kpystorage.flush import Flush
 from kpystorage.snapshot import SnapshotId
@@ -123,7 +123,7 @@ class QuorumShell:
         """Handle a request of another node, which came by a listener. It is answered now or later, or not at all once
         this node has stopped."""
         request = from_wire(message, self._cluster_id)
-        if isinstance(request, Refused):
+        if isinstance(request, RefusedRequest):
             reply(refusal(message, request))
             return
         if self.peers is not None:
@@ -253,13 +253,13 @@ class QuorumShell:
             self._flush()
         for part in ready.snapshot_parts:
             self._installer.take(part)
-        for said in ready.said:
+        for outgoing in ready.outgoing:
             if self._is_stopped:
                 return False
-            if isinstance(said, Send):
-                self._send(said)
+            if isinstance(outgoing, Send):
+                self._send(outgoing)
             else:
-                self._answer(said)
+                self._answer(outgoing)
         if ready.batches:
             self._file_grew()
         self._wake()
@@ -280,28 +280,28 @@ class QuorumShell:
         if self.peers is not None and not self._is_stopped:
             self.peers.prune(self.quorum.leader_id)
 
-    def _send(self, said: Send) -> None:
+    def _send(self, outgoing: Send) -> None:
         def answered(response: Response | None, *, is_gone: bool = False) -> None:
             if response is None:
-                self.step(Unanswered(said.node_id, said.request, is_gone))
+                self.step(Unanswered(outgoing.node_id, outgoing.request, is_gone))
             else:
-                self.step(Answered(said.node_id, said.request, response))
+                self.step(Answered(outgoing.node_id, outgoing.request, response))
 
-        if self.peers is None or not self.peers.send(said.node_id, said.request, answered):
+        if self.peers is None or not self.peers.send(outgoing.node_id, outgoing.request, answered):
             self._scheduler.call_soon(answered, None)
 
-    def _answer(self, said: Answer) -> None:
-        message, reply, listener_name = said.ticket
-        response, records = said.response, None
-        if isinstance(said.read_from, FetchSnapshot):
+    def _answer(self, outgoing: Answer) -> None:
+        message, reply, listener_name = outgoing.ticket
+        response, records = outgoing.response, None
+        if isinstance(outgoing.read_from, FetchSnapshot):
             assert isinstance(response, FetchSnapshotResponse)
-            response = self._read_snapshot(response, said.read_from)
-        elif said.read_from is not None:
+            response = self._read_snapshot(response, outgoing.read_from)
+        elif outgoing.read_from is not None:
             assert isinstance(response, FetchResponse)
             try:
-                records = self._log.read(said.read_from, max(min(message.max_bytes, MOST_FETCH_BYTES), 0))
+                records = self._log.read(outgoing.read_from, max(min(message.max_bytes, MOST_FETCH_BYTES), 0))
             except OffsetOutOfRange:
-                response = self._not_there(response, said.read_from)
+                response = self._not_there(response, outgoing.read_from)
         leader_id = response.known.leader_id
         endpoint = self.endpoint(leader_id, listener_name)
         endpoints: dict[int, VoterEndpoint] = {} if endpoint is None else {leader_id: endpoint}

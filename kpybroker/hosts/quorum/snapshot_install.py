@@ -16,7 +16,7 @@ from kpybroker.machines.raft.control_records import read_control_batch
 from kpybroker.machines.raft.events import SnapshotBroken, SnapshotInstalled, SnapshotPart
 from kpybroker.machines.raft.messages import OffsetAndEpoch
 from kpybroker.machines.raft.voters import VoterHistory
-from kpystorage.snapshot import SnapshotId, SnapshotWriter, snapshot_name
+from kpystorage.snapshot import RawSnapshotWriter, SnapshotId, snapshot_name
 
 if TYPE_CHECKING:
     from kpybroker.runtime.io.scheduler import Scheduler
@@ -41,7 +41,7 @@ class SnapshotInstaller:
         self._settled = settled
         self._failed = failed
         self._snapshot: OffsetAndEpoch | None = None
-        self._writer: SnapshotWriter | None = None
+        self._writer: RawSnapshotWriter | None = None
         self._is_settling = False
         """Whether the last part has come and a thread is using the file."""
 
@@ -73,14 +73,14 @@ class SnapshotInstaller:
             writer.abandon()
 
     def _read(
-        self, snapshot: OffsetAndEpoch, writer: SnapshotWriter, data: bytes | None, error: BaseException | None
+        self, snapshot: OffsetAndEpoch, writer: RawSnapshotWriter, data: bytes | None, error: BaseException | None
     ) -> None:
         if error is not None or data is None:
             self._failed(error or OSError("nothing was read"))
         else:
             self._scheduler.in_pieces(self._check(snapshot, writer, data))
 
-    def _check(self, snapshot: OffsetAndEpoch, writer: SnapshotWriter, data: bytes) -> Iterator[None]:
+    def _check(self, snapshot: OffsetAndEpoch, writer: RawSnapshotWriter, data: bytes) -> Iterator[None]:
         history, is_whole = VoterHistory(), False
         try:
             for header, batch in read_checkpoint(data, snapshot_name(SnapshotId(*snapshot))):

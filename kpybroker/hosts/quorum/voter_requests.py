@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kpybroker import __version__
-from kpybroker.hosts.network.peer import SOFTWARE_NAME, Unanswered
+from kpybroker.hosts.network.peer import SOFTWARE_NAME, NoResponse
 from kpybroker.hosts.quorum.shell import QuorumShell, Reply
 from kpybroker.machines.raft import voter_changes
 from kpybroker.machines.raft.messages import Known, VoterResponse
@@ -51,16 +51,16 @@ class VoterRequests:
         else:
             self._shell.ask(message, change_from_wire(message, KRAFT_VERSIONS_OF_OLD_NODES), reply)
 
-    def _wrong(self, message: Any) -> voter_changes.Refusal | None:
+    def _wrong(self, message: Any) -> voter_changes.VotersRefusal | None:
         if message.cluster_id not in (None, self._cluster_id):
             text = f'The given id "{message.cluster_id}" doesn\'t match the cluster id "{self._cluster_id}"'
-            return voter_changes.Refusal(error_codes.INCONSISTENT_CLUSTER_ID, text)
+            return voter_changes.VotersRefusal(error_codes.INCONSISTENT_CLUSTER_ID, text)
         if not self._shell.quorum.is_leader:
             return None  # the quorum knows what to say
         doing = "Add" if isinstance(message, AddRaftVoterRequest) else "Remove"
         if message.voter_id < 0 or message.voter_directory_id == ZERO_UUID:
             text = f"{doing} voter request didn't include a valid voter"
-            return voter_changes.Refusal(error_codes.INVALID_REQUEST, text)
+            return voter_changes.VotersRefusal(error_codes.INVALID_REQUEST, text)
         if isinstance(message, RemoveRaftVoterRequest):
             return None
         named = [f"ListenerName({each.name})={each.host}/<unresolved>:{each.port}" for each in message.listeners]
@@ -69,14 +69,16 @@ class VoterRequests:
                 f"Add voter request didn't include the endpoint (Endpoints(endpoints={{{', '.join(named)}}})) for the "
                 f"default listener ListenerName({self._listener_name})"
             )
-            return voter_changes.Refusal(error_codes.INVALID_REQUEST, text)
+            return voter_changes.VotersRefusal(error_codes.INVALID_REQUEST, text)
         if isinstance(message, UpdateRaftVoterRequest):
             feature = message.kraft_version_feature
             if not 0 <= feature.min_supported_version <= feature.max_supported_version:
-                return voter_changes.Refusal(error_codes.INVALID_REQUEST)
+                return voter_changes.VotersRefusal(error_codes.INVALID_REQUEST)
         return None
 
-    def _refuse(self, message: Any, reply: Reply, refusal: voter_changes.Refusal, listener_name: str = "") -> None:
+    def _refuse(
+        self, message: Any, reply: Reply, refusal: voter_changes.VotersRefusal, listener_name: str = ""
+    ) -> None:
         quorum = self._shell.quorum
         known = Known(quorum.epoch, quorum.leader_id, refusal.error_code)
         leader = self._shell.endpoint(quorum.leader_id, listener_name)
@@ -96,12 +98,12 @@ class VoterRequests:
 
     def _probed(self, message: AddRaftVoterRequest, reply: Reply) -> Callable[[Any], None]:
         def answered(answer: Any) -> None:
-            if isinstance(answer, Unanswered):
+            if isinstance(answer, NoResponse):
                 text = (
                     "Aborted add voter operation for since API_VERSIONS returned an error "
                     f"{error_codes.name(error_codes.BROKER_NOT_AVAILABLE)}"
                 )
-                self._refuse(message, reply, voter_changes.Refusal(error_codes.REQUEST_TIMED_OUT, text))
+                self._refuse(message, reply, voter_changes.VotersRefusal(error_codes.REQUEST_TIMED_OUT, text))
                 return
             levels = KRAFT_VERSIONS_OF_OLD_NODES
             for feature in answer.supported_features:

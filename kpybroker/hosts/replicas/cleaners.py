@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kpybroker.runtime.io.scheduler import Scheduler
-from kpystorage.compaction.task import Cleaned, CleanedSegments, CleanerConfig, Failed, LogToClean
+from kpystorage.compaction.task import Cleaned, CleanedSegments, CleanerConfig, LogToClean, PassFailed
 from kpystorage.disk import Disk
 from kpystorage.modes import PRIVATE, Modes
 
@@ -26,7 +26,7 @@ class Stopped(NamedTuple):
     """The end of a pass that was stopped."""
 
 
-class Task(NamedTuple):
+class CleaningTask(NamedTuple):
     """The input of a pass."""
 
     log: LogToClean
@@ -34,11 +34,11 @@ class Task(NamedTuple):
     now_ms: int
 
 
-Answer = CleanedSegments | Cleaned | Failed | Stopped
-Told = Callable[[Answer], object]
+Answer = CleanedSegments | Cleaned | PassFailed | Stopped
+OnAnswer = Callable[[Answer], object]
 
 
-class Run(Protocol):
+class CleanerRun(Protocol):
     """A pass under way."""
 
     def stop(self) -> None:
@@ -48,8 +48,8 @@ class Run(Protocol):
 class Cleaners(Protocol):
     """Runs passes, each to its end."""
 
-    def clean(self, task: Task, told: Told) -> Run:
-        """Begin a pass; ``told`` is called on the loop with each result, and with the end once and last."""
+    def clean(self, task: CleaningTask, on_answer: OnAnswer) -> CleanerRun:
+        """Begin a pass; ``on_answer`` is called on the loop with each result, and with the end once and last."""
 
     def rest(self) -> None:
         """Release what is kept for the next pass, since there was nothing to do for a while."""
@@ -68,7 +68,7 @@ class Processes:
         self._idle: list[Worker] = []
         self._busy: list[Worker] = []
 
-    def clean(self, task: Task, told: Told) -> "ProcessRun":
+    def clean(self, task: CleaningTask, on_answer: OnAnswer) -> "ProcessRun":
         from kpybroker.runtime.io.worker import Worker, WorkerDied
 
         worker = self._idle.pop() if self._idle else Worker(self._scheduler, MODULE, _is_end, map(str, self._modes))
@@ -79,14 +79,14 @@ class Processes:
                 self._busy.remove(worker)
                 if not worker.is_stopped:
                     worker.stop()
-                    answer = Failed(f"the cleaner died: {answer}", may_pass=True)
+                    answer = PassFailed(f"the cleaner died: {answer}", may_pass=True)
                 else:
                     answer = Stopped()
             elif _is_end(answer):
                 self._busy.remove(worker)
                 if not worker.is_stopped:
                     self._idle.append(worker)
-            told(answer)
+            on_answer(answer)
 
         worker.ask(tuple(task), answered)
         return ProcessRun(worker)
@@ -125,13 +125,13 @@ class Threads:
         self._disk = disk
         self._running: list[ThreadRun] = []
 
-    def clean(self, task: Task, told: Told) -> "ThreadRun":
+    def clean(self, task: CleaningTask, on_answer: OnAnswer) -> "ThreadRun":
         from kpystorage.compaction.cleaner import clean
 
         def ended(answer: Answer) -> None:
             if _is_end(answer):
                 self._running.remove(run)
-            told(answer)
+            on_answer(answer)
 
         run = ThreadRun(self._scheduler, ended)
         self._running.append(run)
@@ -149,9 +149,9 @@ class Threads:
 class ThreadRun:
     """A pass in threads."""
 
-    def __init__(self, scheduler: Scheduler, told: Told) -> None:
+    def __init__(self, scheduler: Scheduler, on_answer: OnAnswer) -> None:
         self._scheduler = scheduler
-        self._told = told
+        self._on_answer = on_answer
         self._is_stopped = False
 
     def start(self, cleaning: Cleaning) -> None:
@@ -177,17 +177,17 @@ class ThreadRun:
         except _CalledOff:
             return Stopped()
         except Exception as error:
-            return Failed.of(error)
+            return PassFailed.of(error)
         finally:
             if self._is_stopped:
                 self._cleaning.close()
 
     def _done(self, answer: Answer | None, error: BaseException | None) -> None:
         if answer is None:
-            answer = Failed(f"the thread of a cleaner ended with {error!r}")
+            answer = PassFailed(f"the thread of a cleaner ended with {error!r}")
         if isinstance(answer, CleanedSegments):
             self._scheduler.submit_blocking(self._next, self._done)
-        self._told(answer)
+        self._on_answer(answer)
 
 
 class _CalledOff(Exception):

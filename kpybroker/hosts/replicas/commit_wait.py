@@ -14,11 +14,11 @@ from kpybroker.runtime.io.scheduler import Scheduler
 from kpywire import error_codes
 from kpywire.produce import Answers
 
-Refusal = Callable[["Uncommitted", int], bytes]
+Refusal = Callable[["UncommittedBatch", int], bytes]
 """(the appended batch, error code) -> the encoded answer."""
 
 
-class Uncommitted(NamedTuple):
+class UncommittedBatch(NamedTuple):
     """One appended batch that is not committed, and the place of its answer. The answer there reports success."""
 
     replica: Replica
@@ -40,7 +40,7 @@ class CommitWait:
         self,
         scheduler: Scheduler,
         answers: Answers,
-        undecided: Sequence[Uncommitted],
+        undecided: Sequence[UncommittedBatch],
         refusal: Refusal,
         timeout_ms: int,
     ) -> None:
@@ -69,7 +69,7 @@ class CommitWait:
         if not self.undecided:
             self._answer()
 
-    def _refuse(self, each: Uncommitted, code: int) -> None:
+    def _refuse(self, each: UncommittedBatch, code: int) -> None:
         each.answers[each.place] = self._refusal(each, code)
 
     def _expire(self) -> None:
@@ -87,7 +87,7 @@ class CommitWait:
             each.replica.commit_waits.pop(self, None)
 
 
-def _decide(each: Uncommitted) -> int | None:
+def _decide(each: UncommittedBatch) -> int | None:
     """The error code of a batch's answer, NONE if it is committed; None while it is undecided."""
     leader = each.replica.leader
     if leader is None or leader.term != each.term:

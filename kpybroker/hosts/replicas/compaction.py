@@ -23,7 +23,7 @@ from kpybroker.hosts.replicas.replicas import Replicas
 from kpybroker.machines.errors import KafkaError
 from kpybroker.runtime.io.scheduler import Scheduler, Timer
 from kpystorage import names
-from kpystorage.compaction.dirtiness import Bounds, Dirt, measure
+from kpystorage.compaction.dirtiness import Dirt, LogBounds, measure
 from kpystorage.compaction.task import CleanerConfig, CleanerStats
 from kpystorage.directory import LogDirectory
 from kpystorage.errors import DiskFailure
@@ -52,7 +52,7 @@ class Uncleanable(NamedTuple):
     """The time when it is tried again, on the monotonic clock."""
 
 
-class Candidate(NamedTuple):
+class CompactionCandidate(NamedTuple):
     """A log that could be compacted."""
 
     replica: Replica
@@ -107,7 +107,7 @@ class Compaction:
         self._passes: dict[Log, Pass] = {}
         self._asked: deque[tuple[Replica, Asked]] = deque()
         self._looking: deque[Replica] = deque()
-        self._candidates: list[Candidate] = []
+        self._candidates: list[CompactionCandidate] = []
         self._clean: dict[Log, None] = {}
         """Unopened logs with nothing to compact, which do not change until they are opened."""
         self._timer: Timer | None = None
@@ -198,11 +198,11 @@ class Compaction:
             self._clean[found] = None
         return True
 
-    def _measure(self, replica: Replica) -> Candidate:
+    def _measure(self, replica: Replica) -> CompactionCandidate:
         role = replica.held()
         found = role.log
         directory, key = found.directory, (found.topic, found.partition)
-        bounds = Bounds(found.log_start_offset, found.end.offset, role.last_stable_offset().offset)
+        bounds = LogBounds(found.log_start_offset, found.end.offset, role.last_stable_offset().offset)
         with directory.failing():
             cleaned_to = directory.cleaner_offsets.get(key)
             dirt = measure(found.segments, bounds, cleaned_to, found.config, self.scheduler.now_ms())
@@ -214,7 +214,7 @@ class Compaction:
                 )  # fmt: skip
             directory.cleaner_offsets[key] = dirt.first_dirty_offset
             self.write_checkpoint(directory)
-        return Candidate(replica, found, dirt)
+        return CompactionCandidate(replica, found, dirt)
 
     def _begin_some(self) -> None:
         candidates, self._candidates = self._candidates, []
@@ -229,7 +229,7 @@ class Compaction:
         if not self._passes:
             self._look_later()
 
-    def _begin(self, chosen: Candidate, done: Asked) -> None:
+    def _begin(self, chosen: CompactionCandidate, done: Asked) -> None:
         found = chosen.log
 
         def over(line: str | None, stats: CleanerStats | None) -> None:

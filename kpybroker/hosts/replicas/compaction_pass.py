@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
-from kpybroker.hosts.replicas.cleaners import Answer, Cleaners, Run, Stopped, Task
+from kpybroker.hosts.replicas.cleaners import Answer, CleanerRun, Cleaners, CleaningTask, Stopped
 from kpybroker.hosts.replicas.replica import Replica
 from kpybroker.hosts.replicas.replicas import Replicas
 from kpybroker.runtime.io.scheduler import Scheduler
@@ -28,9 +28,9 @@ from kpystorage.compaction.task import (
     CleanedSegments,
     CleanerConfig,
     CleanerStats,
-    Failed,
     LastRecord,
     LogToClean,
+    PassFailed,
 )
 from kpystorage.directory import LogDirectory
 from kpystorage.disk import DescriptorsExhausted
@@ -57,7 +57,7 @@ def last_records(producers: ProducerStates) -> dict[int, LastRecord]:
     }
 
 
-class Host(Protocol):
+class PassHost(Protocol):
     """The compaction that a pass belongs to."""
 
     scheduler: Scheduler
@@ -71,7 +71,9 @@ class Host(Protocol):
 class Pass:
     """A pass over one log."""
 
-    def __init__(self, host: Host, replica: Replica, found: Log, dirt: Dirt, config: CleanerConfig, over: Over) -> None:
+    def __init__(
+        self, host: PassHost, replica: Replica, found: Log, dirt: Dirt, config: CleanerConfig, over: Over
+    ) -> None:
         self.scheduler = host.scheduler
         self.host = host
         self.replica = replica
@@ -83,10 +85,10 @@ class Pass:
         """Whether another attempt may succeed after this one failed."""
         self._over = over
         self._waiting: list[Callable[[], object]] = []
-        self._run: Run | None = None
+        self._run: CleanerRun | None = None
         self._groups: deque[CleanedSegments] = deque()
         self._is_swapping = False
-        self._result: Cleaned | Failed | Stopped | None = None
+        self._result: Cleaned | PassFailed | Stopped | None = None
         self._mistake: str | None = None
 
     def then(self, callback: Callable[[], object]) -> None:
@@ -161,12 +163,12 @@ class Pass:
             last_records(found.producers),
             found.config,
         )
-        self._run = self.host.cleaners.clean(Task(task, self.config, self.scheduler.now_ms()), self._told)
+        self._run = self.host.cleaners.clean(CleaningTask(task, self.config, self.scheduler.now_ms()), self._on_answer)
         found.is_being_cleaned = True
 
     # Meanwhile
 
-    def _told(self, answer: Answer) -> None:
+    def _on_answer(self, answer: Answer) -> None:
         if isinstance(answer, CleanedSegments):
             if not self.is_over and not self.replica.topic.config.compact:
                 self.abort()
@@ -220,12 +222,12 @@ class Pass:
 
     # After
 
-    def _end(self, result: Cleaned | Failed | Stopped) -> None:
+    def _end(self, result: Cleaned | PassFailed | Stopped) -> None:
         if self.is_over:
             self._discard(result)
         elif isinstance(result, Cleaned):
             self._complete(result)
-        elif isinstance(result, Failed) and result.errno is not None and not result.may_pass:
+        elif isinstance(result, PassFailed) and result.errno is not None and not result.may_pass:
             self.is_over = True
             self.host.replicas.directory_failed(self.log.directory.fail(OSError(result.errno, result.line)))
             self._finish(None, None)
@@ -247,14 +249,14 @@ class Pass:
         found.directory.cleaner_offsets[found.topic, found.partition] = result.end_offset
         self.host.write_checkpoint(found.directory, lambda: self._finish(None, stats))
 
-    def _discard(self, result: Cleaned | Failed | Stopped) -> None:
+    def _discard(self, result: Cleaned | PassFailed | Stopped) -> None:
         """Remove the cleaner's files, then log and report the result."""
-        line = result.line if isinstance(result, Failed) else self._mistake
-        self.may_pass = isinstance(result, Failed) and result.may_pass
+        line = result.line if isinstance(result, PassFailed) else self._mistake
+        self.may_pass = isinstance(result, PassFailed) and result.may_pass
         if line is not None:
             how_long = f"for {AGAIN_AFTER_MS // 60_000} minutes" if self.may_pass else "from now on"
             log.warning("%s cannot be compacted and is left as it is %s: %s", self.log.name, how_long, line)
-        if isinstance(result, Failed) and result.trace:
+        if isinstance(result, PassFailed) and result.trace:
             log.error("The cleaner failed because of a defect:\n%s", result.trace)
         disk, folder = self.log.directory.disk, self.log.folder
         self.scheduler.submit_blocking(lambda: discard(disk, folder), lambda _result, _error: self._finish(line, None))

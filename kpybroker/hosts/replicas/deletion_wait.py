@@ -15,7 +15,7 @@ from kpywire import error_codes
 UNKNOWN = -1
 
 
-class Deletion(NamedTuple):
+class RecordDeletion(NamedTuple):
     """Records below ``offset`` are to be deleted; ``decided`` is called with an error code and the low watermark."""
 
     replica: Replica
@@ -29,7 +29,7 @@ class DeletionWait:
     __slots__ = ("_done", "_is_over", "_timer", "_undecided")
 
     def __init__(
-        self, scheduler: Scheduler, deletions: Sequence[Deletion], timeout_ms: int, done: Callable[[], object]
+        self, scheduler: Scheduler, deletions: Sequence[RecordDeletion], timeout_ms: int, done: Callable[[], object]
     ) -> None:
         self._undecided = list(deletions)
         self._done = done
@@ -72,7 +72,7 @@ class DeletionWait:
         self._done()
 
 
-def _decide(each: Deletion) -> tuple[int, int] | None:
+def _decide(each: RecordDeletion) -> tuple[int, int] | None:
     """Error code and low watermark; None while it is undecided."""
     replica = each.replica
     if replica.gone:

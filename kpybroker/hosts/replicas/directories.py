@@ -65,7 +65,7 @@ class Directories:
         self._is_removing = self._is_stopped = False
         self._reported: set[str] = set()
         """Errors of damaged logs that were already logged, so that each is logged once."""
-        self._said_ms = -SAY_AGAIN_MS
+        self._logged_ms = -SAY_AGAIN_MS
         """The time when missing file descriptors were last logged."""
         self._failure_listeners: list[Callable[[LogDirectory], None]] = []
         self._gatherings = list(
@@ -371,8 +371,8 @@ class Directories:
         if isinstance(failure, CorruptLog) and str(failure) not in self._reported:
             self._reported.add(str(failure))
             log.error("%s", failure)
-        if isinstance(failure, TooManyOpenFiles) and self.scheduler.monotonic_ms() >= self._said_ms + SAY_AGAIN_MS:
-            self._said_ms = self.scheduler.monotonic_ms()
+        if isinstance(failure, TooManyOpenFiles) and self.scheduler.monotonic_ms() >= self._logged_ms + SAY_AGAIN_MS:
+            self._logged_ms = self.scheduler.monotonic_ms()
             log.error("%s; raise the limit of open files (ulimit -n)", failure)
         self._take_offline()
 

@@ -13,20 +13,20 @@ from collections.abc import Callable, Iterator
 from math import inf
 from typing import Any, NamedTuple
 
-from kpybroker.hosts.network.peer import Peer, Unanswered
+from kpybroker.hosts.network.peer import NoResponse, Peer
 from kpybroker.hosts.replicas.log_starts import LogStarts
 from kpybroker.hosts.replicas.replica import Replica
-from kpybroker.hosts.replicas.throttle import Throttle
+from kpybroker.hosts.replicas.throttle import ReplicaThrottle
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.replica_fetcher import (
     FIRST_RETRY_MS,
-    Asked,
     Fetcher,
+    FetchLimits,
+    FetchState,
     Following,
     Key,
-    Limits,
     Reaction,
-    State,
+    SessionPartition,
     reaction_to,
 )
 from kpybroker.runtime.io.scheduler import Scheduler, Timer
@@ -64,8 +64,8 @@ class FeedParts(NamedTuple):
     """The parts of the node that a feed uses, and the callbacks that it calls."""
 
     scheduler: Scheduler
-    limits: Callable[[], Limits]
-    throttle: Throttle
+    limits: Callable[[], FetchLimits]
+    throttle: ReplicaThrottle
     throttles: Callable[[], bool]
     """Whether a throttle rate is set at all."""
     is_throttled: Callable[[Replica], bool]
@@ -176,11 +176,11 @@ class Feed:
 
     # Answers.
 
-    def _answered(self, response: FetchResponse | Unanswered) -> None:
+    def _answered(self, response: FetchResponse | NoResponse) -> None:
         self._asked_ms = -1.0
         if self._closed:
             return
-        if isinstance(response, Unanswered):
+        if isinstance(response, NoResponse):
             self.fetcher.lost()
             if self._interrupted:
                 self._interrupted = False
@@ -205,7 +205,7 @@ class Feed:
         backoff_ms = self._parts.limits().backoff_ms
         self._later(0.0 if at_once else min(FIRST_RETRY_MS * 2.0 ** min(self._failures, 20), backoff_ms))
 
-    def _apply(self, answers: Iterator[tuple[Following, Asked, PartitionData]]) -> Iterator[None]:
+    def _apply(self, answers: Iterator[tuple[Following, SessionPartition, PartitionData]]) -> Iterator[None]:
         for following, asked, answer in answers:
             try:
                 yield from self._take(following, asked, answer)
@@ -221,7 +221,7 @@ class Feed:
         else:
             self._go()
 
-    def _take(self, following: Following, asked: Asked, answer: PartitionData) -> Iterator[None]:
+    def _take(self, following: Following, asked: SessionPartition, answer: PartitionData) -> Iterator[None]:
         reaction = reaction_to(following, answer, asked)
         if reaction is Reaction.APPEND:
             yield from self._append(following, answer)
@@ -230,7 +230,7 @@ class Feed:
             following.follower.truncate(diverging.epoch, diverging.end_offset, self._parts.scheduler.now_ms())
             self._cut(following)
         elif reaction is Reaction.ASK_RANGE:
-            self.fetcher.stop(following, State.ASKING)
+            self.fetcher.stop(following, FetchState.ASKING)
             self._out_of_range.append(following)
         else:
             self._refused(following, answer.error_code, fails=reaction is Reaction.FAIL)
@@ -276,7 +276,7 @@ class Feed:
             level, "%s, epoch %d: broker %d answered the fetch with %s", following.replica, epoch, self.leader_id, name
         )
         if fails:
-            self.fetcher.stop(following, State.FAILED)
+            self.fetcher.stop(following, FetchState.FAILED)
         else:
             self.fetcher.delay(following, self._parts.scheduler.monotonic_ms())
 
@@ -288,7 +288,7 @@ class Feed:
             if isinstance(error, TooManyOpenFiles):
                 self.fetcher.delay(following, now_ms)
             else:
-                self.fetcher.stop(following, State.FAILED)
+                self.fetcher.stop(following, FetchState.FAILED)
         elif isinstance(error, Malformed) or (
             isinstance(error, KafkaError) and error.code == error_codes.CORRUPT_MESSAGE
         ):
@@ -297,7 +297,7 @@ class Feed:
         else:
             is_known = isinstance(error, KafkaError | StorageError)
             log.error("%s is no longer fetched: %s", following.replica, error, exc_info=None if is_known else error)
-            self.fetcher.stop(following, State.FAILED)
+            self.fetcher.stop(following, FetchState.FAILED)
 
     # Out of range.
 
@@ -315,20 +315,20 @@ class Feed:
             replica_id=self.fetcher.node_id,
             topics=[ListOffsetsTopic(name=topic, partitions=partitions) for topic, partitions in topics.items()],
         )
-        self.peer.send(request, lambda response: self._told(timestamp, followings, response))
+        self.peer.send(request, lambda response: self._on_response(timestamp, followings, response))
 
-    def _told(self, timestamp: int, followings: list[Following], response: Any) -> None:
+    def _on_response(self, timestamp: int, followings: list[Following], response: Any) -> None:
         self._is_busy = False
         if self._closed:
             return
         answers: dict[tuple[str, int], ListOffsetsPartitionResponse] = {}
-        if not isinstance(response, Unanswered):
+        if not isinstance(response, NoResponse):
             answers = {
                 (topic.name, each.partition_index): each for topic in response.topics for each in topic.partitions
             }
         further: list[Following] = []
         for each in followings:
-            if self.fetcher.followings.get(each.key) is each and each.state is State.ASKING:
+            if self.fetcher.followings.get(each.key) is each and each.state is FetchState.ASKING:
                 try:
                     if self._place(each, timestamp, answers.get((each.replica.topic.name, each.replica.index))):
                         further.append(each)

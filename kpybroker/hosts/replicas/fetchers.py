@@ -19,10 +19,10 @@ from kpybroker.hosts.replicas.directories import Directories
 from kpybroker.hosts.replicas.feed import Feed, FeedParts
 from kpybroker.hosts.replicas.log_starts import LogStarts
 from kpybroker.hosts.replicas.replica import Replica
-from kpybroker.hosts.replicas.throttle import Throttle
+from kpybroker.hosts.replicas.throttle import ReplicaThrottle
 from kpybroker.machines.config_def import LONG_MAX
 from kpybroker.machines.errors import KafkaError
-from kpybroker.machines.replica_fetcher import Fetcher, Following, Key, Limits, State
+from kpybroker.machines.replica_fetcher import Fetcher, FetchLimits, FetchState, Following, Key
 from kpybroker.runtime.io.scheduler import Scheduler
 from kpystorage.errors import DiskFailure, TooManyOpenFiles
 
@@ -48,7 +48,7 @@ class Leaders(NamedTuple):
     connect: Connect
 
 
-class Place(NamedTuple):
+class FetchSource(NamedTuple):
     """The connection over which a partition is fetched, and the epoch."""
 
     feed: Feed
@@ -76,7 +76,7 @@ class Fetchers:
         self._config = config
         self._broker_epoch = broker_epoch
         self._feeds: dict[tuple[int, int], list[Feed]] = {}
-        self._places: dict[Key, Place] = {}
+        self._places: dict[Key, FetchSource] = {}
         self._wanted: dict[Key, Replica] = {}
         """Partitions that other brokers lead, even if the broker's address is not known."""
         self._to_open: dict[Key, Replica] = {}
@@ -90,7 +90,7 @@ class Fetchers:
         self._parts = FeedParts(
             scheduler,
             self._limits,
-            Throttle(lambda: self._rate),
+            ReplicaThrottle(lambda: self._rate),
             lambda: self._rate < LONG_MAX,
             self._is_throttled,
             truncated,
@@ -121,9 +121,9 @@ class Fetchers:
     def _rate(self) -> int:
         return self._config().bytes_per_second(RATE)
 
-    def _limits(self) -> Limits:
+    def _limits(self) -> FetchLimits:
         config = self._config()
-        return Limits(
+        return FetchLimits(
             config["replica.fetch.wait.max.ms"],
             config["replica.fetch.min.bytes"],
             config["replica.fetch.response.max.bytes"],
@@ -175,7 +175,7 @@ class Fetchers:
         key = (replica.topic.id, replica.index)
         place = self._places.get(key)
         following = None if place is None else place.feed.fetcher.followings.get(key)
-        if following is not None and following.state is State.FAILED:
+        if following is not None and following.state is FetchState.FAILED:
             self._leave(key)
             self.follow(replica)
 
@@ -192,7 +192,7 @@ class Fetchers:
     def state(self) -> tuple[int, int]:
         """The records that the most lagging partition lacks, and how many partitions have failed."""
         all_followed = [each for feed in self for each in feed.fetcher.followings.values()]
-        failed = sum([each.state is State.FAILED for each in all_followed])
+        failed = sum([each.state is FetchState.FAILED for each in all_followed])
         return max([each.lag or 0 for each in all_followed], default=0), failed
 
     @property
@@ -283,7 +283,7 @@ class Fetchers:
         leader, epoch = replica.partition.leader, replica.partition.leader_epoch
         feed = self._feed(leader, replica)
         if feed is not None:
-            self._places[key] = Place(feed, epoch)
+            self._places[key] = FetchSource(feed, epoch)
             feed.add(Following(key, follower, replica))
             self._changed[feed] = True
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol
 from kpybroker.hosts.replicas.replica import Replica
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.partition.in_sync import IsrChange, Rules
-from kpybroker.machines.partition.leader import Leader
+from kpybroker.machines.partition.leader import PartitionLeader
 from kpybroker.runtime.io.scheduler import Scheduler, Timer
 from kpystorage.errors import DiskFailure
 from kpywire import error_codes
@@ -39,7 +39,7 @@ Place = tuple[bytes, int]
 """(topic id, partition index)."""
 
 
-class Held(Protocol):
+class HeldReplicas(Protocol):
     """The replicas of this node."""
 
     rules: Rules
@@ -51,7 +51,7 @@ class Held(Protocol):
 
 class _Proposal(NamedTuple):
     replica: Replica
-    leader: Leader
+    leader: PartitionLeader
     change: IsrChange
 
     @property
@@ -67,7 +67,7 @@ class InSyncKeeper:
         self,
         scheduler: Scheduler,
         send: Callable[[Any, Callable[[Any], object]], None],
-        replicas: Held,
+        replicas: HeldReplicas,
         node_id: int,
         broker_epoch: Callable[[], int],
     ) -> None:
@@ -98,7 +98,7 @@ class InSyncKeeper:
 
     # What is proposed
 
-    def propose(self, replica: Replica, leader: Leader, change: IsrChange) -> None:
+    def propose(self, replica: Replica, leader: PartitionLeader, change: IsrChange) -> None:
         """Propose a change that a leader wants."""
         if change.added is None:
             log.info("%s: brokers %s are behind, proposing the in-sync set %s", replica, change.removed, change.isr)

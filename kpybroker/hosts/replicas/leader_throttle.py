@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from kpybroker.hosts.replicas.replica import Replica
-from kpybroker.hosts.replicas.throttle import Throttle
+from kpybroker.hosts.replicas.throttle import ReplicaThrottle
 
 UNLIMITED: Final = 2**63 - 1
 EVERY_REPLICA: Final = "*"
@@ -21,7 +21,7 @@ class LeaderThrottle:
         """``rate`` returns bytes per second."""
         self._node_id = node_id
         self._rate = rate
-        self._throttle = Throttle(rate)
+        self._throttle = ReplicaThrottle(rate)
 
     def covers(self, replica: Replica) -> bool:
         """Whether a topic's configuration names this node's replica, and a rate is set."""

@@ -22,7 +22,7 @@ from kpybroker.machines.metadata.topic import LOST_DIRECTORY
 from kpybroker.runtime.io.scheduler import Scheduler
 from kpystorage.directory import LogDirectory
 from kpystorage.log import Log
-from kpystorage.losses import Loss
+from kpystorage.recovery import Loss
 from kpywire import error_codes
 
 log = logging.getLogger("kpybroker.replicas")

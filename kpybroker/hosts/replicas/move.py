@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from kpybroker.hosts.replicas.directories import Directories
 from kpybroker.hosts.replicas.replica import Replica
-from kpybroker.hosts.replicas.throttle import Throttle
+from kpybroker.hosts.replicas.throttle import ReplicaThrottle
 from kpybroker.runtime.io.scheduler import Scheduler
 from kpystorage import names
 from kpystorage.disk import DescriptorsExhausted
@@ -86,7 +86,7 @@ class MoveParts(NamedTuple):
 
     scheduler: Scheduler
     directories: Directories
-    throttle: Throttle
+    throttle: ReplicaThrottle
     assign: "Callable[[Move], None]"
     """Have the controller note the new directory; `Move.assigned` is called when it has."""
     swap: "Callable[[Move], None]"

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.hosts.replicas.directories import Directories
 from kpybroker.hosts.replicas.move import Assignment, Move, MoveParts, keep_common, while_copied
-from kpybroker.hosts.replicas.neighbours import Assigning, Held
+from kpybroker.hosts.replicas.neighbours import Assigning, HeldPartitions
 from kpybroker.hosts.replicas.replica import Replica
-from kpybroker.hosts.replicas.throttle import Throttle
+from kpybroker.hosts.replicas.throttle import ReplicaThrottle
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.metadata.image import MetadataImage
 from kpybroker.runtime.io.scheduler import Scheduler
@@ -52,7 +52,7 @@ class Moves:
         self._parts = MoveParts(
             self.scheduler,
             self.directories,
-            Throttle(lambda: config().move_bytes_per_second),
+            ReplicaThrottle(lambda: config().move_bytes_per_second),
             self._assign,
             self._swap,
             self._give_up,
@@ -84,7 +84,7 @@ class Moves:
 
     # Asked for
 
-    def move(self, held: Held, topic: str, index: int, path: str) -> None:
+    def move(self, held: HeldPartitions, topic: str, index: int, path: str) -> None:
         """Move a partition to the directory ``path``, now or, if it is not in ``held`` yet, once it is.
 
         Raises:
@@ -137,7 +137,7 @@ class Moves:
 
     # Found at the start
 
-    def resume(self, image: MetadataImage, held: Held) -> None:
+    def resume(self, image: MetadataImage, held: HeldPartitions) -> None:
         """Continue the moves of held partitions that the last stop interrupted, once the first metadata are there."""
         for directory in list(self.directories):
             for copy in list(directory.future_logs.values()):
@@ -148,7 +148,7 @@ class Moves:
                 except KafkaError as error:
                     log.warning("The move of %s to %s does not continue: %s", copy.name, directory.path, error)
 
-    def _resume(self, image: MetadataImage, held: Held, directory: LogDirectory, copy: Log) -> None:
+    def _resume(self, image: MetadataImage, held: HeldPartitions, directory: LogDirectory, copy: Log) -> None:
         topic = image.topics.get(copy.topic)
         held_topic = None if topic is None else held.topic(topic.id)
         replica = None if held_topic is None else held_topic.replicas.get(copy.partition)

@@ -12,7 +12,7 @@ from kpybroker.machines.metadata.image import MetadataImage
 from kpystorage.log import Log
 
 
-class Held(Protocol):
+class HeldPartitions(Protocol):
     """The partitions of this node, as far as moves need them."""
 
     def topic(self, key: str | bytes) -> HeldTopic | None: ...
@@ -35,12 +35,12 @@ class Moving(Protocol):
 
     def is_moving(self, topic: str, index: int) -> bool: ...
 
-    def resume(self, image: MetadataImage, held: Held) -> None: ...
+    def resume(self, image: MetadataImage, held: HeldPartitions) -> None: ...
 
     def forget(self, topic: str, index: int) -> None: ...
 
 
-class Fetching(Protocol):
+class FollowerFetching(Protocol):
     """Fetches the partitions that other brokers lead (`kpybroker.hosts.replicas.fetchers`)."""
 
     def follow(self, replica: Replica) -> None: ...
@@ -59,4 +59,4 @@ class Neighbours(NamedTuple):
 
     assignments: Assigning
     moves: Moving
-    fetchers: Fetching
+    fetchers: FollowerFetching

@@ -26,7 +26,7 @@ AT_ONCE: Final = 16
 are needed."""
 
 
-class Place(NamedTuple):
+class NewLogPlace(NamedTuple):
     """The directory of a new log, and the name of its files until it is one."""
 
     directory: LogDirectory
@@ -59,8 +59,8 @@ class NewLogs:
         self._choose = choose
         self._take_up = take_up
         self._waiting: deque[Replica] = deque()
-        self._making: dict[Replica, Place] = {}
-        self._made: dict[Replica, Place] = {}
+        self._making: dict[Replica, NewLogPlace] = {}
+        self._made: dict[Replica, NewLogPlace] = {}
         self._is_busy = self._is_stopped = False
 
     def add(self, replica: Replica) -> None:
@@ -89,7 +89,7 @@ class NewLogs:
 
     def _begin(self) -> None:
         """Choose directories, and have the thread make the files."""
-        places: dict[Replica, Place] = {}
+        places: dict[Replica, NewLogPlace] = {}
         for _ in range(min(AT_ONCE, len(self._waiting))):
             replica = self._waiting.popleft()
             if replica.gone or self._is_stopped:
@@ -115,7 +115,7 @@ class NewLogs:
 
         self._scheduler.submit_blocking(lambda: [place.make() for place in places.values()], made)
 
-    def _place(self, replica: Replica) -> Place | None:
+    def _place(self, replica: Replica) -> NewLogPlace | None:
         try:
             directory = self._choose(replica)
             name = directory.name_blank(replica.topic.name, replica.index)
@@ -126,9 +126,9 @@ class NewLogs:
             log.exception("No directory could be chosen for %s because of a defect", replica)  # the others have one
             return None
         directory.in_the_making += 1
-        return Place(directory, name, replica.topic.id)
+        return NewLogPlace(directory, name, replica.topic.id)
 
-    def _finish(self, places: dict[Replica, Place], failures: list[DiskFailure | None]) -> Iterator[None]:
+    def _finish(self, places: dict[Replica, NewLogPlace], failures: list[DiskFailure | None]) -> Iterator[None]:
         """Make the finished files logs, one in a step."""
         try:
             for (replica, place), failure in zip(places.items(), failures, strict=True):
@@ -145,7 +145,7 @@ class NewLogs:
             self._is_busy = False
         self._begin()
 
-    def _settle(self, replica: Replica, place: Place, *, is_made: bool) -> None:
+    def _settle(self, replica: Replica, place: NewLogPlace, *, is_made: bool) -> None:
         if self._making.get(replica) is place:
             if is_made and _is_needed(replica):
                 self._made[replica] = self._making.pop(replica)

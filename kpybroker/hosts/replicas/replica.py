@@ -8,12 +8,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from kpybroker.machines.errors import KafkaError
-from kpybroker.machines.fetch.session import Entry
+from kpybroker.machines.fetch.session import CachedPartition
 from kpybroker.machines.metadata.topic import Partition
 from kpybroker.machines.metadata.topic_name import INTERNAL
-from kpybroker.machines.partition.follower import Follower
+from kpybroker.machines.partition.follower import PartitionFollower
 from kpybroker.machines.partition.in_sync import UNKNOWN_OFFSET, PartitionState, Rules
-from kpybroker.machines.partition.leader import NO_RULES, Leader
+from kpybroker.machines.partition.leader import NO_RULES, PartitionLeader
 from kpybroker.machines.partition.role import Role
 from kpybroker.machines.partition.validation import ValidationConfig
 from kpystorage.log import Log
@@ -85,9 +85,9 @@ class Replica:
         "gone",
         "index",
         "leader",
+        "notified",
         "offline",
         "partition",
-        "told",
         "topic",
         "watchers",
     )
@@ -107,17 +107,17 @@ class Replica:
         self.topic = topic
         self.index = index
         self.partition = partition
-        self.leader: Leader | None = None
-        self.follower: Follower | None = None
+        self.leader: PartitionLeader | None = None
+        self.follower: PartitionFollower | None = None
         self.gone = False
         self.offline = False
         self.checkpointed_high_watermark = UNKNOWN_OFFSET
         """The high watermark of the last role when it ended, or the one in the checkpoint of the node's last run."""
-        self.watchers: dict[Entry, None] = {}
+        self.watchers: dict[CachedPartition, None] = {}
         """Entries of consumers, in sessions and waiting requests, that are notified once of the next change."""
-        self.told: dict[Entry, None] = {}
+        self.notified: dict[CachedPartition, None] = {}
         """Entries of consumers that were notified and have not looked since."""
-        self.following: dict[Entry, None] = {}
+        self.following: dict[CachedPartition, None] = {}
         """Entries of other replicas that fetch here."""
         self.commit_waits: dict[Waiter, None] = {}
         self._node_id = node_id
@@ -128,7 +128,7 @@ class Replica:
     def __str__(self) -> str:
         return f"{self.topic.name}-{self.index}"
 
-    def led(self) -> Leader:
+    def led(self) -> PartitionLeader:
         """The leader's role, taken up at the first need.
 
         Raises:
@@ -142,7 +142,7 @@ class Replica:
         partition = self.partition
         if partition.leader != self._node_id:
             raise KafkaError(error_codes.NOT_LEADER_OR_FOLLOWER)
-        self.leader = leader = Leader(
+        self.leader = leader = PartitionLeader(
             self._open_log(self),
             self._node_id,
             _state(partition),
@@ -153,7 +153,7 @@ class Replica:
         )
         return leader
 
-    def followed(self) -> Follower:
+    def followed(self) -> PartitionFollower:
         """The follower's role, also while the partition has no leader; taken up at the first need. Raises the errors of
         `led`."""
         follower = self.follower
@@ -164,7 +164,7 @@ class Replica:
             raise KafkaError(error_codes.NOT_LEADER_OR_FOLLOWER)
         found = self._open_log(self)
         high_watermark = max(self.checkpointed_high_watermark, 0)
-        self.follower = follower = Follower(found, self.partition.leader_epoch, high_watermark)
+        self.follower = follower = PartitionFollower(found, self.partition.leader_epoch, high_watermark)
         return follower
 
     def held(self) -> Role:
@@ -246,9 +246,9 @@ class Replica:
             waiter.check()
 
     def _tell(self) -> None:
-        told, self.watchers = self.watchers, {}
-        self.told |= told
-        for entry in told:
+        notified, self.watchers = self.watchers, {}
+        self.notified |= notified
+        for entry in notified:
             entry.touch()
 
     def check_waits(self) -> None:
@@ -258,11 +258,11 @@ class Replica:
 
     def log_start_moved(self) -> None:
         """Notify sessions of a new log start. No waiting request of a consumer is answered for it."""
-        told, self.watchers = self.watchers, {}
-        for entry in told:
+        notified, self.watchers = self.watchers, {}
+        for entry in notified:
             entry.mark()
             # Who waits is not woken by this, so it has to hear of what comes next.
-            (self.told if entry.session.wake is None else self.watchers)[entry] = None
+            (self.notified if entry.session.wake is None else self.watchers)[entry] = None
         for entry in list(self.following):
             entry.touch()
 
@@ -271,7 +271,7 @@ class Replica:
         self.gone = True
         self.leader = self.follower = None
         self.changed()
-        for entry in [*self.watchers, *self.told, *self.following]:
+        for entry in [*self.watchers, *self.notified, *self.following]:
             entry.unwatch()  # a session that nobody continues would keep all of this
 
     def fail(self) -> None:

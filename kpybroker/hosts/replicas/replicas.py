@@ -14,6 +14,7 @@ from kpybroker.hosts.replicas.neighbours import Neighbours
 from kpybroker.hosts.replicas.new_logs import NewLogs
 from kpybroker.hosts.replicas.replica import HeldTopic, Replica
 from kpybroker.machines.errors import KafkaError
+from kpybroker.machines.fetch.session import CachedPartition
 from kpybroker.machines.metadata.delta import MetadataDelta
 from kpybroker.machines.metadata.image import TOPIC_RESOURCE, MetadataImage
 from kpybroker.machines.metadata.topic import NO_LEADER, Partition, Topic
@@ -85,6 +86,23 @@ class Replicas:
         if known is None and isinstance(topic, bytes):
             raise KafkaError(error_codes.UNKNOWN_TOPIC_ID)
         raise KafkaError(error_codes.UNKNOWN_TOPIC_OR_PARTITION)
+
+    def find_for(self, entry: CachedPartition) -> Replica:
+        """The partition of a fetch session's entry that has no replica yet, or one that is gone. Raises KafkaError."""
+        if entry.replica is not None:
+            entry.unwatch()
+        try:
+            replica = self.find(entry.topic, entry.index)
+        except KafkaError as error:
+            if entry.name is not None and error.code == error_codes.UNKNOWN_TOPIC_ID:
+                # A topic id that is no longer known: Kafka looks for another topic of its name.
+                held = self.topics.get(entry.name)
+                there = held is not None and entry.index in held.replicas
+                code = error_codes.INCONSISTENT_TOPIC_ID if there else error_codes.UNKNOWN_TOPIC_OR_PARTITION
+                raise KafkaError(code) from None
+            raise
+        entry.replica, entry.name = replica, replica.topic.name
+        return replica
 
     def __iter__(self) -> Iterator[Replica]:
         for topic in self.topics.values():
@@ -219,7 +237,7 @@ class Replicas:
         if self.topics.get(topic.name) is held:
             del self.topics[topic.name]
         for replica in held.replicas.values():
-            if replica.watchers or replica.told or replica.commit_waits:
+            if replica.watchers or replica.notified or replica.commit_waits:
                 replica.forget()
             else:
                 replica.gone, replica.leader, replica.follower = True, None, None

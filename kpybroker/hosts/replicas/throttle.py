@@ -9,7 +9,7 @@ STANDSTILL_MS = 1_000.0
 """With a rate of 0 nothing may pass, and the rate is read again at this interval."""
 
 
-class Throttle:
+class ReplicaThrottle:
     """Counts bytes against ``rate``, which may change at any time."""
 
     __slots__ = ("_rate", "_spent_until_ms")

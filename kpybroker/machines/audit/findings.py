@@ -39,14 +39,14 @@ CLAIMS: Final = (
 NOWHERE: Final = -1
 
 
-class Place(NamedTuple):
+class BytePlace(NamedTuple):
     """A byte in a file of a replica. ``path`` is empty where the replica was read over the network."""
 
     path: str = ""
     byte: int = NOWHERE
 
 
-class Finding(NamedTuple):
+class AuditFinding(NamedTuple):
     """One finding. ``offset``, ``byte`` and ``partition`` are -1 where there is none."""
 
     level: str
@@ -64,9 +64,9 @@ class Finding(NamedTuple):
         """The finding as one line for people, without its level."""
         spot = f"{self.topic}-{self.partition}: " if self.partition >= 0 else f"{self.topic}: " if self.topic else ""
         where = self.path if self.byte < 0 else f"{self.path}, byte {self.byte}"
-        whose = f"{self.replica}: " if self.replica else ""
-        return f"{self.claim}: {spot}{whose}{self.text}{f' ({where})' if where else ''}"
+        owner = f"{self.replica}: " if self.replica else ""
+        return f"{self.claim}: {spot}{owner}{self.text}{f' ({where})' if where else ''}"
 
 
-Report = Callable[[Finding], object]
+Report = Callable[[AuditFinding], object]
 """Takes findings as they are made."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from kpybroker.machines.audit.findings import DAMAGE, GROUPS, NOTE, Finding
+from kpybroker.machines.audit.findings import DAMAGE, GROUPS, NOTE, AuditFinding
 from kpybroker.machines.audit.sources import Spot
 from kpybroker.machines.groups.record import decode
 from kpywire.errors import Malformed
@@ -11,7 +11,7 @@ from kpywire.group_records.offset_commit import OffsetCommitKey
 from kpywire.record import Record
 
 
-class Bounds(NamedTuple):
+class CommitBounds(NamedTuple):
     """The offsets of a log that a group may have committed."""
 
     start: int
@@ -36,7 +36,7 @@ def positions(records: Iterable[Record]) -> dict[tuple[str, Spot], int]:
     return found
 
 
-def judge(committed: Mapping[tuple[str, Spot], int], bounds: Mapping[Spot, Bounds]) -> Iterator[Finding]:
+def judge(committed: Mapping[tuple[str, Spot], int], bounds: Mapping[Spot, CommitBounds]) -> Iterator[AuditFinding]:
     """The positions outside of their logs. Partitions that are not in ``bounds`` are passed over."""
     for (group, spot), offset in sorted(committed.items()):
         log = bounds.get(spot)
@@ -44,7 +44,7 @@ def judge(committed: Mapping[tuple[str, Spot], int], bounds: Mapping[Spot, Bound
             continue
         if offset > log.end:
             text = f"group {group} has committed {offset}, and the log ends at {log.end}"
-            yield Finding(DAMAGE, GROUPS, *spot, "", "", -1, offset, text)
+            yield AuditFinding(DAMAGE, GROUPS, *spot, "", "", -1, offset, text)
         elif offset < log.start:
             text = f"group {group} has committed {offset}, and the log begins at {log.start}: its records are deleted"
-            yield Finding(NOTE, GROUPS, *spot, "", "", -1, offset, text)
+            yield AuditFinding(NOTE, GROUPS, *spot, "", "", -1, offset, text)

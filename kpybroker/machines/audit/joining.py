@@ -7,40 +7,40 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from kpybroker.machines.audit.findings import DAMAGE, NOTE, OFFSETS, SEQUENCES, SINCE, Finding, Place
-from kpybroker.machines.audit.kept import Kept
-from kpybroker.machines.audit.sources import Facts, Replica, Source, Task
+from kpybroker.machines.audit.findings import DAMAGE, NOTE, OFFSETS, SEQUENCES, SINCE, AuditFinding, BytePlace
+from kpybroker.machines.audit.kept import KeptFacts
+from kpybroker.machines.audit.sources import AuditedReplica, AuditSource, AuditTask, ReplicaFacts
 from kpybroker.machines.audit.stretch import Stretch, join
-from kpybroker.machines.audit.windows import WINDOW_OFFSETS, Window
+from kpybroker.machines.audit.windows import WINDOW_OFFSETS, AuditWindow
 
 
 class Plan(NamedTuple):
     """The work on one replica."""
 
-    replica: Replica
-    tasks: list[Task]
-    kept: Kept | None
+    replica: AuditedReplica
+    tasks: list[AuditTask]
+    kept: KeptFacts | None
     """The facts of the earlier audit, as far as they hold."""
     identities: Mapping[int, tuple[int, ...]]
     again: list[tuple[int, int]]
     """The ranges of old offsets whose segments have changed."""
     is_same: bool = False
     """Whether nothing has changed since the earlier audit."""
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[AuditFinding, ...] = ()
 
 
-class Joined(NamedTuple):
+class JoinedFacts(NamedTuple):
     """The facts of one replica's log, what to keep of them, and what was found while joining."""
 
     whole: Stretch
-    kept: Kept
-    findings: list[Finding]
+    kept: KeptFacts
+    findings: list[AuditFinding]
 
 
-def plan(source: Source, replica: Replica, kept: Kept | None, *, deep: bool) -> Plan:
+def plan(source: AuditSource, replica: AuditedReplica, kept: KeptFacts | None, *, deep: bool) -> Plan:
     """Plan the work on a replica. May raise OSError."""
     identities = source.identities(replica)
-    findings: list[Finding] = []
+    findings: list[AuditFinding] = []
     if kept is not None and kept.topic_id != replica.topic_id:
         findings.append(_since(NOTE, replica, 0, "is another topic of the same name: it is read from the beginning"))
         kept = None
@@ -68,15 +68,15 @@ def plan(source: Source, replica: Replica, kept: Kept | None, *, deep: bool) -> 
     return Plan(replica, tasks, kept, identities, again, is_same, tuple(findings))
 
 
-def _with_cut(tasks: list[Task], replica: Replica) -> list[Task]:
+def _with_cut(tasks: list[AuditTask], replica: AuditedReplica) -> list[AuditTask]:
     return [task._replace(cuts=(replica.last_window,)) for task in tasks]
 
 
-def _is_same(kept: Kept, replica: Replica, identities: Mapping[int, tuple[int, ...]]) -> bool:
+def _is_same(kept: KeptFacts, replica: AuditedReplica, identities: Mapping[int, tuple[int, ...]]) -> bool:
     return bool(identities) and dict(kept.identities) == dict(identities) and kept.end == replica.end
 
 
-def _changed(kept: Kept, identities: Mapping[int, tuple[int, ...]], start: int) -> Iterator[tuple[int, int]]:
+def _changed(kept: KeptFacts, identities: Mapping[int, tuple[int, ...]], start: int) -> Iterator[tuple[int, int]]:
     """The ranges of windows before the cut whose segments are not those of the earlier audit. A source without numbers
     for its segments has none."""
     old = sorted(kept.identities)
@@ -104,12 +104,14 @@ def _in_one(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     return whole
 
 
-def joined(source: Source, planned: Plan, read: Sequence[tuple[Task, Stretch]], facts: Facts) -> Joined:
+def joined(
+    source: AuditSource, planned: Plan, read: Sequence[tuple[AuditTask, Stretch]], facts: ReplicaFacts
+) -> JoinedFacts:
     """Join the stretches of a replica, with those that an earlier audit has kept. May raise OSError."""
     replica, kept = planned.replica, planned.kept
     findings = list(planned.findings)
     if kept is not None and planned.is_same:
-        return Joined(kept.whole, kept, findings)
+        return JoinedFacts(kept.whole, kept, findings)
     old, old_end = (None, 0) if kept is None else (kept.at_cut, kept.cut)
     again = [stretch for task, stretch in read if task.end <= old_end]
     fresh = [stretch for task, stretch in read if task.end > old_end]
@@ -127,18 +129,18 @@ def joined(source: Source, planned: Plan, read: Sequence[tuple[Task, Stretch]], 
     findings += _missing(replica, whole, facts, 0 if kept is None else kept.whole.missing_to)
     findings += _breaks(replica, whole, facts)
     findings += source.check_around(replica, whole, old_end)
-    keep = Kept(replica.topic_id, cut, at_cut, whole, replica.end, planned.identities)
-    return Joined(whole, keep, findings)
+    keep = KeptFacts(replica.topic_id, cut, at_cut, whole, replica.end, planned.identities)
+    return JoinedFacts(whole, keep, findings)
 
 
 def _compared_again(
-    replica: Replica, old: Stretch, ranges: Iterable[tuple[int, int]], read: list[Stretch], facts: Facts
-) -> tuple[Stretch, list[Finding]]:
+    replica: AuditedReplica, old: Stretch, ranges: Iterable[tuple[int, int]], read: list[Stretch], facts: ReplicaFacts
+) -> tuple[Stretch, list[AuditFinding]]:
     """Replace old windows whose segments have changed. A change that compaction does not explain is a finding."""
     again = join(read)
     fresh = {window.number: window.sealed() for window in (again.windows if again is not None else ())}
     findings = []
-    merged: list[Window] = []
+    merged: list[AuditWindow] = []
     lost = 0
     for window in old.windows:
         first, last = window.number * WINDOW_OFFSETS, (window.number + 1) * WINDOW_OFFSETS
@@ -157,35 +159,37 @@ def _compared_again(
     return old._replace(windows=tuple(merged), records=old.records - lost), findings
 
 
-def _since(level: str, replica: Replica, offset: int, text: str) -> Finding:
-    return Finding(level, SINCE, *replica.spot, replica.label, replica.directory, -1, offset, text)
+def _since(level: str, replica: AuditedReplica, offset: int, text: str) -> AuditFinding:
+    return AuditFinding(level, SINCE, *replica.spot, replica.label, replica.directory, -1, offset, text)
 
 
-def _gaps(replica: Replica, gaps: Iterable[tuple[int, int, Place]], facts: Facts) -> Iterator[Finding]:
+def _gaps(
+    replica: AuditedReplica, gaps: Iterable[tuple[int, int, BytePlace]], facts: ReplicaFacts
+) -> Iterator[AuditFinding]:
     """The gaps that neither deletion nor compaction explains."""
     for start, end, place in gaps:
         if end <= facts.log_start or end <= facts.cleaned_to:
             continue
-        where = place if place.path else Place(replica.directory)
+        where = place if place.path else BytePlace(replica.directory)
         what = f"offset {start} is" if end - start == 1 else f"the offsets {start} to {end - 1} are"
         if facts.was_mended:
             text, level = f"{what} not there: a repair has taken them out", NOTE
         else:
             text, level = f"{what} lost: the log was not compacted there", DAMAGE
-        yield Finding(level, OFFSETS, *replica.spot, replica.label, *where, start, text)
+        yield AuditFinding(level, OFFSETS, *replica.spot, replica.label, *where, start, text)
 
 
-def _missing(replica: Replica, whole: Stretch, facts: Facts, known_to: int) -> Iterator[Finding]:
+def _missing(replica: AuditedReplica, whole: Stretch, facts: ReplicaFacts, known_to: int) -> Iterator[AuditFinding]:
     if whole.missing_to > max(facts.cleaned_to, facts.log_start, known_to):
         text = f"{whole.missing} offsets have no record, though the log was not compacted there"
         spot = (*replica.spot, replica.label)
-        yield Finding(NOTE, OFFSETS, *spot, *whole.missing_place, whole.missing_to, text)
+        yield AuditFinding(NOTE, OFFSETS, *spot, *whole.missing_place, whole.missing_to, text)
 
 
-def _breaks(replica: Replica, whole: Stretch, facts: Facts) -> Iterator[Finding]:
+def _breaks(replica: AuditedReplica, whole: Stretch, facts: ReplicaFacts) -> Iterator[AuditFinding]:
     for each in whole.breaks:
         if each.offset < facts.cleaned_to:
             continue
         text = f"producer {each.producer_id}: {each.text} at offset {each.offset}"
         spot = (*replica.spot, replica.label)
-        yield Finding(DAMAGE, SEQUENCES, *spot, *each.place, each.offset, text)
+        yield AuditFinding(DAMAGE, SEQUENCES, *spot, *each.place, each.offset, text)

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from kpybroker.machines.audit import windows
-from kpybroker.machines.audit.findings import Place
-from kpybroker.machines.audit.stretch import MARKER, Marker, Open, Run, Stretch
-from kpybroker.machines.audit.windows import Window
+from kpybroker.machines.audit.findings import BytePlace
+from kpybroker.machines.audit.stretch import MARKER, Open, ProducerRun, SeenMarker, Stretch
+from kpybroker.machines.audit.windows import AuditWindow
 
 VERSION: Final = 1
 FORMAT: Final = "kpybroker audit"
@@ -22,7 +22,7 @@ class BadSummary(Exception):
     """A file is not a summary, or was changed. The text is one line for people."""
 
 
-class Kept(NamedTuple):
+class KeptFacts(NamedTuple):
     """The facts of a replica. ``cut`` is the offset where its last window begins; ``at_cut`` are the facts up to it."""
 
     topic_id: str
@@ -39,7 +39,7 @@ class Summary(NamedTuple):
     compared with markers."""
 
     deep: bool
-    replicas: Mapping[str, Kept]
+    replicas: Mapping[str, KeptFacts]
     judged: Mapping[int, int]
 
     def roots(self) -> dict[str, str]:
@@ -47,7 +47,7 @@ class Summary(NamedTuple):
         return {key: windows.root(kept.whole.windows).hex() for key, kept in self.replicas.items()}
 
 
-def older_markers(stretch: Stretch) -> tuple[Marker, ...]:
+def older_markers(stretch: Stretch) -> tuple[SeenMarker, ...]:
     """The last marker of each producer."""
     return tuple({marker.producer_id: marker for marker in stretch.listed_markers()}.values())
 
@@ -115,39 +115,41 @@ def _facts(stretch: Stretch) -> dict[str, Any]:
     }
 
 
-def _kept(said: Mapping[str, Any]) -> Kept:
+def _kept(fields: Mapping[str, Any]) -> KeptFacts:
     all_windows = tuple(
-        Window(int(number), int(base), int(following), int(batches), int(records), bytes.fromhex(digest))
-        for number, base, following, batches, records, digest in said["windows"]
+        AuditWindow(int(number), int(base), int(following), int(batches), int(records), bytes.fromhex(digest))
+        for number, base, following, batches, records, digest in fields["windows"]
     )
-    count = int(said["windows_before_cut"])
-    at_cut = said["at_cut"]
-    return Kept(
-        str(said["topic_id"]),
-        int(said["cut"]),
+    count = int(fields["windows_before_cut"])
+    at_cut = fields["at_cut"]
+    return KeptFacts(
+        str(fields["topic_id"]),
+        int(fields["cut"]),
         None if at_cut is None else _stretch(at_cut, all_windows[:count]),
-        _stretch(said["whole"], all_windows),
-        int(said["end"]),
-        {int(base): tuple(map(int, identity)) for base, identity in said["segments"].items()},
+        _stretch(fields["whole"], all_windows),
+        int(fields["end"]),
+        {int(base): tuple(map(int, identity)) for base, identity in fields["segments"].items()},
     )
 
 
-def _stretch(said: Mapping[str, Any], its_windows: tuple[Window, ...]) -> Stretch:
+def _stretch(fields: Mapping[str, Any], its_windows: tuple[AuditWindow, ...]) -> Stretch:
     return Stretch(
-        start=int(said["start"]),
-        next_offset=int(said["next_offset"]),
-        size_bytes=int(said["size_bytes"]),
-        batches=int(said["batches"]),
-        records=int(said["records"]),
+        start=int(fields["start"]),
+        next_offset=int(fields["next_offset"]),
+        size_bytes=int(fields["size_bytes"]),
+        batches=int(fields["batches"]),
+        records=int(fields["records"]),
         windows=its_windows,
-        missing=int(said["missing"]),
-        missing_to=int(said["missing_to"]),
-        epochs=tuple((int(epoch), int(first), int(last)) for epoch, first, last in said["epochs"]),
-        runs={int(each[0]): Run(each[1], each[2], each[3], Place(), *each[4:]) for each in said["producers"]},
-        open={int(each[0]): Open(*each[1:]) for each in said["open"]},
-        committed=int(said["committed"]),
-        markers=b"".join(MARKER.pack(*each) for each in said["markers"]),
-        last_gap=int(said["last_gap"]),
-        first_timestamp=int(said["first_timestamp"]),
-        max_timestamp=int(said["max_timestamp"]),
+        missing=int(fields["missing"]),
+        missing_to=int(fields["missing_to"]),
+        epochs=tuple((int(epoch), int(first), int(last)) for epoch, first, last in fields["epochs"]),
+        runs={
+            int(each[0]): ProducerRun(each[1], each[2], each[3], BytePlace(), *each[4:]) for each in fields["producers"]
+        },
+        open={int(each[0]): Open(*each[1:]) for each in fields["open"]},
+        committed=int(fields["committed"]),
+        markers=b"".join(MARKER.pack(*each) for each in fields["markers"]),
+        last_gap=int(fields["last_gap"]),
+        first_timestamp=int(fields["first_timestamp"]),
+        max_timestamp=int(fields["max_timestamp"]),
     )

@@ -7,16 +7,16 @@ from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from typing import Final
 
-from kpybroker.machines.audit.findings import DAMAGE, KEYS, Finding
+from kpybroker.machines.audit.findings import DAMAGE, KEYS, AuditFinding
 from kpybroker.machines.audit.records import committed_records
-from kpybroker.machines.audit.sources import Replica
+from kpybroker.machines.audit.sources import AuditedReplica
 from kpystorage.reading import StoredBatch
 
 HASH_BYTES: Final = 16
 MOST_SHOWN: Final = 10
 
 
-def repeated(replica: Replica, batches: Iterable[StoredBatch], end: int) -> Iterator[Finding]:
+def repeated(replica: AuditedReplica, batches: Iterable[StoredBatch], end: int) -> Iterator[AuditFinding]:
     """The keys that occur again below ``end``, up to where the log was compacted."""
     seen: set[bytes] = set()
     count = 0
@@ -31,7 +31,7 @@ def repeated(replica: Replica, batches: Iterable[StoredBatch], end: int) -> Iter
         if count <= MOST_SHOWN:
             text = f"a key at offset {record.offset} occurs before it, though the log was compacted up to {end}"
             spot = (*replica.spot, replica.label, replica.directory)
-            yield Finding(DAMAGE, KEYS, *spot, -1, record.offset, text)
+            yield AuditFinding(DAMAGE, KEYS, *spot, -1, record.offset, text)
     if count > MOST_SHOWN:
         text = f"{count - MOST_SHOWN} more keys occur again"
-        yield Finding(DAMAGE, KEYS, *replica.spot, replica.label, replica.directory, -1, -1, text)
+        yield AuditFinding(DAMAGE, KEYS, *replica.spot, replica.label, replica.directory, -1, -1, text)

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from kpybroker.machines.audit.findings import Place
-from kpybroker.machines.audit.windows import WINDOW_OFFSETS, Window
+from kpybroker.machines.audit.findings import BytePlace
+from kpybroker.machines.audit.windows import WINDOW_OFFSETS, AuditWindow
 from kpystorage.reading import StoredBatch
 from kpywire.batch import (
     ATTRIBUTES_POSITION,
@@ -16,7 +16,7 @@ from kpywire.batch import (
 from kpywire.errors import Malformed
 from kpywire.record import Record, read_batch
 
-Placed = tuple[Place, StoredBatch]
+Placed = tuple[BytePlace, StoredBatch]
 MOST_DIFFERENCES: Final = 10
 """The most differences of a pair of replicas that are reported one by one."""
 _FIELDS: Final = (
@@ -43,11 +43,13 @@ class Difference(NamedTuple):
     offset: int
     end: int
     """The offset from where on both are equal again, as far as was compared."""
-    place: Place
+    place: BytePlace
     text: str
 
 
-def differing(reference: Iterable[Window], other: Iterable[Window], start: int, end: int) -> list[tuple[int, int]]:
+def differing(
+    reference: Iterable[AuditWindow], other: Iterable[AuditWindow], start: int, end: int
+) -> list[tuple[int, int]]:
     """The ranges of offsets in ``start .. end`` whose windows differ. Windows in a row are one range."""
     ours, theirs = _by_number(reference), _by_number(other)
     ranges: list[tuple[int, int]] = []
@@ -65,7 +67,7 @@ def differing(reference: Iterable[Window], other: Iterable[Window], start: int, 
     return ranges
 
 
-def _by_number(windows: Iterable[Window]) -> Mapping[int, Window]:
+def _by_number(windows: Iterable[AuditWindow]) -> Mapping[int, AuditWindow]:
     return {window.number: window for window in windows}
 
 
@@ -84,7 +86,7 @@ def differences(
         found: Difference | None = None
         if one is not None and (two is None or one.base_offset < two.base_offset):
             assert ours is not None
-            place = theirs[0] if theirs is not None else Place()
+            place = theirs[0] if theirs is not None else BytePlace()
             found = Difference(one.base_offset, one.next_offset, place, "a batch is missing")
             ours = next(reference, None)
             is_excused = one.next_offset <= cleaned_to
@@ -129,7 +131,7 @@ def _in_batch(ours: Placed, theirs: Placed) -> Difference | None:
         what = _of_record(ours[1], theirs[1])
         text = f"another {what} at byte {at} of its batch of offset {header.base_offset}"
     path, byte = theirs[0]
-    place = Place(path, byte + at if byte >= 0 else byte)
+    place = BytePlace(path, byte + at if byte >= 0 else byte)
     return Difference(header.base_offset, header.next_offset, place, text)
 
 

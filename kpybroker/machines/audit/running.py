@@ -9,13 +9,21 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 
 from kpybroker.machines.audit import groups, joining, keys, replicas, tables, transactions
-from kpybroker.machines.audit.findings import BYTES, DAMAGE, NOTE, OFFSETS, REPLICAS, TABLES, Finding, Place
-from kpybroker.machines.audit.kept import Kept, Summary
+from kpybroker.machines.audit.findings import BYTES, DAMAGE, NOTE, OFFSETS, REPLICAS, TABLES, AuditFinding, BytePlace
+from kpybroker.machines.audit.kept import KeptFacts, Summary
 from kpybroker.machines.audit.records import committed_records
-from kpybroker.machines.audit.sources import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Facts, Replica, Source, Spot, Task
-from kpybroker.machines.audit.stretch import Marker, Stretch
-from kpybroker.machines.audit.tables import Range
-from kpybroker.machines.audit.transactions import Decision, Decisions, Log
+from kpybroker.machines.audit.sources import (
+    OFFSETS_TOPIC,
+    TRANSACTIONS_TOPIC,
+    AuditedReplica,
+    AuditSource,
+    AuditTask,
+    ReplicaFacts,
+    Spot,
+)
+from kpybroker.machines.audit.stretch import SeenMarker, Stretch
+from kpybroker.machines.audit.tables import TableRange
+from kpybroker.machines.audit.transactions import AuditedLog, CoordinatorDecisions, TransactionOutcome
 from kpybroker.machines.audit.walk import END_OF_ALL
 from kpybroker.machines.audit.work import Mapped, Reached
 from kpybroker.machines.transactions.transaction import Transaction
@@ -27,18 +35,18 @@ EQUALITY: Final = (BYTES, OFFSETS, REPLICAS)
 """Replicas of a partition are equal where nothing contradicts these claims."""
 
 
-class Wanted(NamedTuple):
+class AuditScope(NamedTuple):
     """The parts of an audit that a user chooses."""
 
     topics: tuple[str, ...] = ()
     deep: bool = False
     keys: bool = False
     """Whether the keys of compacted logs are compared with one another."""
-    ranges: tuple[Range, ...] = ()
+    ranges: tuple[TableRange, ...] = ()
     since: Summary | None = None
 
 
-class UnknownTopic(Exception):
+class NoSuchTopic(Exception):
     """A topic that was asked for is not there. The text is one line for people."""
 
 
@@ -61,7 +69,7 @@ class Result(NamedTuple):
     pending_transactions: int
     positions: int
     ranges: int
-    findings: list[Finding]
+    findings: list[AuditFinding]
     summary: Summary
 
     @property
@@ -73,21 +81,21 @@ class Result(NamedTuple):
 class Audited(NamedTuple):
     """A replica with its facts, when its log was read."""
 
-    replica: Replica
+    replica: AuditedReplica
     whole: Stretch
-    facts: Facts
+    facts: ReplicaFacts
 
 
-class Coordinators(NamedTuple):
+class CoordinatorLogs(NamedTuple):
     """The contents of the coordinators' logs. ``decisions`` is None where not all of them are there."""
 
-    decisions: Decisions | None
+    decisions: CoordinatorDecisions | None
     positions: Mapping[tuple[str, Spot], int]
     ends: Mapping[int, int]
     """The offset behind the last decision that was complete, of each partition."""
 
 
-def audit(source: Source, wanted: Wanted, mapped: Mapped, reached: Reached, total: Reached) -> Result:
+def audit(source: AuditSource, wanted: AuditScope, mapped: Mapped, reached: Reached, total: Reached) -> Result:
     """Audit all replicas of a source. ``total`` is called with the number of bytes to read.
 
     Raises UnknownTopic, OSError, KafkaError, Unreachable.
@@ -95,13 +103,13 @@ def audit(source: Source, wanted: Wanted, mapped: Mapped, reached: Reached, tota
     coordinators = read_coordinators(source, source.replicas((TRANSACTIONS_TOPIC, OFFSETS_TOPIC)))
     chosen = [each for each in source.replicas(()) if not wanted.topics or each.topic in wanted.topics]
     for topic in {*wanted.topics} - {each.topic for each in chosen}:
-        raise UnknownTopic(f"there is no topic {topic}")
-    findings: list[Finding] = []
+        raise NoSuchTopic(f"there is no topic {topic}")
+    findings: list[AuditFinding] = []
     since = wanted.since.replicas if wanted.since is not None and wanted.since.deep == wanted.deep else {}
     plans = {each.key: joining.plan(source, each, since.get(each.key), deep=wanted.deep) for each in chosen}
     tasks = [task for plan in plans.values() for task in plan.tasks]
     total(sum(task.size_bytes for task in tasks))
-    stretches: dict[str, list[tuple[Task, Stretch]]] = {key: [] for key in plans}
+    stretches: dict[str, list[tuple[AuditTask, Stretch]]] = {key: [] for key in plans}
     unread: set[Spot] = set()
     for outcome in mapped(source.read, tasks, reached):
         findings += outcome.findings
@@ -109,7 +117,7 @@ def audit(source: Source, wanted: Wanted, mapped: Mapped, reached: Reached, tota
             unread.add(outcome.task.replica.spot)
         stretches[outcome.task.replica.key] += [(outcome.task, each) for each in outcome.stretches]
     audited: list[Audited] = []
-    keeping: dict[str, Kept] = {}
+    keeping: dict[str, KeptFacts] = {}
     for each in chosen:
         plan = plans[each.key]
         facts = source.facts(each)
@@ -156,9 +164,9 @@ def audit(source: Source, wanted: Wanted, mapped: Mapped, reached: Reached, tota
     )
 
 
-def merged(findings: Iterable[Finding]) -> list[Finding]:
+def merged(findings: Iterable[AuditFinding]) -> list[AuditFinding]:
     """The findings in order, damage first. What several replicas have in common is one finding."""
-    replicas_of: dict[Finding, list[Finding]] = {}
+    replicas_of: dict[AuditFinding, list[AuditFinding]] = {}
     for each in findings:
         replicas_of.setdefault(each._replace(replica="", path="", byte=-1), []).append(each)
     whole = [
@@ -168,10 +176,10 @@ def merged(findings: Iterable[Finding]) -> list[Finding]:
     return sorted(whole, key=lambda each: (each.level, each.topic, each.partition, each.offset, each.replica))
 
 
-def read_coordinators(source: Source, found: Sequence[Replica]) -> Coordinators:
+def read_coordinators(source: AuditSource, found: Sequence[AuditedReplica]) -> CoordinatorLogs:
     """Read the logs of the coordinators of transactions and groups."""
-    complete: list[Decision] = []
-    pending: list[Decision] = []
+    complete: list[TransactionOutcome] = []
+    pending: list[TransactionOutcome] = []
     ongoing: dict[int, Transaction] = {}
     last: dict[int, tuple[int, int]] = {}
     ends: dict[int, int] = {}
@@ -187,11 +195,11 @@ def read_coordinators(source: Source, found: Sequence[Replica]) -> Coordinators:
     for replica in _best_of(found, OFFSETS_TOPIC).values():
         positions |= groups.positions(_records(source, replica))
     is_all = bool(logs) and sorted(logs) == list(range(len(logs)))
-    return Coordinators(Decisions(complete, pending, ongoing, last) if is_all else None, positions, ends)
+    return CoordinatorLogs(CoordinatorDecisions(complete, pending, ongoing, last) if is_all else None, positions, ends)
 
 
-def _best_of(found: Sequence[Replica], topic: str) -> dict[int, Replica]:
-    best: dict[int, Replica] = {}
+def _best_of(found: Sequence[AuditedReplica], topic: str) -> dict[int, AuditedReplica]:
+    best: dict[int, AuditedReplica] = {}
     for each in found:
         if each.topic == topic:
             known = best.get(each.partition)
@@ -200,16 +208,18 @@ def _best_of(found: Sequence[Replica], topic: str) -> dict[int, Replica]:
     return dict(sorted(best.items()))
 
 
-def _records(source: Source, replica: Replica) -> Iterator[Record]:
+def _records(source: AuditSource, replica: AuditedReplica) -> Iterator[Record]:
     return committed_records(batch for _, batch in source.batches(replica, replica.start, replica.end))
 
 
-def _bounds(each: Audited) -> groups.Bounds:
+def _bounds(each: Audited) -> groups.CommitBounds:
     end = max(each.whole.next_offset, each.replica.log_end if each.replica.is_running else 0)
-    return groups.Bounds(max(each.whole.start, each.facts.log_start), end)
+    return groups.CommitBounds(max(each.whole.start, each.facts.log_start), end)
 
 
-def compare(source: Source, several: Sequence[Audited], damaged: set[tuple[str, str, int, int]]) -> Iterator[Finding]:
+def compare(
+    source: AuditSource, several: Sequence[Audited], damaged: set[tuple[str, str, int, int]]
+) -> Iterator[AuditFinding]:
     """Compare the replicas of one partition below the high watermark, each with the one that has most."""
     mark = max(each.replica.high_watermark for each in several)
     is_certain = mark >= 0
@@ -242,14 +252,14 @@ def _reference(several: Sequence[Audited]) -> Audited:
 
 
 def _compare_two(
-    source: Source,
+    source: AuditSource,
     reference: Audited,
     other: Audited,
     end: int,
     damaged: set[tuple[str, str, int, int]],
     *,
     is_certain: bool,
-) -> Iterator[Finding]:
+) -> Iterator[AuditFinding]:
     start = max(each.whole.start for each in (reference, other))
     start = max(start, reference.facts.log_start, other.facts.log_start)
     cleaned_to = max(reference.facts.cleaned_to, other.facts.cleaned_to)
@@ -272,26 +282,26 @@ def _compare_two(
             yield _finding(DAMAGE if is_certain else NOTE, other, each.offset, text, each.place)
 
 
-def _finding(level: str, one: Audited, offset: int, text: str, place: Place | None = None) -> Finding:
-    where = place if place is not None and place.path else Place(one.replica.directory)
-    return Finding(level, REPLICAS, *one.replica.spot, one.replica.label, *where, offset, text)
+def _finding(level: str, one: Audited, offset: int, text: str, place: BytePlace | None = None) -> AuditFinding:
+    where = place if place is not None and place.path else BytePlace(one.replica.directory)
+    return AuditFinding(level, REPLICAS, *one.replica.spot, one.replica.label, *where, offset, text)
 
 
 def judge_transactions(
-    source: Source,
-    coordinators: Coordinators,
+    source: AuditSource,
+    coordinators: CoordinatorLogs,
     best: Mapping[Spot, Audited],
     judged: Mapping[int, int],
 ) -> transactions.Judged:
     """Compare what the coordinators decided with the markers of all partitions, and find transactions that hang."""
     before = coordinators.decisions
     logs = {
-        spot: Log(
+        spot: AuditedLog(
             each.replica.label,
             each.whole,
             max(each.facts.log_start, each.whole.start),
             each.facts.cleaned_to,
-            Place(each.replica.directory),
+            BytePlace(each.replica.directory),
             tuple(_beyond(source, each)),
         )
         for spot, each in best.items()
@@ -312,7 +322,7 @@ def judge_transactions(
     return result._replace(findings=findings)
 
 
-def _beyond(source: Source, each: Audited) -> Iterator[Marker]:
+def _beyond(source: AuditSource, each: Audited) -> Iterator[SeenMarker]:
     """The markers between the high watermark on disk and the log's end, while a broker runs."""
     replica, start = each.replica, each.whole.next_offset
     if not replica.is_running or replica.log_end <= start:
@@ -324,23 +334,25 @@ def _beyond(source: Source, each: Audited) -> Iterator[Marker]:
                 marker = transaction_marker(header, batch.data, 0)
                 if marker is not None:
                     place = header.base_offset, header.max_timestamp
-                    yield Marker(header.producer_id, header.producer_epoch, marker.committed, *place)
+                    yield SeenMarker(header.producer_id, header.producer_epoch, marker.committed, *place)
 
 
-def _keys(source: Source, each: Audited) -> Iterator[Finding]:
+def _keys(source: AuditSource, each: Audited) -> Iterator[AuditFinding]:
     end = min(each.facts.unique_to, each.whole.next_offset)
     if end:
         found = source.batches(each.replica, each.whole.start, end)
         yield from keys.repeated(each.replica, (batch for _, batch in found), end)
 
 
-def judge_tables(source: Source, ranges: Iterable[Range], best: Mapping[Spot, Audited]) -> Iterator[Finding]:
+def judge_tables(
+    source: AuditSource, ranges: Iterable[TableRange], best: Mapping[Spot, Audited]
+) -> Iterator[AuditFinding]:
     """Compare the rows of tables with the logs' records."""
     for spot, its in tables.by_partition(ranges).items():
         each = best.get(spot)
         if each is None:
             text = f"table {its[0].table} covers a partition that is not there"
-            yield Finding(DAMAGE, TABLES, *spot, "", "", -1, its[0].start, text)
+            yield AuditFinding(DAMAGE, TABLES, *spot, "", "", -1, its[0].start, text)
             continue
         found = source.batches(each.replica, its[0].start, each.replica.end)
         counts = tables.counted((batch for _, batch in found), its)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
-from kpybroker.machines.audit.findings import Finding, Place
+from kpybroker.machines.audit.findings import AuditFinding, BytePlace
 from kpybroker.machines.audit.stretch import Stretch
 from kpybroker.machines.audit.walk import END_OF_ALL
 from kpybroker.machines.audit.windows import WINDOW_OFFSETS
@@ -16,7 +16,7 @@ TRANSACTIONS_TOPIC: Final = "__transaction_state"
 METADATA_TOPIC: Final = "__cluster_metadata"
 
 
-class Replica(NamedTuple):
+class AuditedReplica(NamedTuple):
     """A replica of a partition. ``directory`` is empty where it is read from a broker, ``node_id`` -1 where unknown."""
 
     label: str
@@ -50,7 +50,7 @@ class Replica(NamedTuple):
         return min(self.end, self.log_end) // WINDOW_OFFSETS * WINDOW_OFFSETS
 
 
-class Facts(NamedTuple):
+class ReplicaFacts(NamedTuple):
     """The facts about a replica that other files or the cluster know. They are read after the log itself."""
 
     log_start: int = 0
@@ -62,10 +62,10 @@ class Facts(NamedTuple):
     """The offset below which the cleaner's checkpoint says that each key is there once."""
 
 
-class Task(NamedTuple):
+class AuditTask(NamedTuple):
     """A piece of work: the batches of one replica with base offsets in ``start .. end``."""
 
-    replica: Replica
+    replica: AuditedReplica
     start: int
     end: int
     cuts: tuple[int, ...] = ()
@@ -76,41 +76,41 @@ class Task(NamedTuple):
     size_bytes: int = 0
 
 
-class Outcome(NamedTuple):
+class AuditOutcome(NamedTuple):
     """The result of a task."""
 
-    task: Task
+    task: AuditTask
     stretches: tuple[Stretch, ...]
-    findings: tuple[Finding, ...]
+    findings: tuple[AuditFinding, ...]
     is_read: bool = True
     """Whether all of it was read, damaged or not."""
 
 
-class Source(Protocol):
+class AuditSource(Protocol):
     """A side that can be audited: directories, or a running cluster. It is sent to other processes with its tasks."""
 
     processes: int
     """The most processes that can read it; 0 if there is no limit."""
 
-    def replicas(self, topics: Sequence[str]) -> list[Replica]:
+    def replicas(self, topics: Sequence[str]) -> list[AuditedReplica]:
         """The replicas of these topics, or all, with their ends as they are now. May raise OSError, KafkaError."""
 
-    def tasks(self, replica: Replica, start: int, *, deep: bool) -> list[Task]:
+    def tasks(self, replica: AuditedReplica, start: int, *, deep: bool) -> list[AuditTask]:
         """The work on a replica from an offset on."""
 
-    def read(self, task: Task) -> Outcome:
+    def read(self, task: AuditTask) -> AuditOutcome:
         """Do a task. A replica that cannot be read is a finding."""
 
-    def facts(self, replica: Replica) -> Facts:
+    def facts(self, replica: AuditedReplica) -> ReplicaFacts:
         """The facts about a replica."""
 
-    def batches(self, replica: Replica, start: int, end: int) -> Iterator[tuple[Place, StoredBatch]]:
+    def batches(self, replica: AuditedReplica, start: int, end: int) -> Iterator[tuple[BytePlace, StoredBatch]]:
         """The valid batches from the one that holds ``start`` on, up to ``end``, each with its place. Damaged ones are
         left out."""
 
-    def identities(self, replica: Replica, /) -> Mapping[int, tuple[int, ...]]:
+    def identities(self, replica: AuditedReplica, /) -> Mapping[int, tuple[int, ...]]:
         """Numbers that change when a segment changes, by its base offset; empty where there are none."""
 
-    def check_around(self, replica: Replica, whole: Stretch, start: int, /) -> Iterable[Finding]:
+    def check_around(self, replica: AuditedReplica, whole: Stretch, start: int, /) -> Iterable[AuditFinding]:
         """The contradictions between a log and the files beside it that span segments, as far as they are about what
         was read: from ``start`` on."""

@@ -12,8 +12,8 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from kpybroker.machines.audit import windows
-from kpybroker.machines.audit.findings import Place
-from kpybroker.machines.audit.windows import Window
+from kpybroker.machines.audit.findings import BytePlace
+from kpybroker.machines.audit.windows import AuditWindow
 
 NO_OFFSET: Final = -1
 FRESH: Final = -1
@@ -21,10 +21,10 @@ FRESH: Final = -1
 UNKNOWN: Final = -2
 """The sequence of a producer of which only markers were seen."""
 MARKER: Final = Struct(">qh?qq")
-"""A marker in packed form: `Marker` without names."""
+"""A marker in packed form: `SeenMarker` without names."""
 
 
-class Marker(NamedTuple):
+class SeenMarker(NamedTuple):
     """The end of a transaction in a partition."""
 
     producer_id: int
@@ -34,12 +34,12 @@ class Marker(NamedTuple):
     timestamp: int
 
 
-class Gap(NamedTuple):
+class OffsetGap(NamedTuple):
     """Offsets that no batch has: from ``start`` up to ``end``, seen at ``place``."""
 
     start: int
     end: int
-    place: Place
+    place: BytePlace
 
 
 class Break(NamedTuple):
@@ -48,10 +48,10 @@ class Break(NamedTuple):
     producer_id: int
     offset: int
     text: str
-    place: Place
+    place: BytePlace
 
 
-class Run(NamedTuple):
+class ProducerRun(NamedTuple):
     """A producer's batches in a stretch: its first one and its last one, in epochs and sequences.
 
     ``sequence`` may be FRESH or UNKNOWN. ``first_sequence`` is UNKNOWN if no batch was seen, only markers.
@@ -60,7 +60,7 @@ class Run(NamedTuple):
     first_epoch: int
     first_sequence: int
     first_offset: int
-    first_place: Place
+    first_place: BytePlace
     behind_gap: bool
     """Whether offsets are missing between the beginning of the stretch and the first batch."""
     epoch: int
@@ -68,7 +68,7 @@ class Run(NamedTuple):
     offset: int
     timestamp: int
 
-    def raised(self, epoch: int, timestamp: int) -> "Run":
+    def raised(self, epoch: int, timestamp: int) -> "ProducerRun":
         """The run with the epoch of a marker behind it."""
         rises = epoch > self.epoch and self.first_sequence != UNKNOWN
         return self._replace(epoch=epoch, sequence=FRESH if rises else self.sequence, timestamp=timestamp)
@@ -92,7 +92,7 @@ class Head(NamedTuple):
     committed: bool
 
 
-class Ended(NamedTuple):
+class AbortedStretch(NamedTuple):
     """An aborted transaction, from its first record to its marker."""
 
     producer_id: int
@@ -108,20 +108,20 @@ class Stretch(NamedTuple):
     size_bytes: int = 0
     batches: int = 0
     records: int = 0
-    windows: tuple[Window, ...] = ()
-    gaps: tuple[Gap, ...] = ()
+    windows: tuple[AuditWindow, ...] = ()
+    gaps: tuple[OffsetGap, ...] = ()
     missing: int = 0
     """Offsets inside of batches that have no record, as compaction leaves them."""
     missing_to: int = NO_OFFSET
     """The offset behind the last batch with fewer records than offsets."""
-    missing_place: Place = Place()
+    missing_place: BytePlace = BytePlace()
     epochs: tuple[tuple[int, int, int], ...] = ()
     """Each leader epoch in the order of the log, with the first and the last offset that have it."""
-    runs: Mapping[int, Run] = {}
+    runs: Mapping[int, ProducerRun] = {}
     breaks: tuple[Break, ...] = ()
     open: Mapping[int, Open] = {}
     heads: Mapping[int, Head] = {}
-    aborted: tuple[Ended, ...] = ()
+    aborted: tuple[AbortedStretch, ...] = ()
     committed: int = 0
     """Transactions with records in this stretch that were committed."""
     markers: bytes = b""
@@ -132,14 +132,16 @@ class Stretch(NamedTuple):
     damaged: tuple[tuple[int, int], ...] = ()
     """Ranges of offsets whose batches are damaged."""
 
-    def listed_markers(self) -> Iterable[Marker]:
+    def listed_markers(self) -> Iterable[SeenMarker]:
         """The markers in the order of the log."""
-        return map(Marker._make, MARKER.iter_unpack(self.markers))
+        return map(SeenMarker._make, MARKER.iter_unpack(self.markers))
 
     def finished(self) -> "Stretch":
         """The stretch of a log that begins here: no transaction began before it. All its windows are sealed."""
         heads = [(producer_id, head) for producer_id, head in self.heads.items() if head.first_offset >= 0]
-        aborted = [Ended(pid, head.first_offset, head.last_offset) for pid, head in heads if not head.committed]
+        aborted = [
+            AbortedStretch(pid, head.first_offset, head.last_offset) for pid, head in heads if not head.committed
+        ]
         return self._replace(
             windows=tuple(window.sealed() for window in self.windows),
             heads={},
@@ -155,7 +157,7 @@ def join(stretches: Iterable[Stretch]) -> Stretch | None:
 
 
 def _join(a: Stretch, b: Stretch) -> Stretch:
-    seam = (Gap(a.next_offset, b.start, Place()),) if b.start > a.next_offset else ()
+    seam = (OffsetGap(a.next_offset, b.start, BytePlace()),) if b.start > a.next_offset else ()
     runs, breaks = _runs(a, b, is_gap=bool(seam))
     still_open, heads, aborted, committed = _transactions(a, b)
     epochs = (*a.epochs, *b.epochs)
@@ -187,7 +189,7 @@ def _join(a: Stretch, b: Stretch) -> Stretch:
     )
 
 
-def _runs(a: Stretch, b: Stretch, *, is_gap: bool) -> tuple[dict[int, Run], tuple[Break, ...]]:
+def _runs(a: Stretch, b: Stretch, *, is_gap: bool) -> tuple[dict[int, ProducerRun], tuple[Break, ...]]:
     runs = dict(a.runs)
     breaks = [*a.breaks, *b.breaks]
     seen = {(each.producer_id, each.offset) for each in b.breaks}  # by a marker before the first batch
@@ -207,11 +209,11 @@ def _runs(a: Stretch, b: Stretch, *, is_gap: bool) -> tuple[dict[int, Run], tupl
         is_excused = behind.first_epoch >= before.epoch and (is_behind_gap or a.last_gap > before.offset)
         if text and is_new and not is_excused:
             breaks.append(Break(producer_id, behind.first_offset, text, behind.first_place))
-        runs[producer_id] = behind if before.first_sequence == UNKNOWN else Run(*before[:5], *behind[5:])
+        runs[producer_id] = behind if before.first_sequence == UNKNOWN else ProducerRun(*before[:5], *behind[5:])
     return runs, tuple(breaks)
 
 
-def _transactions(a: Stretch, b: Stretch) -> tuple[dict[int, Open], dict[int, Head], tuple[Ended, ...], int]:
+def _transactions(a: Stretch, b: Stretch) -> tuple[dict[int, Open], dict[int, Head], tuple[AbortedStretch, ...], int]:
     still_open, heads = dict(a.open), dict(a.heads)
     aborted, committed = [*a.aborted, *b.aborted], a.committed + b.committed
     for producer_id, head in b.heads.items():
@@ -222,7 +224,7 @@ def _transactions(a: Stretch, b: Stretch) -> tuple[dict[int, Open], dict[int, He
         elif first_offset >= 0 and head.committed:
             committed += 1
         elif first_offset >= 0:
-            aborted.append(Ended(producer_id, first_offset, head.last_offset))
+            aborted.append(AbortedStretch(producer_id, first_offset, head.last_offset))
     for producer_id, begun in b.open.items():
         still_open.setdefault(producer_id, begun)
     return still_open, heads, tuple(aborted), committed

@@ -9,7 +9,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from kpybroker.machines.audit.findings import DAMAGE, TABLES, Finding
+from kpybroker.machines.audit.findings import DAMAGE, TABLES, AuditFinding
 from kpybroker.machines.audit.records import committed_batches
 from kpybroker.machines.audit.sources import Spot
 from kpystorage.reading import StoredBatch
@@ -17,7 +17,7 @@ from kpywire.errors import Malformed
 from kpywire.record import read_batch
 
 
-class Range(NamedTuple):
+class TableRange(NamedTuple):
     """The rows that a table has for the offsets ``start .. end`` of a partition."""
 
     table: str
@@ -28,7 +28,7 @@ class Range(NamedTuple):
     rows: int
 
 
-def counted(batches: Iterable[StoredBatch], ranges: Sequence[Range]) -> list[int]:
+def counted(batches: Iterable[StoredBatch], ranges: Sequence[TableRange]) -> list[int]:
     """The committed records in each range, from the batches of its partition. The ranges ascend.
 
     The batches begin at the first range or before it, and end where every transaction in the ranges has ended.
@@ -57,9 +57,9 @@ def _offsets(batch: StoredBatch) -> list[int]:
         return []
 
 
-def judge(ranges: Sequence[Range], counts: Sequence[int], log_start: int, log_end: int) -> Iterator[Finding]:
+def judge(ranges: Sequence[TableRange], counts: Sequence[int], log_start: int, log_end: int) -> Iterator[AuditFinding]:
     """The ranges of one partition whose rows are not as many as the records of the log."""
-    previous: Range | None = None
+    previous: TableRange | None = None
     for each, count in sorted(zip(ranges, counts, strict=True)):
         text = ""
         if each.end > log_end:
@@ -71,13 +71,13 @@ def judge(ranges: Sequence[Range], counts: Sequence[int], log_start: int, log_en
             text = f"has {each.rows} rows for the offsets {each.start} to {each.end - 1}, {more} than the log"
         previous = each
         if text:
-            said = f"table {each.table} {text}"
-            yield Finding(DAMAGE, TABLES, each.topic, each.partition, "", "", -1, each.start, said)
+            reported = f"table {each.table} {text}"
+            yield AuditFinding(DAMAGE, TABLES, each.topic, each.partition, "", "", -1, each.start, reported)
 
 
-def by_partition(ranges: Iterable[Range]) -> dict[Spot, list[Range]]:
+def by_partition(ranges: Iterable[TableRange]) -> dict[Spot, list[TableRange]]:
     """The ranges of each partition, in the order of their offsets."""
-    found: dict[Spot, list[Range]] = {}
+    found: dict[Spot, list[TableRange]] = {}
     for each in sorted(ranges):
         found.setdefault((each.topic, each.partition), []).append(each)
     return found

@@ -12,20 +12,20 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
-from kpybroker.machines.audit.findings import DAMAGE, NOTE, TRANSACTIONS, Finding, Place
+from kpybroker.machines.audit.findings import DAMAGE, NOTE, TRANSACTIONS, AuditFinding, BytePlace
 from kpybroker.machines.audit.sources import TRANSACTIONS_TOPIC, Spot
-from kpybroker.machines.audit.stretch import Marker, Open, Stretch
+from kpybroker.machines.audit.stretch import Open, SeenMarker, Stretch
 from kpybroker.machines.transactions.record import decode
-from kpybroker.machines.transactions.transaction import EPOCH_BUMP_VERSION, State, Transaction
+from kpybroker.machines.transactions.transaction import EPOCH_BUMP_VERSION, Transaction, TransactionState
 from kpywire.errors import Malformed
 from kpywire.record import Record
 
 SKEW_MS: Final = 60_000
 """The difference of clocks between brokers that is allowed for where only times can tell markers apart."""
-_ENDED = (State.COMPLETE_COMMIT, State.COMPLETE_ABORT)
+_ENDED = (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
 
 
-class Decision(NamedTuple):
+class TransactionOutcome(NamedTuple):
     """The outcome of a transaction, as its coordinator wrote it at ``offset`` of a partition of its log."""
 
     transactional_id: str
@@ -43,21 +43,21 @@ class Decision(NamedTuple):
     """The offset where it was noted as complete; -1 while it is not."""
 
 
-class Decisions(NamedTuple):
+class CoordinatorDecisions(NamedTuple):
     """All that the coordinators' logs say."""
 
-    complete: list[Decision]
-    pending: list[Decision]
+    complete: list[TransactionOutcome]
+    pending: list[TransactionOutcome]
     ongoing: Mapping[int, Transaction]
     """The last state of each producer id whose transaction is open or being ended."""
     last: Mapping[int, tuple[int, int]]
     """The last record of each producer id: the partition of the coordinators' log, and the offset."""
 
 
-def read_decisions(log_partition: int, records: Iterable[Record]) -> Decisions:
+def read_decisions(log_partition: int, records: Iterable[Record]) -> CoordinatorDecisions:
     """The decisions in a partition of ``__transaction_state``. Records that are none are passed over."""
-    complete: list[Decision] = []
-    pending: dict[str, Decision] = {}
+    complete: list[TransactionOutcome] = []
+    pending: dict[str, TransactionOutcome] = {}
     states: dict[str, Transaction | None] = {}
     last: dict[int, tuple[int, int]] = {}
     for record in records:
@@ -78,17 +78,17 @@ def read_decisions(log_partition: int, records: Iterable[Record]) -> Decisions:
     ongoing = {
         state.producer_id: state
         for state in states.values()
-        if state is not None and (state.is_prepared or state.state is State.ONGOING)
+        if state is not None and (state.is_prepared or state.state is TransactionState.ONGOING)
     }
-    return Decisions(complete, list(pending.values()), ongoing, last)
+    return CoordinatorDecisions(complete, list(pending.values()), ongoing, last)
 
 
-def _decision(name: str, state: Transaction, log_partition: int, offset: int) -> Decision:
-    return Decision(
+def _decision(name: str, state: Transaction, log_partition: int, offset: int) -> TransactionOutcome:
+    return TransactionOutcome(
         name,
         state.producer_id,
         state.producer_epoch,
-        state.state is State.PREPARE_COMMIT,
+        state.state is TransactionState.PREPARE_COMMIT,
         state.partitions,
         state.start_ms,
         state.last_update_ms,
@@ -98,15 +98,15 @@ def _decision(name: str, state: Transaction, log_partition: int, offset: int) ->
     )
 
 
-class Log(NamedTuple):
+class AuditedLog(NamedTuple):
     """A partition that transactions write to, as its best replica shows it."""
 
     replica: str
     whole: Stretch
     log_start: int
     cleaned_to: int
-    place: Place = Place()
-    beyond: tuple[Marker, ...] = ()
+    place: BytePlace = BytePlace()
+    beyond: tuple[SeenMarker, ...] = ()
     """The markers above the high watermark on disk, which brokers write every few seconds, and not all at once."""
 
 
@@ -116,20 +116,20 @@ class Judged(NamedTuple):
     whole: int
     torn: int
     pending: int
-    findings: list[Finding]
+    findings: list[AuditFinding]
 
 
-def judge(decisions: Decisions, logs: Mapping[Spot, Log]) -> Judged:
+def judge(decisions: CoordinatorDecisions, logs: Mapping[Spot, AuditedLog]) -> Judged:
     """Compare the complete decisions with the markers. Partitions that are not in ``logs`` are passed over."""
-    torn: dict[tuple[str, int], list[Finding]] = {}
-    by_spot: dict[Spot, dict[tuple[int, int], list[Decision]]] = {}
+    torn: dict[tuple[str, int], list[AuditFinding]] = {}
+    by_spot: dict[Spot, dict[tuple[int, int], list[TransactionOutcome]]] = {}
     for each in decisions.complete:
         for spot in each.partitions:
             if spot in logs:
                 by_spot.setdefault(spot, {}).setdefault((each.producer_id, each.epoch), []).append(each)
     for spot, wanted in by_spot.items():
         log = logs[spot]
-        markers: dict[tuple[int, int], list[Marker]] = {}
+        markers: dict[tuple[int, int], list[SeenMarker]] = {}
         for marker in (*log.whole.listed_markers(), *log.beyond):
             if (marker.producer_id, marker.epoch) in wanted:
                 markers.setdefault((marker.producer_id, marker.epoch), []).append(marker)
@@ -142,7 +142,9 @@ def judge(decisions: Decisions, logs: Mapping[Spot, Log]) -> Judged:
     return Judged(judged - len(torn), len(torn), len(decisions.pending), findings)
 
 
-def _missing(made: list[Decision], markers: list[Marker], log: Log) -> Iterator[tuple[Decision, str]]:
+def _missing(
+    made: list[TransactionOutcome], markers: list[SeenMarker], log: AuditedLog
+) -> Iterator[tuple[TransactionOutcome, str]]:
     """The decisions without their marker in a partition, each with what is there instead.
 
     One producer id and epoch may have made several transactions before version 2; they follow one another, so their
@@ -169,31 +171,35 @@ def _missing(made: list[Decision], markers: list[Marker], log: Log) -> Iterator[
                 yield decision, f"; a marker at offset {others[-1].offset} says otherwise" if others else ""
 
 
-def _torn(decision: Decision, spot: Spot, log: Log, text: str) -> Finding:
+def _torn(decision: TransactionOutcome, spot: Spot, log: AuditedLog, text: str) -> AuditFinding:
     begun = log.whole.open.get(decision.producer_id)
     held = "" if begun is None else f"; its records from offset {begun.first_offset} on have no end"
     offset = decision.offset if begun is None else begun.first_offset
-    said = (
+    reported = (
         f"transaction of {decision.transactional_id} is torn: producer {decision.producer_id}, epoch {decision.epoch}, "
         f"{'committed' if decision.committed else 'aborted'} at {time_text(decision.update_ms)} (offset "
         f"{decision.offset} of {TRANSACTIONS_TOPIC}-{decision.log_partition}), has no marker here{held}{text}"
     )
-    return Finding(DAMAGE, TRANSACTIONS, *spot, log.replica, *log.place, offset, said)
+    return AuditFinding(DAMAGE, TRANSACTIONS, *spot, log.replica, *log.place, offset, reported)
 
 
 def hanging(
-    spot: Spot, log: Log, before: Decisions | None, after: Decisions | None, torn: Iterable[Finding]
-) -> Iterator[Finding]:
+    spot: Spot,
+    log: AuditedLog,
+    before: CoordinatorDecisions | None,
+    after: CoordinatorDecisions | None,
+    torn: Iterable[AuditFinding],
+) -> Iterator[AuditFinding]:
     """The open transactions of a partition that no coordinator knows of, before the log was read and after.
 
     ``before`` and ``after`` are None where the coordinators' logs were not read.
     """
-    told = {finding.offset for finding in torn if (finding.topic, finding.partition) == spot}
+    reported_offsets = {finding.offset for finding in torn if (finding.topic, finding.partition) == spot}
     ended = {marker.producer_id for marker in log.beyond}
     for producer_id, begun in sorted(log.whole.open.items()):
         if producer_id in ended:
             continue
-        if begun.first_offset in told or begun.first_offset < max(log.cleaned_to, log.whole.last_gap):
+        if begun.first_offset in reported_offsets or begun.first_offset < max(log.cleaned_to, log.whole.last_gap):
             continue  # its end may have been compacted away, or be missing for another reason
         if before is None or after is None:
             yield _hanging(NOTE, spot, log, producer_id, begun, "is open; the coordinators' logs were not read")
@@ -201,17 +207,17 @@ def hanging(
             yield _hanging(DAMAGE, spot, log, producer_id, begun, "hangs: its coordinator has no open transaction")
 
 
-def _is_alive(before: Decisions, after: Decisions, producer_id: int) -> bool:
+def _is_alive(before: CoordinatorDecisions, after: CoordinatorDecisions, producer_id: int) -> bool:
     """Whether the coordinator has written something about the producer since the log's end was taken, or will do so."""
     return producer_id in after.ongoing or before.last.get(producer_id) != after.last.get(producer_id)
 
 
-def _hanging(level: str, spot: Spot, log: Log, producer_id: int, begun: Open, text: str) -> Finding:
-    said = (
+def _hanging(level: str, spot: Spot, log: AuditedLog, producer_id: int, begun: Open, text: str) -> AuditFinding:
+    reported = (
         f"transaction of producer {producer_id}, epoch {begun.epoch}, from offset {begun.first_offset} "
         f"({time_text(begun.timestamp)}) {text}"
     )
-    return Finding(level, TRANSACTIONS, *spot, log.replica, *log.place, begun.first_offset, said)
+    return AuditFinding(level, TRANSACTIONS, *spot, log.replica, *log.place, begun.first_offset, reported)
 
 
 def time_text(milliseconds: int) -> str:

@@ -11,21 +11,21 @@ from enum import Enum
 from hashlib import sha256
 from typing import Final, NamedTuple
 
-from kpybroker.machines.audit.findings import BYTES, DAMAGE, OFFSETS, Finding, Place, Report
+from kpybroker.machines.audit.findings import BYTES, DAMAGE, OFFSETS, AuditFinding, BytePlace, Report
 from kpybroker.machines.audit.stretch import (
     MARKER,
     NO_OFFSET,
     UNKNOWN,
+    AbortedStretch,
     Break,
-    Ended,
-    Gap,
     Head,
+    OffsetGap,
     Open,
-    Run,
+    ProducerRun,
     Stretch,
     sequence_break,
 )
-from kpybroker.machines.audit.windows import SHIFT, WINDOW_OFFSETS, Window
+from kpybroker.machines.audit.windows import SHIFT, WINDOW_OFFSETS, AuditWindow
 from kpystorage.control_batches import transaction_marker
 from kpywire.batch import (
     ATTRIBUTES_POSITION,
@@ -51,7 +51,7 @@ class Status(Enum):
     """The reason why a walk took no more bytes."""
 
     MORE = "more"
-    """The next batch needs more bytes than were there: `Walk.wanted` of them."""
+    """The next batch needs more bytes than were there: `AuditWalk.wanted` of them."""
     ODD = "odd"
     """The next bytes are not a valid batch."""
     DONE = "done"
@@ -66,7 +66,7 @@ class Of(NamedTuple):
     partition: int
 
 
-class Walk:
+class AuditWalk:
     """A walk over the batches of a log with base offsets in ``start .. end``.
 
     ``expected`` is the offset where the next batch begins, -1 at the beginning of a log or a stretch. ``headers`` is
@@ -88,22 +88,22 @@ class Walk:
     def _begin(self, start: int) -> None:
         self._start = start
         self._size_bytes = self._batches = self._records = 0
-        self._windows: list[Window] = []
+        self._windows: list[AuditWindow] = []
         self._window_end = NO_OFFSET
         self._window = (-1, 0, 0, 0)  # number, base, and how many batches and records there were before it
         self._entries = bytearray()
-        self._gaps: list[Gap] = []
+        self._gaps: list[OffsetGap] = []
         self._missing = 0
         self._missing_to = NO_OFFSET
-        self._missing_place = Place()
+        self._missing_place = BytePlace()
         self._epoch = _EMPTY_EPOCH
         self._epochs: list[tuple[int, int, int]] = []
         self._epoch_start = NO_OFFSET
-        self.runs: dict[int, Run] = {}
+        self.runs: dict[int, ProducerRun] = {}
         self._breaks: list[Break] = []
         self._open: dict[int, Open] = {}
         self._heads: dict[int, Head] = {}
-        self._aborted: list[Ended] = []
+        self._aborted: list[AbortedStretch] = []
         self._committed = 0
         self._markers = bytearray()
         self._last_gap = NO_OFFSET
@@ -170,7 +170,7 @@ class Walk:
         self._size_bytes += at
         return at, status
 
-    def skip_damaged(self, header: BatchHeader | None, size_bytes: int, text: str, place: Place) -> None:
+    def skip_damaged(self, header: BatchHeader | None, size_bytes: int, text: str, place: BytePlace) -> None:
         """Note bytes that are not a valid batch. ``header`` is that of a batch that should have been here, if it can be
         recognised; its records count as missing."""
         lost_from = self.expected
@@ -190,9 +190,11 @@ class Walk:
         """The offset from where on no offset is missing."""
         return max(self._last_gap, self._start)
 
-    def report(self, level: str, claim: str, place: Place, offset: int, text: str) -> None:
+    def report(self, level: str, claim: str, place: BytePlace, offset: int, text: str) -> None:
         """Report a finding about the replica that is walked over."""
-        self._report(Finding(level, claim, self.of.topic, self.of.partition, self.of.replica, *place, offset, text))
+        self._report(
+            AuditFinding(level, claim, self.of.topic, self.of.partition, self.of.replica, *place, offset, text)
+        )
 
     def cut(self, start: int) -> Stretch:
         """The stretch walked so far. The walk goes on with a new one from ``start`` on."""
@@ -238,7 +240,7 @@ class Walk:
     ) -> Status | None:
         """Take the unusual part of a batch. Return a status if the batch cannot be taken."""
         header = BatchHeader._make(fields)
-        place = Place(self.path, position + at) if self.path else Place()
+        place = BytePlace(self.path, position + at) if self.path else BytePlace()
         if header.base_offset != self.expected:
             status = self._jump(header, view, at, place, following, is_all=is_all)
             if status is not None:
@@ -264,7 +266,7 @@ class Walk:
         return None
 
     def _jump(
-        self, header: BatchHeader, view: memoryview, at: int, place: Place, following: int | None, *, is_all: bool
+        self, header: BatchHeader, view: memoryview, at: int, place: BytePlace, following: int | None, *, is_all: bool
     ) -> Status | None:
         """Take a base offset that is not the expected one: a gap, or a wrong number, which no checksum covers."""
         base, expected = header.base_offset, self.expected
@@ -294,7 +296,7 @@ class Walk:
             self._base = expected
             self.report(DAMAGE, OFFSETS, place, expected, f"a batch's base offset is {base} instead of {expected}")
             return None
-        self._gaps.append(Gap(expected, base, place))
+        self._gaps.append(OffsetGap(expected, base, place))
         self._last_gap = base
         return None
 
@@ -309,7 +311,7 @@ class Walk:
         number, base, batches, records = self._window
         if self._batches > batches:
             counts = self._batches - batches, self._records - records
-            window = Window(number, base, self.expected, *counts, b"", bytes(self._entries))
+            window = AuditWindow(number, base, self.expected, *counts, b"", bytes(self._entries))
             self._windows.append(window if is_last or not self._windows else window.sealed())
         self._entries.clear()
 
@@ -317,7 +319,7 @@ class Walk:
         if self._epoch != _EMPTY_EPOCH and self.expected > self._epoch_start >= 0:
             self._epochs.append((self._epoch, self._epoch_start, self.expected - 1))
 
-    def _of_producer(self, header: BatchHeader, base: int, view: memoryview, at: int, place: Place) -> None:
+    def _of_producer(self, header: BatchHeader, base: int, view: memoryview, at: int, place: BytePlace) -> None:
         producer_id = header.producer_id
         if header.attributes & CONTROL_MASK:
             self._marker(header, base, view, at, place)
@@ -334,11 +336,11 @@ class Walk:
         last = (header.producer_epoch, header.last_sequence, base + header.last_offset_delta, header.max_timestamp)
         if run is None or run.first_sequence == UNKNOWN:
             first = (header.producer_epoch, header.base_sequence, base, place, self._last_gap >= 0)
-            self.runs[producer_id] = Run(*first, *last)
+            self.runs[producer_id] = ProducerRun(*first, *last)
         else:
-            self.runs[producer_id] = Run(*run[:5], *last)
+            self.runs[producer_id] = ProducerRun(*run[:5], *last)
 
-    def _marker(self, header: BatchHeader, base: int, view: memoryview, at: int, place: Place) -> None:
+    def _marker(self, header: BatchHeader, base: int, view: memoryview, at: int, place: BytePlace) -> None:
         try:
             marker = transaction_marker(header, view, at)
         except Malformed as error:
@@ -355,10 +357,10 @@ class Walk:
         elif first_offset >= 0 and marker.committed:
             self._committed += 1
         elif first_offset >= 0:
-            self._aborted.append(Ended(producer_id, first_offset, base))
+            self._aborted.append(AbortedStretch(producer_id, first_offset, base))
         run = self.runs.get(producer_id)
         if run is None:
             first = (epoch, UNKNOWN, NO_OFFSET, place, False)
-            self.runs[producer_id] = Run(*first, epoch, UNKNOWN, NO_OFFSET, header.max_timestamp)
+            self.runs[producer_id] = ProducerRun(*first, epoch, UNKNOWN, NO_OFFSET, header.max_timestamp)
         else:
             self.runs[producer_id] = run.raised(max(epoch, run.epoch), header.max_timestamp)

@@ -19,7 +19,7 @@ SHIFT: Final = 16
 _LEAF = Struct(">qqqq")
 
 
-class Window(NamedTuple):
+class AuditWindow(NamedTuple):
     """The batches whose base offsets lie in one window. ``digest`` is empty while the window is open."""
 
     number: int
@@ -30,9 +30,9 @@ class Window(NamedTuple):
     digest: bytes
     entries: bytes = b""
 
-    def joined(self, behind: "Window") -> "Window":
+    def joined(self, behind: "AuditWindow") -> "AuditWindow":
         """This open window with the rest of it."""
-        return Window(
+        return AuditWindow(
             self.number,
             self.base,
             behind.next_offset,
@@ -42,7 +42,7 @@ class Window(NamedTuple):
             self.entries + behind.entries,
         )
 
-    def sealed(self) -> "Window":
+    def sealed(self) -> "AuditWindow":
         """The window with its digest, and without the headers."""
         return self if self.digest else self._replace(digest=sha256(self.entries).digest(), entries=b"")
 
@@ -53,7 +53,7 @@ class Window(NamedTuple):
         return sha256(b"\0" + numbers + self.digest).digest()
 
 
-def joined(before: Sequence[Window], behind: Sequence[Window]) -> tuple[Window, ...]:
+def joined(before: Sequence[AuditWindow], behind: Sequence[AuditWindow]) -> tuple[AuditWindow, ...]:
     """The windows of two stretches in a row. The windows on both sides of the seam are open."""
     if not before or not behind:
         return (*before, *behind)
@@ -65,7 +65,7 @@ def joined(before: Sequence[Window], behind: Sequence[Window]) -> tuple[Window, 
     return (*inner[:1], *(window.sealed() for window in inner[1:-1]), *inner[1:][-1:])
 
 
-def root(windows: Iterable[Window]) -> bytes:
+def root(windows: Iterable[AuditWindow]) -> bytes:
     """The root of the Merkle tree over sealed windows. A node's hash begins with 1 and a leaf's with 0 (RFC 6962)."""
     level = [window.leaf for window in windows]
     if not level:

@@ -4,14 +4,14 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol, TypeVar
 
 
-class Sized(Protocol):
+class SizedWork(Protocol):
     """A piece of work with the number of its bytes."""
 
     @property
     def size_bytes(self) -> int: ...
 
 
-T = TypeVar("T", bound=Sized)
+T = TypeVar("T", bound=SizedWork)
 R = TypeVar("R")
 Reached = Callable[[int], object]
 """Takes the number of bytes that were read so far."""

@@ -7,13 +7,13 @@ Networks in ACLs mean nothing, as to Kafka 3.9, with which a cluster in ZooKeepe
 
 from typing import Final
 
-from kpybroker.machines.authorization.authorizer import EVERYTHING, Authorizer, Rule
-from kpybroker.machines.authorization.resources import Operation, Permission, ResourceType
+from kpybroker.machines.authorization.authorizer import EVERYTHING, Authorizer, MatchingRule
+from kpybroker.machines.authorization.resources import AclOperation, Permission, ResourceType
 from kpybroker.machines.errors import AuthorizerNotReady
 from kpybroker.runtime.calls.principal import Principal
 
-ALLOWED: Final = Rule(name="", allows=True)
-DENIED: Final = Rule(name="", allows=False)
+ALLOWED: Final = MatchingRule(name="", allows=True)
+DENIED: Final = MatchingRule(name="", allows=False)
 """Kafka's log does not say which ACL decides."""
 
 
@@ -27,7 +27,7 @@ class AclAuthorizer(Authorizer):
             super_users, allows_without_acl=allows_without_acl, awaits_acls=awaits_acls, reads_networks=False
         )
 
-    def allows_any(self, principal: Principal, host: str, operation: Operation, kind: ResourceType) -> bool:
+    def allows_any(self, principal: Principal, host: str, operation: AclOperation, kind: ResourceType) -> bool:
         """Whether a principal at an address may do this with any resource of a type."""
         if principal in self.super_users:
             return True
@@ -43,5 +43,7 @@ class AclAuthorizer(Authorizer):
             self.denied_count += 1
         return allows
 
-    def _decided(self, principal: Principal, host: str, operation: Operation, kind: ResourceType, name: str) -> Rule:
+    def _decided(
+        self, principal: Principal, host: str, operation: AclOperation, kind: ResourceType, name: str
+    ) -> MatchingRule:
         return ALLOWED if super()._decided(principal, host, operation, kind, name).allows else DENIED

@@ -4,8 +4,8 @@ allowed."""
 import logging
 from typing import Final
 
-from kpybroker.machines.authorization.authorizer import Rule
-from kpybroker.machines.authorization.resources import Operation, PatternType, ResourceType
+from kpybroker.machines.authorization.authorizer import MatchingRule
+from kpybroker.machines.authorization.resources import AclOperation, PatternType, ResourceType
 from kpybroker.runtime.calls.principal import Principal
 from kpywire import api
 
@@ -19,13 +19,19 @@ _CONTROL: Final = {code: f"\\x{code:02x}" for code in (*range(32), 127)}
 """Names come from clients: none may end a line of the log."""
 
 
-def is_logged(rule: Rule) -> bool:
+def is_logged(rule: MatchingRule) -> bool:
     """Whether the log shows such a decision."""
     return log.isEnabledFor(logging.DEBUG if rule.allows else logging.INFO)
 
 
 def note(
-    rule: Rule, principal: Principal, host: str, operation: Operation, kind: ResourceType, name: str, api_key: int
+    rule: MatchingRule,
+    principal: Principal,
+    host: str,
+    operation: AclOperation,
+    kind: ResourceType,
+    name: str,
+    api_key: int,
 ) -> None:
     """Log a decision (``StandardAuthorizerData.buildAuditMessage``; ``AclAuthorizer.logAuditMessage`` for a rule
     without a name)."""

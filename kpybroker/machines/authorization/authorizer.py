@@ -11,12 +11,12 @@ is bounded, whatever names clients ask for.
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from kpybroker.machines.authorization.index import AclIndex, Who, who
-from kpybroker.machines.authorization.networks import Address, address_of
+from kpybroker.machines.authorization.index import AclIndex, PrincipalKey, principal_key
+from kpybroker.machines.authorization.networks import IpAddress, address_of
 from kpybroker.machines.authorization.resources import (
     IMPLIED_BY,
     WILDCARD,
-    Operation,
+    AclOperation,
     PatternType,
     Permission,
     ResourceType,
@@ -31,12 +31,12 @@ LONGEST_REMEMBERED: Final = 256
 """The length of the longest name that is remembered, in characters. No topic has a longer one."""
 _PROBED_NAME: Final = "hardcode"
 """The resource that Kafka asks about where any will do (``Authorizer.authorizeByResourceType``)."""
-_EVERYONE: Final = who(EVERYONE)
+_EVERYONE: Final = principal_key(EVERYONE)
 EVERYTHING: Final = (PatternType.LITERAL, WILDCARD)
 """The pattern that covers all resources of a type."""
 
 
-class Rule(NamedTuple):
+class MatchingRule(NamedTuple):
     """The rule that decides (``StandardAuthorizerData.MatchingRule``). ``name`` is Kafka's, ``acl`` is the matching
     one."""
 
@@ -48,11 +48,11 @@ class Rule(NamedTuple):
         return self.name if self.acl is None else f"{self.name}(acl={described(self.acl)})"
 
 
-SUPER_USER: Final = Rule(name="SuperUser", allows=True)
-DEFAULT_ALLOW: Final = Rule(name="DefaultAllow", allows=True)
-DEFAULT_DENY: Final = Rule(name="DefaultDeny", allows=False)
+SUPER_USER: Final = MatchingRule(name="SuperUser", allows=True)
+DEFAULT_ALLOW: Final = MatchingRule(name="DefaultAllow", allows=True)
+DEFAULT_DENY: Final = MatchingRule(name="DefaultDeny", allows=False)
 
-_Asker = tuple[Principal, str, Operation, ResourceType]
+_Asker = tuple[Principal, str, AclOperation, ResourceType]
 
 
 class Authorizer:
@@ -78,7 +78,7 @@ class Authorizer:
         self.denied_count = 0
         self._acls: dict[bytes, Acl] = {}
         self._indexes: dict[int, AclIndex] = {}
-        self._rules: dict[_Asker, dict[str, Rule]] = {}
+        self._rules: dict[_Asker, dict[str, MatchingRule]] = {}
         self._remembered = 0
         self._any: dict[_Asker, bool] = {}
 
@@ -102,11 +102,13 @@ class Authorizer:
                 self._index(after).add(acl_id, after)
         self._forget()
 
-    def allows(self, principal: Principal, host: str, operation: Operation, kind: ResourceType, name: str) -> bool:
+    def allows(self, principal: Principal, host: str, operation: AclOperation, kind: ResourceType, name: str) -> bool:
         """Whether a principal at an address may do this with the resource of this type and name."""
         return self.decide(principal, host, operation, kind, name).allows
 
-    def decide(self, principal: Principal, host: str, operation: Operation, kind: ResourceType, name: str) -> Rule:
+    def decide(
+        self, principal: Principal, host: str, operation: AclOperation, kind: ResourceType, name: str
+    ) -> MatchingRule:
         """The rule that allows or denies this; the decision is counted. Raises AuthorizerNotReady while ACLs are
         loaded."""
         asker = (principal, host, operation, kind)
@@ -121,7 +123,7 @@ class Authorizer:
             self.denied_count += 1
         return rule
 
-    def allows_any(self, principal: Principal, host: str, operation: Operation, kind: ResourceType) -> bool:
+    def allows_any(self, principal: Principal, host: str, operation: AclOperation, kind: ResourceType) -> bool:
         """Whether a principal at an address may do this with any resource of a type
         (``Authorizer.authorizeByResourceType``).
 
@@ -138,7 +140,9 @@ class Authorizer:
             self._any[asker] = verdict
         return verdict
 
-    def _decided(self, principal: Principal, host: str, operation: Operation, kind: ResourceType, name: str) -> Rule:
+    def _decided(
+        self, principal: Principal, host: str, operation: AclOperation, kind: ResourceType, name: str
+    ) -> MatchingRule:
         if principal in self.super_users:
             return SUPER_USER
         if self.awaits_acls:
@@ -148,19 +152,19 @@ class Authorizer:
         if not covering:
             return DEFAULT_ALLOW if self.allows_without_acl else DEFAULT_DENY
         principals, address = _principals(principal), self._address(host)
-        denying, allowing = (operation, Operation.ALL), (operation, Operation.ALL, *IMPLIED_BY.get(operation, ()))
+        denying, allowing = (operation, AclOperation.ALL), (operation, AclOperation.ALL, *IMPLIED_BY.get(operation, ()))
         last: Acl | None = None  # the one that Kafka's log names
         for pattern in covering:
             about = [each for one in principals if one in pattern for each in pattern[one].about(host, address)]
             for acl in sorted(about, key=_order) if len(about) > 1 else about:
                 if acl.permission_type == Permission.DENY:
                     if acl.operation in denying:
-                        return Rule(name="MatchingAcl", allows=False, acl=acl)
+                        return MatchingRule(name="MatchingAcl", allows=False, acl=acl)
                 elif acl.permission_type == Permission.ALLOW and acl.operation in allowing:
                     last = acl
-        return DEFAULT_DENY if last is None else Rule(name="MatchingAcl", allows=True, acl=last)
+        return DEFAULT_DENY if last is None else MatchingRule(name="MatchingAcl", allows=True, acl=last)
 
-    def _allows_any(self, principal: Principal, host: str, operation: Operation, kind: ResourceType) -> bool:
+    def _allows_any(self, principal: Principal, host: str, operation: AclOperation, kind: ResourceType) -> bool:
         denied = self._patterns(principal, host, operation, kind, Permission.DENY)
         allowed = self._patterns(principal, host, operation, kind, Permission.ALLOW)
         if EVERYTHING in denied:
@@ -168,7 +172,7 @@ class Authorizer:
         return EVERYTHING in allowed or any(not _is_dominated(pattern, denied) for pattern in allowed)
 
     def _patterns(
-        self, principal: Principal, host: str, operation: Operation, kind: ResourceType, permission: Permission
+        self, principal: Principal, host: str, operation: AclOperation, kind: ResourceType, permission: Permission
     ) -> set[tuple[int, str]]:
         """The patterns of the ACLs of a type that allow or deny exactly this to a principal at an address."""
         index = self._indexes.get(kind)
@@ -177,14 +181,14 @@ class Authorizer:
         return {
             _pattern(acl)
             for acl in index.about(_principals(principal), host, self._address(host))
-            if acl.operation in (operation, Operation.ALL) and acl.permission_type == permission
+            if acl.operation in (operation, AclOperation.ALL) and acl.permission_type == permission
         }
 
-    def _address(self, host: str) -> Address | None:
+    def _address(self, host: str) -> IpAddress | None:
         """The address that networks in ACLs are compared with; None if they count for nobody."""
         return address_of(host) if self._reads_networks else None
 
-    def _remember(self, asker: _Asker, name: str, rule: Rule) -> None:
+    def _remember(self, asker: _Asker, name: str, rule: MatchingRule) -> None:
         if len(name) > LONGEST_REMEMBERED:
             return
         if self._remembered >= MOST_REMEMBERED:
@@ -209,11 +213,11 @@ def described(acl: Acl) -> str:
     return (
         f"StandardAcl[resourceType={ResourceType.of(acl.resource_type).name}, resourceName={acl.resource_name}, "
         f"patternType={PatternType.of(acl.pattern_type).name}, principal={acl.principal}, host={acl.host}, "
-        f"operation={Operation.of(acl.operation).name}, permissionType={Permission.of(acl.permission_type).name}]"
+        f"operation={AclOperation.of(acl.operation).name}, permissionType={Permission.of(acl.permission_type).name}]"
     )
 
 
-def _principals(principal: Principal) -> Iterable[Who]:
+def _principals(principal: Principal) -> Iterable[PrincipalKey]:
     """The principals of ACLs that hold for this one. As in Kafka, ``User:*`` stands for principals of all types."""
     return dict.fromkeys(((principal.principal_type, principal.name), _EVERYONE))
 

@@ -2,10 +2,10 @@
 
 from typing import NamedTuple, Protocol
 
-from kpybroker.machines.authorization.resources import WILDCARD, Operation, PatternType, Permission, ResourceType
+from kpybroker.machines.authorization.resources import WILDCARD, AclOperation, PatternType, Permission, ResourceType
 
 
-class Entry(Protocol):
+class StoredAcl(Protocol):
     """An ACL: a record of the metadata, or what a response says of one."""
 
     resource_type: int
@@ -17,7 +17,7 @@ class Entry(Protocol):
     permission_type: int
 
 
-class Asked(Protocol):
+class AclFilterFields(Protocol):
     """The fields of DescribeAcls, or of one filter of DeleteAcls."""
 
     resource_type_filter: int
@@ -46,21 +46,21 @@ class AclFilter(NamedTuple):
     pattern_type: PatternType
     principal: str | None
     host: str | None
-    operation: Operation
+    operation: AclOperation
     permission_type: Permission
 
-    def matches(self, acl: Entry) -> bool:
+    def matches(self, acl: StoredAcl) -> bool:
         """Whether an ACL is wanted."""
         return (
             self.resource_type in (ResourceType.ANY, acl.resource_type)
             and self.principal in (None, acl.principal)
             and self.host in (None, acl.host)
-            and self.operation in (Operation.ANY, acl.operation)
+            and self.operation in (AclOperation.ANY, acl.operation)
             and self.permission_type in (Permission.ANY, acl.permission_type)
             and self._matches_pattern(acl)
         )
 
-    def _matches_pattern(self, acl: Entry) -> bool:
+    def _matches_pattern(self, acl: StoredAcl) -> bool:
         """Whether the pattern of an ACL is wanted. MATCH wants all patterns that cover the name
         (``ResourcePatternFilter.matches``)."""
         name = self.resource_name
@@ -73,7 +73,7 @@ class AclFilter(NamedTuple):
         return acl.resource_name in (name, WILDCARD)
 
 
-def filter_of(asked: Asked) -> AclFilter:
+def filter_of(asked: AclFilterFields) -> AclFilter:
     """The filter of a request."""
     return AclFilter(
         ResourceType.of(asked.resource_type_filter),
@@ -81,7 +81,7 @@ def filter_of(asked: Asked) -> AclFilter:
         PatternType.of(asked.pattern_type_filter),
         asked.principal_filter,
         asked.host_filter,
-        Operation.of(asked.operation),
+        AclOperation.of(asked.operation),
         Permission.of(asked.permission_type),
     )
 
@@ -91,6 +91,6 @@ def only_filters_have(created: Created) -> bool:
     return (
         created.resource_type == ResourceType.ANY
         or created.resource_pattern_type in (PatternType.ANY, PatternType.MATCH)
-        or created.operation == Operation.ANY
+        or created.operation == AclOperation.ANY
         or created.permission_type == Permission.ANY
     )

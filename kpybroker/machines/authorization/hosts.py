@@ -7,7 +7,7 @@ cut at each length that any network has, so the cost does not depend on the numb
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from kpybroker.machines.authorization.networks import Address, InvalidNetwork, Network, is_network, parse_network
+from kpybroker.machines.authorization.networks import InvalidNetwork, IpAddress, Network, is_network, parse_network
 from kpybroker.machines.authorization.resources import WILDCARD
 from kpywire.metadata_records.access_control_entry_record import AccessControlEntryRecord as Acl
 
@@ -52,7 +52,7 @@ class AclsByHost:
                 del self._networks[length]
                 self._networks = self._networks or None
 
-    def about(self, host: str, address: Address | None) -> Iterator[Acl]:
+    def about(self, host: str, address: IpAddress | None) -> Iterator[Acl]:
         """The ACLs that count for a client at a host, whose ``address`` it is. None: as if there were no networks."""
         by_host = self._by_host
         yield from by_host.get(WILDCARD, _NONE).values()

@@ -8,16 +8,16 @@ not depend on the number of ACLs. Each pattern keeps its ACLs by principal, and 
 from collections.abc import Iterable, Iterator
 
 from kpybroker.machines.authorization.hosts import AclsByHost
-from kpybroker.machines.authorization.networks import Address
+from kpybroker.machines.authorization.networks import IpAddress
 from kpybroker.machines.authorization.resources import WILDCARD, PatternType
 from kpywire.metadata_records.access_control_entry_record import AccessControlEntryRecord as Acl
 
-Who = tuple[str, str]
+PrincipalKey = tuple[str, str]
 """The type and the name of a principal."""
-ByPrincipal = dict[Who, AclsByHost]
+ByPrincipal = dict[PrincipalKey, AclsByHost]
 
 
-def who(principal: str) -> Who:
+def principal_key(principal: str) -> PrincipalKey:
     """The principal of an ACL: ``User:alice``. A name may contain colons (``StandardAcl.kafkaPrincipal``)."""
     principal_type, _, name = principal.partition(":")
     return principal_type, name
@@ -37,7 +37,7 @@ class AclIndex:
 
     def add(self, acl_id: bytes, acl: Acl) -> None:
         """Add an ACL whose id is new."""
-        principal = who(acl.principal)
+        principal = principal_key(acl.principal)
         patterns = self._patterns(acl)
         if acl.resource_name not in patterns:
             patterns[acl.resource_name] = {}
@@ -50,7 +50,7 @@ class AclIndex:
 
     def remove(self, acl_id: bytes, acl: Acl) -> None:
         """Remove an ACL that was added."""
-        principal = who(acl.principal)
+        principal = principal_key(acl.principal)
         patterns = self._patterns(acl)
         pattern = patterns[acl.resource_name]
         for holder in (pattern, self._by_principal):
@@ -80,7 +80,7 @@ class AclIndex:
                 found.append(wildcard)
         return found
 
-    def about(self, principals: Iterable[Who], host: str, address: Address | None) -> Iterator[Acl]:
+    def about(self, principals: Iterable[PrincipalKey], host: str, address: IpAddress | None) -> Iterator[Acl]:
         """All ACLs that name one of these principals and count for a client at a host."""
         for principal in principals:
             acls = self._by_principal.get(principal)

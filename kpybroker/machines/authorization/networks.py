@@ -27,7 +27,7 @@ class InvalidNetwork(ValueError):
     """The text names no network; the message is Kafka's reason."""
 
 
-class Address(NamedTuple):
+class IpAddress(NamedTuple):
     """An address of IPv4 or IPv6 as a number."""
 
     bits: int
@@ -43,7 +43,7 @@ class Network(NamedTuple):
     prefix: int
     """The first ``prefix_bits`` of all addresses, as a number."""
 
-    def holds(self, address: Address) -> bool:
+    def holds(self, address: IpAddress) -> bool:
         """Whether an address belongs to it."""
         return address.bits == self.bits and address.number >> (self.bits - self.prefix_bits) == self.prefix
 
@@ -59,14 +59,14 @@ def parse_network(text: str) -> Network:
 
 
 @lru_cache(maxsize=1024)
-def address_of(host: str) -> Address | None:
+def address_of(host: str) -> IpAddress | None:
     """The address in the text of a client's host; None if it is none that a network can hold."""
     if ":" in host:
         number = _ipv6_number(host.partition("%")[0])
-        return None if number is None else Address(IPV6_BITS, number)
+        return None if number is None else IpAddress(IPV6_BITS, number)
     octets = _octets(host.split("."))
     number = 0 if octets is None or any(octet > 255 for octet in octets) else _joined(octets)
-    return Address(IPV4_BITS, number) if number else None
+    return IpAddress(IPV4_BITS, number) if number else None
 
 
 def holds(network: str, host: str) -> bool:

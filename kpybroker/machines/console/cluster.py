@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kpybroker.machines.console.plots import Plot
-from kpybroker.machines.metadata.broker import Broker as RegisteredBroker
+from kpybroker.machines.metadata.broker import BrokerRegistration as RegisteredBroker
 from kpybroker.machines.metadata.image import MetadataImage
 from kpybroker.machines.metadata.topic import Partition
 
@@ -27,7 +27,7 @@ class Health:
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class NodeView:
     """A broker or a controller."""
 
     id: int
@@ -43,7 +43,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Disk:
+class DiskView:
     """A log directory of this node. The sizes are None if it failed."""
 
     path: str
@@ -55,7 +55,7 @@ class Disk:
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class PartitionTrouble:
     """A partition that is not well, and why."""
 
     topic: str
@@ -68,7 +68,7 @@ class Trouble:
 
 
 @dataclass(frozen=True, slots=True)
-class Cluster:
+class ClusterView:
     """The cluster as one node sees it."""
 
     cluster_id: str
@@ -76,13 +76,13 @@ class Cluster:
     metadata_version: str
     quorum_leader: int | None
     health: Health
-    nodes: tuple[Node, ...]
-    disks: tuple[Disk, ...]
+    nodes: tuple[NodeView, ...]
+    disks: tuple[DiskView, ...]
     topics: int
     partitions: int
     without_leader: int
     under_replicated: int
-    troubles: tuple[Trouble, ...]
+    troubles: tuple[PartitionTrouble, ...]
     troubles_left_out: int
     plots: tuple[Plot, ...]
 
@@ -96,7 +96,7 @@ class Totals:
     under_replicated: int
     leaders: Mapping[int, int]
     replicas: Mapping[int, int]
-    troubles: tuple[Trouble, ...]
+    troubles: tuple[PartitionTrouble, ...]
     """At most `MOST_TROUBLES`, those without a leader first."""
 
 
@@ -108,8 +108,8 @@ class Tally:
         self._partitions = self._without_leader = self._under_replicated = 0
         self._leaders: Counter[int] = Counter()
         self._replicas: Counter[int] = Counter()
-        self._lost: list[Trouble] = []
-        self._thin: list[Trouble] = []
+        self._lost: list[PartitionTrouble] = []
+        self._thin: list[PartitionTrouble] = []
 
     def add(self, topic: str, index: int, partition: Partition) -> None:
         """Count a partition."""
@@ -123,13 +123,13 @@ class Tally:
             self._under_replicated += 1
             self._list(self._thin, (topic, index, partition), UNDER_REPLICATED)
 
-    def _list(self, troubles: list[Trouble], which: tuple[str, int, Partition], state: str) -> None:
+    def _list(self, troubles: list[PartitionTrouble], which: tuple[str, int, Partition], state: str) -> None:
         if len(troubles) < MOST_TROUBLES:
             topic, index, partition = which
             leader = partition.leader if partition.leader >= 0 else None
             reason = reason_of(partition, self._brokers)
             replicas, in_sync = tuple(partition.replicas), tuple(partition.isr)
-            troubles.append(Trouble(topic, index, state, leader, replicas, in_sync, reason))
+            troubles.append(PartitionTrouble(topic, index, state, leader, replicas, in_sync, reason))
 
     def totals(self) -> Totals:
         """The sums so far."""
@@ -167,7 +167,7 @@ def _with_state(broker: int, partition: Partition, brokers: Mapping[int, Registe
     return f"broker {broker} is behind" if partition.leader >= 0 else f"broker {broker} is alive"
 
 
-def nodes_of(image: MetadataImage, totals: Totals, here: int, quorum_leader: int | None) -> tuple[Node, ...]:
+def nodes_of(image: MetadataImage, totals: Totals, here: int, quorum_leader: int | None) -> tuple[NodeView, ...]:
     """All nodes, by id."""
     return tuple(_node(number, image, totals, here, quorum_leader) for number in sorted(_node_ids(image, here)))
 
@@ -176,14 +176,14 @@ def _node_ids(image: MetadataImage, here: int) -> set[int]:
     return {*image.brokers, *image.controllers, here}
 
 
-def _node(number: int, image: MetadataImage, totals: Totals, here: int, quorum_leader: int | None) -> Node:
+def _node(number: int, image: MetadataImage, totals: Totals, here: int, quorum_leader: int | None) -> NodeView:
     broker, controller = image.brokers.get(number), image.controllers.get(number)
     roles = (("broker",) if broker is not None else ()) + (("controller",) if controller is not None else ())
     state = "registered"
     if broker is not None:
         state = "fenced" if broker.fenced else "stopping" if broker.in_controlled_shutdown else "alive"
     listeners = {**(controller.listeners if controller else {}), **(broker.listeners if broker else {})}
-    return Node(
+    return NodeView(
         number,
         roles,
         state,
@@ -197,7 +197,7 @@ def _node(number: int, image: MetadataImage, totals: Totals, here: int, quorum_l
 
 
 def health_of(
-    nodes: Sequence[Node], totals: Totals, disks: Sequence[Disk], quorum_leader: int | None, unready: str | None
+    nodes: Sequence[NodeView], totals: Totals, disks: Sequence[DiskView], quorum_leader: int | None, unready: str | None
 ) -> Health:
     """The worst thing that is known, in one line."""
     failed = [disk.path for disk in disks if disk.total_bytes is None]
@@ -228,7 +228,7 @@ def health_of(
     return Health(GOOD, f"{_count(totals.partitions, 'partition', 'partitions')} {led}; {brokers}")
 
 
-def _is_full(disk: Disk) -> bool:
+def _is_full(disk: DiskView) -> bool:
     if disk.total_bytes is None or disk.usable_bytes is None or disk.total_bytes <= 0:
         return False
     return disk.usable_bytes < disk.total_bytes * LEAST_FREE_SHARE

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from kpybroker.machines.console.plots import Line, Plot
+from kpybroker.machines.console.plots import Plot, PlotLine
 
 Json = str
 
@@ -117,4 +117,4 @@ def loop_shares(samples: Sequence[Mapping[str, float]]) -> tuple[LoopShare, ...]
 def lateness_plot(samples: Sequence[Mapping[str, float]], every_s: float) -> Plot:
     """How late the event loop was, per second."""
     values = tuple(each.get("loop late", 0.0) * 1000 for each in samples)
-    return Plot("Lateness of the event loop, per second", "ms", every_s, (Line("late", values),))
+    return Plot("Lateness of the event loop, per second", "ms", every_s, (PlotLine("late", values),))

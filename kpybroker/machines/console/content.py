@@ -34,7 +34,7 @@ class Content:
     """The name of its message, why it is not valid by its schema, or why it is not shown by it."""
 
 
-class BySchema(NamedTuple):
+class ContentBySchema(NamedTuple):
     """A content as its schema describes it. ``text`` is None where it cannot be."""
 
     schema_id: int
@@ -44,7 +44,7 @@ class BySchema(NamedTuple):
     note: str
 
 
-def content_of(data: bytes | None, size: int, form: str = AUTO, by_schema: BySchema | None = None) -> Content:
+def content_of(data: bytes | None, size: int, form: str = AUTO, by_schema: ContentBySchema | None = None) -> Content:
     """The content of these bytes, which are the beginning of ``size`` bytes."""
     if data is None:
         return Content("null", "", None, -1, is_cut=False)

@@ -9,14 +9,14 @@ from kpybroker.machines.groups import stories
 from kpybroker.machines.groups.stories import Event
 
 _WORDS: Final = {
-    stories.JOINED: "{who} joined",
-    stories.REJOINED: "{who} asked for a rebalance",
-    stories.LEFT: "{who} left",
-    stories.SILENT: "{who} sent no heartbeat in time and was removed",
-    stories.LATE_JOIN: "{who} did not rejoin in time and was removed",
-    stories.LATE_SYNC: "{who} did not sync in time and was removed",
-    stories.LATE_REVOKE: "{who} did not give up its partitions or tasks in time and was removed",
-    stories.FENCED: "{who} is at another epoch and has to join again",
+    stories.JOINED: "{label} joined",
+    stories.REJOINED: "{label} asked for a rebalance",
+    stories.LEFT: "{label} left",
+    stories.SILENT: "{label} sent no heartbeat in time and was removed",
+    stories.LATE_JOIN: "{label} did not rejoin in time and was removed",
+    stories.LATE_SYNC: "{label} did not sync in time and was removed",
+    stories.LATE_REVOKE: "{label} did not give up its partitions or tasks in time and was removed",
+    stories.FENCED: "{label} is at another epoch and has to join again",
     stories.REBALANCE: "a rebalance began",
 }
 
@@ -107,6 +107,20 @@ class ShareRow:
 
 
 @dataclass(frozen=True, slots=True)
+class DeadLettersRow:
+    """The dead-letter topic of a share group, and what this node wrote there for the group since it started."""
+
+    topic: str
+    exists: bool
+    written: int
+    """The records that were written; one that was written twice counts twice."""
+    under_way: int
+    """The records that wait to be written, in the partitions that this node leads."""
+    given_up: int
+    """The records that were archived without a dead letter."""
+
+
+@dataclass(frozen=True, slots=True)
 class PositionRow:
     """A partition for which the group has committed a position, or that one of its members has."""
 
@@ -139,6 +153,19 @@ class StoryRow:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeRow:
+    """A node in the topology of a streams group."""
+
+    subtopology: str
+    name: str
+    kind: str
+    topics: tuple[str, ...]
+    """The topics that a source reads, or a sink writes to, as far as the viewer may see them."""
+    stores: tuple[str, ...]
+    successors: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class GroupPage:
     """One group."""
 
@@ -155,6 +182,13 @@ class GroupPage:
     positions: tuple[PositionRow, ...]
     positions_left_out: int
     shares: tuple[ShareRow, ...]
+    topology: tuple[NodeRow, ...]
+    """The nodes of the topology of a streams group, where a member has described it."""
+    topology_absence: str
+    """Why there are none."""
+    topology_left_out: int
+    dead_letters: DeadLettersRow | None
+    """None if the group has no dead-letter topic, or the viewer may not see it."""
     lag: int | None
     """The sum of what is known; None where nothing is."""
     unknown: int
@@ -178,7 +212,7 @@ def story_of(events: Sequence[Event]) -> tuple[StoryRow, ...]:
         if event.what == stories.REBALANCE:
             began_ms, last_joined = event.timestamp_ms, ""
         elif event.what in (stories.JOINED, stories.REJOINED):
-            last_joined = who_of(event)
+            last_joined = member_label(event)
         if event.what == stories.GENERATION:
             text = f"generation {event.detail}"
             if began_ms is not None:
@@ -189,11 +223,11 @@ def story_of(events: Sequence[Event]) -> tuple[StoryRow, ...]:
         elif event.what == stories.ASSIGNED:
             text = f"assignment of epoch {event.detail}"
         else:
-            text = _WORDS[event.what].format(who=who_of(event)) + (f": {event.detail}" if event.detail else "")
+            text = _WORDS[event.what].format(label=member_label(event)) + (f": {event.detail}" if event.detail else "")
         rows.append(StoryRow(event.timestamp_ms, text, after_s))
     return tuple(reversed(rows))
 
 
-def who_of(event: Event) -> str:
+def member_label(event: Event) -> str:
     """The member of an event."""
     return f"{event.client_id or 'a client without an id'} at {event.client_host.removeprefix('/')}"

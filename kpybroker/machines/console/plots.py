@@ -12,7 +12,7 @@ MOST_LINES: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class PlotLine:
     """The values of one thing over time, the oldest first; None where there is none."""
 
     name: str
@@ -27,10 +27,10 @@ class Plot:
     unit: str
     every_s: float
     """The time between two values."""
-    lines: tuple[Line, ...]
+    lines: tuple[PlotLine, ...]
 
 
-def last_of(line: Line) -> float | None:
+def last_of(line: PlotLine) -> float | None:
     """The latest value."""
     return line.values[-1] if line.values else None
 

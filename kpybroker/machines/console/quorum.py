@@ -17,7 +17,7 @@ class QuorumNode:
 
 
 @dataclass(frozen=True, slots=True)
-class Feature:
+class FinalizedFeature:
     """A finalised feature and its level."""
 
     name: str
@@ -34,6 +34,6 @@ class QuorumPage:
     local_role: str
     local_end_offset: int
     nodes: tuple[QuorumNode, ...]
-    features: tuple[Feature, ...]
+    features: tuple[FinalizedFeature, ...]
     hidden: str | None
     """Why the leader did not say more; None if it did."""

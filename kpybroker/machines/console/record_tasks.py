@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from kpybroker.machines.console.matching import Matcher, Needle, matcher
 from kpystorage.disk import Disk
 from kpystorage.errors import StorageError
-from kpystorage.reading import LogView, StoredBatch
+from kpystorage.reading import ReadableLog, StoredBatch
 from kpywire.batch import CONTROL_MASK, HEADER_BYTES, TRANSACTIONAL_MASK, BatchHeader
 from kpywire.compression import decompress
 from kpywire.errors import Malformed
@@ -31,7 +31,7 @@ MOST_READ_BYTES: Final = 32 * 1024 * 1024
 PROGRESS_BYTES: Final = 4 * 1024 * 1024
 
 
-class Place(NamedTuple):
+class PartitionFiles(NamedTuple):
     """The files of a partition, and the offsets that are read of it."""
 
     partition: int
@@ -42,10 +42,10 @@ class Place(NamedTuple):
     end_offset: int
 
 
-class Task(NamedTuple):
+class RecordTask(NamedTuple):
     """The records of some partitions: those with a needle, or all up to a number for each partition."""
 
-    places: tuple[Place, ...]
+    places: tuple[PartitionFiles, ...]
     most: int
     """The most records of all partitions of a search, or of each one."""
     committed: bool = False
@@ -54,7 +54,7 @@ class Task(NamedTuple):
     """Whether keys and values are kept whole, to be downloaded."""
 
 
-class Found(NamedTuple):
+class FoundRecord(NamedTuple):
     """A record. Texts are cut to `MOST_SHOWN_BYTES`; the sizes are those of the whole."""
 
     partition: int
@@ -82,7 +82,7 @@ class Unreadable(NamedTuple):
     reason: str
 
 
-class Progress(NamedTuple):
+class SearchProgress(NamedTuple):
     """How far a search is."""
 
     read_bytes: int
@@ -91,7 +91,7 @@ class Progress(NamedTuple):
     offset: int
 
 
-class Ended(NamedTuple):
+class SearchEnded(NamedTuple):
     """The last answer to a task. ``reason`` is empty if everything was read."""
 
     reason: str
@@ -101,15 +101,15 @@ class Ended(NamedTuple):
     records: int = 0
 
 
-Answer = Found | Unreadable | Progress | Ended
+Answer = FoundRecord | Unreadable | SearchProgress | SearchEnded
 
 
-def work(disk: Disk, task: Task) -> Iterator[Answer]:
+def work(disk: Disk, task: RecordTask) -> Iterator[Answer]:
     """Do a task."""
     matches = None if task.needle is None else matcher(task.needle)
     reading = _Reading(task)
     for place in task.places:
-        view = LogView(disk, place.path, place.log_start_offset, place.high_watermark)
+        view = ReadableLog(disk, place.path, place.log_start_offset, place.high_watermark)
         try:
             batches = view.batches(place.start_offset, place.end_offset, committed=task.committed)
             yield from reading.of_place(place, batches, matches)
@@ -119,42 +119,44 @@ def work(disk: Disk, task: Task) -> Iterator[Answer]:
             yield Unreadable(place.partition, place.start_offset, error.strerror or str(error))
         if reading.is_full:
             break
-    yield Ended(reading.reason, tuple(reading.next_offsets.items()), reading.read_bytes, reading.records)
+    yield SearchEnded(reading.reason, tuple(reading.next_offsets.items()), reading.read_bytes, reading.records)
 
 
 class _Reading:
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: RecordTask) -> None:
         self.next_offsets: dict[int, int] = {}
         self.reason = ""
         self.is_full = False
         self._task = task
         self.read_bytes = self.records = 0
-        self._found = self._told_bytes = self._shown_bytes = 0
+        self._found = self._reported_bytes = self._shown_bytes = 0
 
-    def of_place(self, place: Place, batches: Iterator[StoredBatch], matches: Matcher | None) -> Iterator[Answer]:
+    def of_place(
+        self, place: PartitionFiles, batches: Iterator[StoredBatch], matches: Matcher | None
+    ) -> Iterator[Answer]:
         """The records of one partition, until there are enough."""
         found_here = 0
         for batch in batches:
             self.read_bytes += len(batch.data)
             header = batch.header
             for found in self._of_batch(place, batch, matches):
-                if isinstance(found, Found):
+                if isinstance(found, FoundRecord):
                     if found.offset < place.start_offset:
                         continue
                     found_here += 1
                     self._found += 1
                 yield found
                 if self._has_enough(found_here):
-                    assert isinstance(found, Found)
+                    assert isinstance(found, FoundRecord)
                     self.next_offsets[place.partition] = found.offset + 1
                     return
             self.next_offsets[place.partition] = header.next_offset
             if self._task.needle is None and self.read_bytes > MOST_READ_BYTES:
                 self.reason, self.is_full = "enough bytes were read", True
                 return
-            if self.read_bytes - self._told_bytes >= PROGRESS_BYTES:
-                self._told_bytes = self.read_bytes
-                yield Progress(self.read_bytes, self.records, place.partition, header.next_offset)
+            if self.read_bytes - self._reported_bytes >= PROGRESS_BYTES:
+                self._reported_bytes = self.read_bytes
+                yield SearchProgress(self.read_bytes, self.records, place.partition, header.next_offset)
 
     def _has_enough(self, found_here: int) -> bool:
         if self._task.needle is None:
@@ -163,7 +165,7 @@ class _Reading:
             self.reason, self.is_full = f"{self._task.most} records were found", True
         return self.is_full
 
-    def _of_batch(self, place: Place, batch: StoredBatch, matches: Matcher | None) -> Iterator[Answer]:
+    def _of_batch(self, place: PartitionFiles, batch: StoredBatch, matches: Matcher | None) -> Iterator[Answer]:
         header, data = batch
         try:
             if matches is not None:
@@ -178,7 +180,7 @@ class _Reading:
         except Malformed as error:
             yield Unreadable(place.partition, header.base_offset, f"a batch of {header.size} bytes: {error}")
 
-    def _shown(self, partition: int, header: BatchHeader, record: Record) -> Found:
+    def _shown(self, partition: int, header: BatchHeader, record: Record) -> FoundRecord:
         if self._task.whole:
             return found_of(partition, header, record, MOST_INFLATED_BYTES)
         most_bytes = MOST_SHOWN_BYTES if self._shown_bytes < MOST_PAGE_BYTES else LITTLE_BYTES
@@ -193,10 +195,10 @@ def section_of(header: BatchHeader, data: memoryview) -> bytes:
     return decompress(header.codec, section, MOST_INFLATED_BYTES) if header.codec else bytes(section)
 
 
-def found_of(partition: int, header: BatchHeader, record: Record, most_bytes: int = MOST_SHOWN_BYTES) -> Found:
+def found_of(partition: int, header: BatchHeader, record: Record, most_bytes: int = MOST_SHOWN_BYTES) -> FoundRecord:
     """A record as it is shown: its key and value are cut to this number of bytes."""
     is_control = bool(header.attributes & CONTROL_MASK)
-    return Found(
+    return FoundRecord(
         partition,
         record.offset,
         record.timestamp,

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from kpybroker.machines.console.content import BySchema, Content, content_of
-from kpybroker.machines.console.record_tasks import Found, Unreadable
+from kpybroker.machines.console.content import Content, ContentBySchema, content_of
+from kpybroker.machines.console.record_tasks import FoundRecord, Unreadable
 
 NEWEST, OLDEST, OFFSET, TIME = "newest", "oldest", "offset", "time"
 STARTS = (NEWEST, OLDEST, OFFSET, TIME)
-NO_SCHEMAS: Final[Mapping[bytes, BySchema]] = MappingProxyType({})
+NO_SCHEMAS: Final[Mapping[bytes, ContentBySchema]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class RecordRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Gap:
+class RecordsGap:
     """A place where records cannot be shown, and why."""
 
     partition: int
@@ -70,7 +70,7 @@ class RecordsPage:
     committed: bool
     is_live: bool
     records: tuple[RecordRow, ...]
-    gaps: tuple[Gap, ...]
+    gaps: tuple[RecordsGap, ...]
     next_offset: int | None
     """The offset of the next page of one partition; None at the end."""
     elsewhere: tuple[int, ...]
@@ -96,7 +96,7 @@ class SearchPage:
     share: float
     records_seen: int
     records: tuple[RecordRow, ...]
-    gaps: tuple[Gap, ...]
+    gaps: tuple[RecordsGap, ...]
     gaps_left_out: int
     may_go_on: bool
     """Whether it ended because it had found enough, so that another search can go on behind it."""
@@ -135,7 +135,7 @@ def nothing_chosen(topics: tuple[str, ...], left_out: int, form: str) -> Records
     )
 
 
-def row_of(found: Found, form: str, by_schema: Mapping[bytes, BySchema] = NO_SCHEMAS) -> RecordRow:
+def row_of(found: FoundRecord, form: str, by_schema: Mapping[bytes, ContentBySchema] = NO_SCHEMAS) -> RecordRow:
     """A record that was found, with what is known of contents by their schemas."""
     return RecordRow(
         found.partition,
@@ -152,12 +152,12 @@ def row_of(found: Found, form: str, by_schema: Mapping[bytes, BySchema] = NO_SCH
     )
 
 
-def gaps_of(unreadable: Iterable[Unreadable]) -> tuple[Gap, ...]:
+def gaps_of(unreadable: Iterable[Unreadable]) -> tuple[RecordsGap, ...]:
     """The places that could not be read."""
-    return tuple(Gap(*each) for each in unreadable)
+    return tuple(RecordsGap(*each) for each in unreadable)
 
 
-def in_order(records: list[Found], most: int, start: str) -> list[Found]:
+def in_order(records: list[FoundRecord], most: int, start: str) -> list[FoundRecord]:
     """The records of several partitions that come first: the newest first from the end, else the oldest first."""
     if start == NEWEST:
         return sorted(records, key=lambda each: (each.timestamp_ms, each.offset), reverse=True)[:most]

@@ -8,7 +8,7 @@ from kpystorage.retention import Deletable, expendable
 
 
 @dataclass(frozen=True, slots=True)
-class Deletion:
+class RetentionDeletion:
     """The next deletion by retention from a log."""
 
     segments_now: int
@@ -26,7 +26,7 @@ def next_deletion(
     high_watermark: int,
     config: LogConfig,
     now_ms: int,
-) -> Deletion:
+) -> RetentionDeletion:
     """The next deletion by retention from these segments."""
     gone = expendable(segments, end_offset, local_start, high_watermark, config, now_ms)
     size = sum(segment.size for segment in segments[:gone])
@@ -41,7 +41,7 @@ def next_deletion(
         line = "the oldest segment, once its last record is older than retention.ms"
     else:
         line = "the oldest segment, once the log is larger than retention.bytes"
-    return Deletion(gone, size, next_ms, line)
+    return RetentionDeletion(gone, size, next_ms, line)
 
 
 def _next_ms(segments: Sequence[Deletable], gone: int, config: LogConfig) -> int | None:

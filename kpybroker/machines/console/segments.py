@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from kpybroker.machines.console.retention import Deletion
+from kpybroker.machines.console.retention import RetentionDeletion
 from kpywire.batch import CONTROL_MASK, TRANSACTIONAL_MASK, BatchHeader
 
 CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -40,7 +40,7 @@ class PartitionPage:
     recovery_point: int
     leader_epoch: int
     bytes: int
-    deletion: Deletion
+    deletion: RetentionDeletion
     segments: tuple[SegmentRow, ...]
 
 

@@ -28,7 +28,7 @@ class OpenTransaction:
     first_offset: int
 
 
-class Pace(NamedTuple):
+class ReadingPace(NamedTuple):
     """How fast a group reads, and how fast records are written for it, over the time that it was watched."""
 
     read_per_s: float
@@ -43,7 +43,7 @@ class Pace(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class ReadingFacts:
     """The facts about a group."""
 
     state: str
@@ -57,7 +57,7 @@ class Facts:
     """The time of the last assignment, or of the last member that joined; None if that was before this node knew it."""
     still_s: Mapping[tuple[str, int], float] = field(default_factory=dict)
     """How long each position has been watched without a change."""
-    pace: Pace | None = None
+    pace: ReadingPace | None = None
     """None until it was watched for some seconds."""
     is_partial: bool = False
     """Whether there are positions that are not here, since the viewer may not see their topics, or there are too
@@ -66,7 +66,7 @@ class Facts:
     """Whether members may read from followers on other nodes, whose fetches this node does not see."""
 
 
-def verdict_on(facts: Facts) -> tuple[bool, str]:
+def verdict_on(facts: ReadingFacts) -> tuple[bool, str]:
     """Whether the group is stuck, and why or why not."""
     behind = [each for each in facts.positions if each.lag]
     for reason in (_rebalancing, _gone, _lost_offset, _held_back, _poisoned, _without_member, _not_fetched, _silent):
@@ -76,7 +76,7 @@ def verdict_on(facts: Facts) -> tuple[bool, str]:
     return False, _progress(facts, behind)
 
 
-def _progress(facts: Facts, behind: Sequence[PositionRow]) -> str:
+def _progress(facts: ReadingFacts, behind: Sequence[PositionRow]) -> str:
     """How a group gets on that is not stuck, no more than is known."""
     if not facts.members and all(each.fetched is None for each in facts.positions):
         return "It has no member. It has read everything." if _is_known(facts) else "It has no member."
@@ -94,7 +94,7 @@ def _progress(facts: Facts, behind: Sequence[PositionRow]) -> str:
     return "It has read everything." if facts.positions else "It has committed no position yet."
 
 
-def _is_known(facts: Facts) -> bool:
+def _is_known(facts: ReadingFacts) -> bool:
     return bool(facts.positions) and not facts.is_partial and all(each.lag is not None for each in facts.positions)
 
 
@@ -109,7 +109,7 @@ def _unknown(rows: Sequence[PositionRow]) -> str:
     return f"Another node leads {_spot(rows[0])}{more}, and knows how far it is."
 
 
-def _speed(facts: Facts, lag: int) -> str:
+def _speed(facts: ReadingFacts, lag: int) -> str:
     left = f"{lag:,} {'record is' if lag == 1 else 'records are'} left"
     pace = facts.pace
     if pace is None:
@@ -140,7 +140,7 @@ def _by(pin: OpenTransaction) -> str:
     return f"an open transaction {name}, since offset {pin.first_offset},"
 
 
-def _rebalancing(facts: Facts, _behind: Sequence[PositionRow]) -> str | None:
+def _rebalancing(facts: ReadingFacts, _behind: Sequence[PositionRow]) -> str | None:
     if facts.state not in ("PreparingRebalance", "CompletingRebalance", "Reconciling", "Assigning"):
         return None
     owing = [each for each in facts.members if each.state in (OWES_JOIN, OWES_SYNC)]
@@ -151,7 +151,7 @@ def _rebalancing(facts: Facts, _behind: Sequence[PositionRow]) -> str | None:
     return f"It rebalances: nobody gets records until {names} {what}{'s' if len(owing) == 1 else ''}."
 
 
-def _gone(facts: Facts, behind: Sequence[PositionRow]) -> str | None:
+def _gone(facts: ReadingFacts, behind: Sequence[PositionRow]) -> str | None:
     if facts.members or not behind or facts.state not in ("Empty", "Dead"):
         return None
     lag = sum(each.lag or 0 for each in behind)
@@ -161,7 +161,7 @@ def _gone(facts: Facts, behind: Sequence[PositionRow]) -> str | None:
     return f"It has no member: nobody reads the {lag:,} {what} left."
 
 
-def _lost_offset(facts: Facts, _behind: Sequence[PositionRow]) -> str | None:
+def _lost_offset(facts: ReadingFacts, _behind: Sequence[PositionRow]) -> str | None:
     for each in facts.positions:
         start = each.start_offset
         if start is not None and each.committed is not None and each.committed < start:
@@ -172,7 +172,7 @@ def _lost_offset(facts: Facts, _behind: Sequence[PositionRow]) -> str | None:
     return None
 
 
-def _held_back(facts: Facts, behind: Sequence[PositionRow]) -> str | None:
+def _held_back(facts: ReadingFacts, behind: Sequence[PositionRow]) -> str | None:
     for each in behind:
         found = facts.open_transactions.get((each.topic, each.partition))
         position = max(-1 if each.committed is None else each.committed, -1 if each.fetched is None else each.fetched)
@@ -185,7 +185,7 @@ def _held_back(facts: Facts, behind: Sequence[PositionRow]) -> str | None:
     return None
 
 
-def _poisoned(facts: Facts, behind: Sequence[PositionRow]) -> str | None:
+def _poisoned(facts: ReadingFacts, behind: Sequence[PositionRow]) -> str | None:
     for each in behind:
         if facts.lost_members >= FAILS and each.committed is not None:
             return (
@@ -196,7 +196,7 @@ def _poisoned(facts: Facts, behind: Sequence[PositionRow]) -> str | None:
     return None
 
 
-def _without_member(facts: Facts, behind: Sequence[PositionRow]) -> str | None:
+def _without_member(facts: ReadingFacts, behind: Sequence[PositionRow]) -> str | None:
     if any(task.startswith(TASK) for member in facts.members for task in member.assigned):
         return None  # tasks of Kafka Streams do not name their partitions
     for each in behind:
@@ -205,7 +205,7 @@ def _without_member(facts: Facts, behind: Sequence[PositionRow]) -> str | None:
     return None
 
 
-def _not_fetched(facts: Facts, _behind: Sequence[PositionRow]) -> str | None:
+def _not_fetched(facts: ReadingFacts, _behind: Sequence[PositionRow]) -> str | None:
     for each in facts.positions:
         if each.member is None or not _waits(each) or (each.fetched is None and facts.reads_elsewhere):
             continue
@@ -231,7 +231,7 @@ def _waiting(each: PositionRow) -> str:
     return f"its log has {held:,} {'offset' if held == 1 else 'offsets'}, and auto.offset.reset says where it begins"
 
 
-def _unfetched_ms(facts: Facts, each: PositionRow) -> float:
+def _unfetched_ms(facts: ReadingFacts, each: PositionRow) -> float:
     """How long the member has not fetched, and its position not moved, for sure."""
     still_ms = _still_ms(facts, each)
     if each.fetched is None:
@@ -242,25 +242,25 @@ def _unfetched_ms(facts: Facts, each: PositionRow) -> float:
     return min(unfetched_ms, still_ms) if works_on else unfetched_ms
 
 
-def _silent(facts: Facts, behind: Sequence[PositionRow]) -> str | None:
+def _silent(facts: ReadingFacts, behind: Sequence[PositionRow]) -> str | None:
     for each in behind:
         has_read = each.fetched is not None and each.committed is not None and each.fetched > each.committed
         still_ms = _still_ms(facts, each)
         if has_read and still_ms > LONG_MS:
-            who = f"{each.member or 'A member'} reads {_spot(each)}"
+            reader = f"{each.member or 'A member'} reads {_spot(each)}"
             if _since_commit_ms(facts, each) > LONG_MS:
-                return f"{who}, and has not committed for {still_ms / 1000:.0f} s."
-            return f"{who}, and commits {each.committed} again and again, for {still_ms / 1000:.0f} s or longer."
+                return f"{reader}, and has not committed for {still_ms / 1000:.0f} s."
+            return f"{reader}, and commits {each.committed} again and again, for {still_ms / 1000:.0f} s or longer."
     return None
 
 
-def _still_ms(facts: Facts, each: PositionRow) -> float:
+def _still_ms(facts: ReadingFacts, each: PositionRow) -> float:
     """How long a position has not moved, for sure. A commit may repeat the offset of the one before."""
     watched_ms = facts.still_s.get((each.topic, each.partition), 0.0) * 1000
     return max(watched_ms, _since_commit_ms(facts, each))
 
 
-def _since_commit_ms(facts: Facts, each: PositionRow) -> float:
+def _since_commit_ms(facts: ReadingFacts, each: PositionRow) -> float:
     return 0.0 if each.commit_ms is None else facts.now_ms - each.commit_ms
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from html.parser import HTMLParser
 from typing import Final
 
-from kpybroker.machines.console.retention import Deletion
+from kpybroker.machines.console.retention import RetentionDeletion
 from kpybroker.machines.metadata.topic import Topic
 from kpybroker.machines.metadata.topic_name import INTERNAL
 from kpywire.uuid import to_string
@@ -41,7 +41,7 @@ class TopicRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Topics:
+class TopicsPage:
     """A page of the topics that the viewer may see."""
 
     search: str
@@ -66,7 +66,7 @@ class PartitionRow:
     end_offset: int | None
     bytes: int | None
     is_here: bool
-    next_deletion: Deletion | None
+    next_deletion: RetentionDeletion | None
     trouble: str | None
 
 

@@ -31,7 +31,7 @@ class PinRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Transactions:
+class TransactionsPage:
     """The transactions that this node knows of."""
 
     search: str

@@ -8,7 +8,7 @@ from typing import Final
 
 from kpybroker.machines.authorization.filters import AclFilter, filter_of, only_filters_have
 from kpybroker.machines.authorization.networks import InvalidNetwork, is_network, parse_network
-from kpybroker.machines.authorization.resources import CLUSTER_NAME, Operation, PatternType, Permission, ResourceType
+from kpybroker.machines.authorization.resources import CLUSTER_NAME, AclOperation, PatternType, Permission, ResourceType
 from kpybroker.machines.controller.existing_acls import AclContent
 from kpybroker.machines.controller.state import LAST_OF_STEP, STEP, ControllerRequest, ControllerState, Steps
 from kpybroker.machines.errors import KafkaError
@@ -86,7 +86,7 @@ def _checked(creation: AclCreation, level: int) -> AclContent:
     """The ACL to create at a level of ``metadata.version``. Raises INVALID_REQUEST, UNSUPPORTED_VERSION."""
     name, principal = creation.resource_name, creation.principal
     kind, pattern_type = ResourceType.of(creation.resource_type), PatternType.of(creation.resource_pattern_type)
-    operation, permission_type = Operation.of(creation.operation), Permission.of(creation.permission_type)
+    operation, permission_type = AclOperation.of(creation.operation), Permission.of(creation.permission_type)
     if kind == ResourceType.CLUSTER and name != CLUSTER_NAME:
         raise _invalid(f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}")
     if not name:

@@ -61,8 +61,8 @@ class Allowance:
         """Raise POLICY_VIOLATION if a topic may not get more partitions. They count for its creator."""
         if self._mark and topic.name not in INTERNAL:
             mark = creator_in(topic.id)
-            whose = str(self._principal) if mark == self._mark else f"The creator of topic {topic.name}"
-            self._check_partitions(mark, whose, partitions)
+            owner = str(self._principal) if mark == self._mark else f"The creator of topic {topic.name}"
+            self._check_partitions(mark, owner, partitions)
 
     def created(self, name: str, partitions: int) -> None:
         """Count a topic that is created."""
@@ -85,11 +85,11 @@ class Allowance:
             if marked not in self._state.image.topics_by_id:
                 return marked
 
-    def _check_partitions(self, mark: bytes, whose: str, more: int) -> None:
+    def _check_partitions(self, mark: bytes, owner: str, more: int) -> None:
         present, most = self._partitions[mark], self._bounds.max_partitions
         if most > 0 and present + more > most:
             raise KafkaError(
                 error_codes.POLICY_VIOLATION,
-                f"{whose} has {present} partitions; with {more} more there would be more than {most} "
+                f"{owner} has {present} partitions; with {more} more there would be more than {most} "
                 f"({MAX_PARTITIONS}).",
             )

@@ -11,12 +11,12 @@ from enum import Enum
 from typing import Any, TypeVar
 
 from kpybroker.machines.controller import migration
-from kpybroker.machines.controller.heartbeats import Session
+from kpybroker.machines.controller.heartbeats import BrokerSession
 from kpybroker.machines.controller.partition_change import Election, PartitionChange
 from kpybroker.machines.controller.state import ControllerRequest, ControllerState, Decision
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.metadata import metadata_version
-from kpybroker.machines.metadata.broker import Broker, FeatureRange
+from kpybroker.machines.metadata.broker import BrokerRegistration, FeatureRange
 from kpybroker.machines.metadata.topic import Partition, Topic, directory_is_reserved
 from kpywire import error_codes, uuid
 from kpywire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
@@ -69,7 +69,7 @@ def register_broker(state: ControllerState, request: ControllerRequest, now_ms: 
 
 
 def _check_session_is_over(
-    state: ControllerState, existing: Broker, message: BrokerRegistrationRequest, now_ms: int
+    state: ControllerState, existing: BrokerRegistration, message: BrokerRegistrationRequest, now_ms: int
 ) -> None:
     """Refuse a registration while another incarnation's session lasts.
 
@@ -77,7 +77,7 @@ def _check_session_is_over(
     locks its log directories for as long as it lives, so the old incarnation has ended. Kafka waits for its session to
     end.
     """
-    session = Session(existing.id, existing.epoch)
+    session = BrokerSession(existing.id, existing.epoch)
     holds_its_directories = existing.directories and set(existing.directories) == set(message.log_dirs)
     if holds_its_directories and not state.heartbeats.is_connected(session):
         return
@@ -220,7 +220,7 @@ def _elect_with(state: ControllerState, broker_id: int) -> list[Any]:
     return records
 
 
-def fence(state: ControllerState, broker: Broker) -> list[Any]:
+def fence(state: ControllerState, broker: BrokerRegistration) -> list[Any]:
     """Return the records that fence a broker: first those of its partitions, then its own."""
     records = leave_partitions(state, broker.id, lambda _topic, _id, partition: broker.id in partition.isr)
     records.append(BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch, fenced=FENCE))
@@ -248,7 +248,7 @@ class _Condition(Enum):
 def heartbeat(state: ControllerState, request: ControllerRequest, now_ms: int) -> Decision:
     """Note that a broker lives, and grant its request to be unfenced, fenced or shut down."""
     message: BrokerHeartbeatRequest = request.message
-    session = Session(message.broker_id, message.broker_epoch)
+    session = BrokerSession(message.broker_id, message.broker_epoch)
     state.heartbeats.contact(session, now_ms)
     broker = state.broker(*session)
     now = _condition(state, broker)
@@ -274,14 +274,14 @@ def heartbeat(state: ControllerState, request: ControllerRequest, now_ms: int) -
     return records, response
 
 
-def _condition(state: ControllerState, broker: Broker) -> _Condition:
+def _condition(state: ControllerState, broker: BrokerRegistration) -> _Condition:
     if state.heartbeats.is_shutting_down(broker.id):
         return _Condition.CONTROLLED_SHUTDOWN
     return _Condition.FENCED if broker.fenced else _Condition.UNFENCED
 
 
 def _next_condition(
-    state: ControllerState, broker: Broker, now: _Condition, message: BrokerHeartbeatRequest
+    state: ControllerState, broker: BrokerRegistration, now: _Condition, message: BrokerHeartbeatRequest
 ) -> _Condition:
     if now is _Condition.FENCED:
         if message.want_shut_down:
@@ -307,7 +307,7 @@ def _next_condition(
     return _Condition.CONTROLLED_SHUTDOWN
 
 
-def _transition(state: ControllerState, broker: Broker, after: _Condition) -> list[Any]:
+def _transition(state: ControllerState, broker: BrokerRegistration, after: _Condition) -> list[Any]:
     if after in (_Condition.FENCED, _Condition.SHUTDOWN_NOW):
         return fence(state, broker)
     if after is _Condition.UNFENCED:
@@ -323,7 +323,7 @@ def _transition(state: ControllerState, broker: Broker, after: _Condition) -> li
     return records + leave_partitions(state, broker.id, lambda _topic, _id, partition: broker.id in partition.isr)
 
 
-def _directories_offline(state: ControllerState, broker: Broker, offline: Iterable[bytes]) -> list[Any]:
+def _directories_offline(state: ControllerState, broker: BrokerRegistration, offline: Iterable[bytes]) -> list[Any]:
     newly_offline = [directory for directory in broker.directories if directory in set(offline)]
     if not newly_offline:
         return []
@@ -339,7 +339,7 @@ def _directories_offline(state: ControllerState, broker: Broker, offline: Iterab
     return [*leave_partitions(state, broker.id, lived_there), change]
 
 
-def _directories_cordoned(broker: Broker, cordoned: list[bytes] | None) -> list[Any]:
+def _directories_cordoned(broker: BrokerRegistration, cordoned: list[bytes] | None) -> list[Any]:
     """Note which directories take no new replicas (KIP-1066). The record has null until the broker has reported them
     for the first time."""
     if cordoned is None:

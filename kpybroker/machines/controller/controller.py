@@ -13,7 +13,7 @@ from kpybroker.machines.controller.deciders import decider_of, has_no_time
 from kpybroker.machines.controller.large_batch import LARGE_RECORDS, LargeBatch, large_batch
 from kpybroker.machines.controller.state import LAST_OF_STEP, STEP, ControllerRequest, ControllerState
 from kpybroker.machines.errors import KafkaError
-from kpybroker.machines.journal import NOTHING, Effects, ProducerEpoch, Ticket, TooLarge
+from kpybroker.machines.journal import NOTHING, Effects, EventTooLarge, ProducerEpoch, Ticket
 from kpybroker.machines.metadata import metadata_version
 from kpybroker.machines.metadata.image import InvalidMetadata
 from kpywire import error_codes
@@ -76,7 +76,7 @@ class Controller:
             if isinstance(event.outcome, Exception):
                 raise event.outcome
             return event.outcome
-        if isinstance(event, TooLarge):
+        if isinstance(event, EventTooLarge):
             return self._refuse_too_large(event.event)
         return NOTHING if self._is_deliberating else self._on_timer(event, now_ms)
 

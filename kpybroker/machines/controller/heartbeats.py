@@ -12,7 +12,7 @@ NOT_SHUTTING_DOWN = -1
 LONG_AGO_MS = -(2**62)
 
 
-class Session(NamedTuple):
+class BrokerSession(NamedTuple):
     """One incarnation of a broker."""
 
     broker_id: int
@@ -32,38 +32,38 @@ class Heartbeats:
 
     def __init__(self, session_timeout_ms: int) -> None:
         self._session_timeout_ms = session_timeout_ms
-        self._last_contact_ms: dict[Session, int] = {}
+        self._last_contact_ms: dict[BrokerSession, int] = {}
         self._progress: dict[int, _BrokerProgress] = {}
-        self._connected: dict[int, Session] = {}
+        self._connected: dict[int, BrokerSession] = {}
 
-    def connected(self, session: Session) -> None:
+    def connected(self, session: BrokerSession) -> None:
         """Note that its heartbeats come over a connection that is open."""
         self._connected[session.broker_id] = session
 
-    def disconnected(self, session: Session) -> None:
+    def disconnected(self, session: BrokerSession) -> None:
         """Note that this connection was closed."""
         if self._connected.get(session.broker_id) == session:
             del self._connected[session.broker_id]
 
-    def is_connected(self, session: Session) -> bool:
+    def is_connected(self, session: BrokerSession) -> bool:
         """Whether this incarnation has an open connection, so that a heartbeat could come at any moment."""
         return self._connected.get(session.broker_id) == session
 
-    def contact(self, session: Session, now_ms: int) -> None:
+    def contact(self, session: BrokerSession, now_ms: int) -> None:
         """Note that a heartbeat came in, whatever the reply to it will be."""
         self._last_contact_ms[session] = now_ms
 
-    def has_valid_session(self, session: Session, now_ms: int) -> bool:
+    def has_valid_session(self, session: BrokerSession, now_ms: int) -> bool:
         """Whether the last heartbeat of this incarnation is recent enough."""
         last_contact_ms = self._last_contact_ms.get(session)
         return last_contact_ms is not None and now_ms - last_contact_ms <= self._session_timeout_ms
 
-    def end(self, session: Session) -> None:
+    def end(self, session: BrokerSession) -> None:
         """Note that this incarnation is known to have ended: its session is over, whenever its last heartbeat came."""
         if session in self._last_contact_ms:
             self._last_contact_ms[session] = LONG_AGO_MS
 
-    def take_expired(self, now_ms: int) -> Session | None:
+    def take_expired(self, now_ms: int) -> BrokerSession | None:
         """Forget one incarnation whose session is over and return it; None when there is none."""
         for session, last_contact_ms in self._last_contact_ms.items():
             if now_ms - last_contact_ms > self._session_timeout_ms:

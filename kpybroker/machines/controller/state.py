@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kpybroker.machines.controller.config_rules import ConfigRules
 from kpybroker.machines.controller.existing_acls import ExistingAcls
-from kpybroker.machines.controller.heartbeats import Heartbeats, Session
+from kpybroker.machines.controller.heartbeats import BrokerSession, Heartbeats
 from kpybroker.machines.controller.kraft_version import KRaftVersion
 from kpybroker.machines.controller.partition_change import PartitionChange
 from kpybroker.machines.controller.placement import UsableBroker
 from kpybroker.machines.controller.topic_bounds import TopicBounds
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.journal import ProducerEpoch
-from kpybroker.machines.metadata.broker import Broker
+from kpybroker.machines.metadata.broker import BrokerRegistration
 from kpybroker.machines.metadata.delta import ConfigResource
 from kpybroker.machines.metadata.image import (
     BROKER_RESOURCE,
@@ -57,7 +57,7 @@ class TokenSettings(NamedTuple):
     expiry_time_ms: int
 
 
-class Settings(NamedTuple):
+class StaticSettings(NamedTuple):
     """The node's static settings that decisions depend on."""
 
     node_id: int
@@ -124,7 +124,7 @@ class ControllerState:
     def __init__(  # noqa: PLR0913 - the parts of a state
         self,
         image: MetadataImage,
-        settings: Settings,
+        settings: StaticSettings,
         rules: ConfigRules,
         rng: Random,
         next_write_offset: Callable[[], int],
@@ -154,7 +154,7 @@ class ControllerState:
             self.heartbeats.touch(broker.id, -1, fenced=broker.fenced)
             # The broker of this very node cannot be alive from before: it shares the process with its controller.
             if not broker.fenced and broker.id != settings.node_id:
-                self.heartbeats.contact(Session(broker.id, broker.epoch), now_ms)
+                self.heartbeats.contact(BrokerSession(broker.id, broker.epoch), now_ms)
 
     def apply(self, record: Any, offset: int, producer: ProducerEpoch | None = None) -> None:
         """Apply one appended record to the state. Nothing else changes durable state."""
@@ -167,7 +167,7 @@ class ControllerState:
         """Whether brokers in ZooKeeper mode may be in the cluster (KIP-866)."""
         return self.settings.migrates_from_zookeeper and self.image.zk_migration_state in (PRE_MIGRATION, MIGRATION)
 
-    def broker(self, broker_id: int, epoch: int) -> Broker:
+    def broker(self, broker_id: int, epoch: int) -> BrokerRegistration:
         """Return a registered broker. Raises STALE_BROKER_EPOCH unless it is registered in that epoch."""
         broker = self.image.brokers.get(broker_id)
         if broker is None:
@@ -294,7 +294,7 @@ class ControllerState:
             if not names:
                 del self._names_by_unified[unify_collisions(topic.name)]
 
-    def broker_changed(self, broker_id: int, before: Broker | None) -> None:
+    def broker_changed(self, broker_id: int, before: BrokerRegistration | None) -> None:
         broker = self.image.brokers.get(broker_id)
         if broker is None or (before is not None and before.epoch != broker.epoch):
             self.heartbeats.forget(broker_id)

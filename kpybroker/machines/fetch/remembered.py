@@ -10,17 +10,17 @@ Invariant: an entry of the session that is not in ``changed`` has nothing to rea
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
-from kpybroker.machines.fetch.session import NO_SESSION, Entry, Session
+from kpybroker.machines.fetch.session import NO_SESSION, CachedPartition, FetchSession
 
 
-class Layout(Protocol):
+class RequestLayout(Protocol):
     """The layout of a partition in a request."""
 
     def partition(self, piece: bytes) -> Any:
         """Decode the partition in these bytes."""
 
 
-class Topic(Protocol):
+class RequestTopic(Protocol):
     """A topic of a request, with its partitions as bytes."""
 
     topic: str
@@ -55,19 +55,19 @@ class RememberedFetch:
     def __init__(self, version: int, isolation: int, budget: RememberedBudget, *, uses_ids: bool) -> None:
         self.version = version
         self.isolation = isolation
-        self.session = Session(NO_SESSION, 0, uses_ids=uses_ids)
+        self.session = FetchSession(NO_SESSION, 0, uses_ids=uses_ids)
         self.session.lasts = True
         self._budget = budget
         self._taken = 0
         self._topics: dict[str | bytes, _Known] = {}
 
-    def take(self, topics: Sequence[Topic]) -> list[list[Entry]]:
+    def take(self, topics: Sequence[RequestTopic]) -> list[list[CachedPartition]]:
         """Return the entries that a request asks for, by topic and in its order; all others are forgotten.
 
         Raises NotRemembered; then it has to be closed.
         """
         session, known = self.session, self._topics
-        taken: dict[str | bytes, list[Entry]] = {}
+        taken: dict[str | bytes, list[CachedPartition]] = {}
         for topic in topics:
             key = topic.topic_id if session.uses_ids else topic.topic
             if key in taken:
@@ -100,14 +100,14 @@ class _Known:
 
     __slots__ = ("by_piece", "entries", "key", "packed", "session")
 
-    def __init__(self, session: Session, key: str | bytes) -> None:
+    def __init__(self, session: FetchSession, key: str | bytes) -> None:
         self.session = session
         self.key = key
         self.packed = b""
-        self.entries: list[Entry] = []
-        self.by_piece: dict[bytes, Entry] = {}
+        self.entries: list[CachedPartition] = []
+        self.by_piece: dict[bytes, CachedPartition] = {}
 
-    def take(self, topic: Topic) -> list[Entry]:
+    def take(self, topic: RequestTopic) -> list[CachedPartition]:
         if topic.packed == self.packed:
             return self.entries
         pieces = list(topic.pieces())
@@ -125,13 +125,13 @@ class _Known:
         self.packed, self.entries = topic.packed, found
         return found
 
-    def _moved(self, wanted: Any) -> Entry:
+    def _moved(self, wanted: Any) -> CachedPartition:
         """Make or update the entry of a partition that is new here, or is read from another offset than before."""
         session = self.session
         place = (self.key, wanted.partition)
         entry = session.entries.get(place)
         if entry is None:
-            entry = session.entries[place] = Entry(session, self.key, wanted.partition)
+            entry = session.entries[place] = CachedPartition(session, self.key, wanted.partition)
         entry.update(wanted)
         session.changed[entry] = None
         return entry
@@ -140,7 +140,7 @@ class _Known:
         """Forget the topic, which the client no longer asks for."""
         self._forget(self.entries)
 
-    def _forget(self, entries: Iterable[Entry]) -> None:
+    def _forget(self, entries: Iterable[CachedPartition]) -> None:
         session = self.session
         for entry in entries:
             del session.entries[entry.topic, entry.index]
@@ -157,7 +157,7 @@ class SessionlessFetch:
     __slots__ = ("client_id", "entries", "remembered")
 
     def __init__(
-        self, client_id: str | None, entries: Sequence[Entry], remembered: RememberedFetch | None = None
+        self, client_id: str | None, entries: Sequence[CachedPartition], remembered: RememberedFetch | None = None
     ) -> None:
         self.client_id = client_id
         self.entries = entries

@@ -21,15 +21,15 @@ STEP_ENTRIES: Final = 64
 """The number of entries that stop watching in one step."""
 
 
-class Watched(Protocol):
+class WatchedReplica(Protocol):
     """A partition's replica as sessions see it."""
 
     topic: Any
-    watchers: "dict[Entry, None]"
+    watchers: "dict[CachedPartition, None]"
     """Entries of consumers that have to be notified of the next change."""
-    told: "dict[Entry, None]"
+    notified: "dict[CachedPartition, None]"
     """Entries of consumers that were notified and have not looked since."""
-    following: "dict[Entry, None]"
+    following: "dict[CachedPartition, None]"
     gone: bool
     leader: Any
 
@@ -40,7 +40,7 @@ class Watched(Protocol):
         """The role that this node has, leader or follower."""
 
 
-class Entry:
+class CachedPartition:
     """One partition in one session: the reader's position, and the offsets it was last sent.
 
     ``topic`` is the name (versions up to 12) or the id, 16 bytes; ``replica`` is None while the partition is unknown.
@@ -67,11 +67,11 @@ class Entry:
         "topic",
     )
 
-    def __init__(self, session: "Session", topic: str | bytes, index: int) -> None:
+    def __init__(self, session: "FetchSession", topic: str | bytes, index: int) -> None:
         self.session = session
         self.topic = topic
         self.index = index
-        self.replica: Watched | None = None
+        self.replica: WatchedReplica | None = None
         self.name: str | None = None
         self.fetch_offset = 0
         self.held_back = False
@@ -100,8 +100,8 @@ class Entry:
         if self.session.is_follower:
             replica.following[self] = None
             return
-        if replica.told:
-            replica.told.pop(self, None)
+        if replica.notified:
+            replica.notified.pop(self, None)
         replica.watchers[self] = None
 
     def rest(self) -> None:
@@ -121,7 +121,7 @@ class Entry:
             replica.following.pop(self, None)
         else:
             replica.watchers.pop(self, None)
-            replica.told.pop(self, None)
+            replica.notified.pop(self, None)
         self.replica = None
 
     def mark(self) -> None:
@@ -137,7 +137,7 @@ class Entry:
             wake()
 
 
-class Session:
+class FetchSession:
     """The partitions of one client's fetches. ``uses_ids``: topics by id (version 13 and above), else by name."""
 
     __slots__ = (
@@ -166,8 +166,8 @@ class Session:
         """Whether it continues after this request, so that its entries have to be notified of changes. This includes a
         session that its client does not know of (`kpybroker.machines.fetch.remembered`)."""
         self.created_ms = self.last_used_ms = now_ms
-        self.entries: dict[tuple[str | bytes, int], Entry] = {}
-        self.changed: dict[Entry, None] = {}
+        self.entries: dict[tuple[str | bytes, int], CachedPartition] = {}
+        self.changed: dict[CachedPartition, None] = {}
         self.wake: Callable[[], None] | None = None
         self.clock = FetchClock() if is_follower else None
         """The time of a follower's last fetch; None for consumers."""
@@ -181,7 +181,7 @@ class Session:
                 key = (topic, partition.partition)
                 entry = entries.get(key)
                 if entry is None:
-                    entry = entries[key] = Entry(self, topic, partition.partition)
+                    entry = entries[key] = CachedPartition(self, topic, partition.partition)
                 entry.update(partition)
                 changed[entry] = None
 
@@ -195,7 +195,7 @@ class Session:
                     entry.unwatch()
                     self.changed.pop(entry, None)
 
-    def answered(self, entry: Entry, high_watermark: int, log_start_offset: int, *, more: bool) -> None:
+    def answered(self, entry: CachedPartition, high_watermark: int, log_start_offset: int, *, more: bool) -> None:
         """Note the offsets that the client is sent for ``entry``.
 
         ``more``: it has records or an error, so it stays due until the client moves on. An answered entry moves behind

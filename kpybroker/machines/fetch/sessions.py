@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.fetch.remembered import RememberedBudget
-from kpybroker.machines.fetch.session import NO_SESSION, Session
+from kpybroker.machines.fetch.session import NO_SESSION, FetchSession
 from kpywire import error_codes
 from kpywire.fetch import PackedTopic
 from kpywire.messages.fetch import FetchTopic
@@ -39,26 +39,26 @@ EVICTION_MS: Final = 120_000
 """Kafka's ``incremental.fetch.session.cache.eviction.ms``, which cannot be configured in Kafka either."""
 
 
-class Sessions:
+class FetchSessions:
     """All fetch sessions. ``slots`` is how many are kept at most; ``rng`` draws their ids."""
 
     def __init__(self, slots: int, rng: random.Random) -> None:
         self.slots = slots
         self.rng = rng
-        self.sessions: dict[int, Session] = {}
+        self.sessions: dict[int, FetchSession] = {}
         self.evictions = 0
         self._swept_ms = 0.0
         self.partitions = 0
         """How many partitions all sessions read together."""
         self.remembered_budget = RememberedBudget(MOST_REMEMBERED)
 
-    def begin(self, request: Any, *, uses_ids: bool, is_follower: bool, now_ms: float) -> Session:
+    def begin(self, request: Any, *, uses_ids: bool, is_follower: bool, now_ms: float) -> FetchSession:
         """Make the session of a full request (its epoch is one of `FULL`). It lasts if the request asks for that and
         there is room."""
         old = self.sessions.get(request.session_id)
         if old is not None:
             self.drop(old)
-        session = Session(NO_SESSION, now_ms, uses_ids=uses_ids, is_follower=is_follower)
+        session = FetchSession(NO_SESSION, now_ms, uses_ids=uses_ids, is_follower=is_follower)
         session.add(request.topics)
         if request.session_epoch == INITIAL_EPOCH:
             self._keep(session, now_ms)
@@ -66,12 +66,12 @@ class Sessions:
 
     def begin_in_steps(
         self, request: Any, *, uses_ids: bool, is_follower: bool, now_ms: float
-    ) -> Generator[None, None, Session]:
+    ) -> Generator[None, None, FetchSession]:
         """Do the same as `begin`, for a request with many partitions: yields now and then."""
         old = self.sessions.get(request.session_id)
         if old is not None:
             self.drop(old)
-        session = Session(NO_SESSION, now_ms, uses_ids=uses_ids, is_follower=is_follower)
+        session = FetchSession(NO_SESSION, now_ms, uses_ids=uses_ids, is_follower=is_follower)
         for wanted in request.topics:
             partitions = wanted.each_partition() if type(wanted) is PackedTopic else iter(wanted.partitions)
             while some := list(islice(partitions, STEP_PARTITIONS)):
@@ -82,7 +82,7 @@ class Sessions:
             self._keep(session, now_ms)
         return session
 
-    def resume(self, request: Any, *, uses_ids: bool, now_ms: float) -> Session:
+    def resume(self, request: Any, *, uses_ids: bool, now_ms: float) -> FetchSession:
         """Find the session of an incremental request, and apply the request's changes. A request that leaves its
         session nothing to read ends it, and is answered as one without a session.
 
@@ -118,7 +118,7 @@ class Sessions:
             session.add(request.topics)
         return session
 
-    def _keep(self, session: Session, now_ms: float) -> None:
+    def _keep(self, session: FetchSession, now_ms: float) -> None:
         if len(session.entries) > MOST_OF_A_CONSUMER and not session.is_follower:
             return
         if now_ms - self._swept_ms >= SWEEP_MS:
@@ -135,7 +135,7 @@ class Sessions:
         self.sessions[session_id] = session
         self.partitions += len(session.entries)
 
-    def _make_room(self, session: Session, now_ms: float) -> bool:
+    def _make_room(self, session: FetchSession, now_ms: float) -> bool:
         """Drop a session in Kafka's order: one idle for over two minutes, else the smallest that is worth less than
         this one."""
         if self.slots <= 0 or not self.sessions:
@@ -154,16 +154,16 @@ class Sessions:
             return True
         return False
 
-    def _evict(self, session: Session) -> None:
+    def _evict(self, session: FetchSession) -> None:
         self.evictions += 1
         self.drop(session)
 
-    def end(self, session: Session) -> None:
+    def end(self, session: FetchSession) -> None:
         """End a session while it is answered: the answer has session id 0, so the client begins a new one."""
         self.drop(session)
         session.id, session.lasts = NO_SESSION, False
 
-    def drop(self, session: Session) -> None:
+    def drop(self, session: FetchSession) -> None:
         """End a session: its next request gets FETCH_SESSION_ID_NOT_FOUND."""
         if self.sessions.pop(session.id, None) is not None:
             self.partitions -= len(session.entries)

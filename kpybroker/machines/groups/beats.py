@@ -8,7 +8,10 @@ Invariant: members at rest send at most `MOST_AT_REST` heartbeats a second to a 
 interval makes of them, whichever is more.
 """
 
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from kpybroker.machines.groups.settings import GroupSettings
 
 BEATING_OFTEN: Final = frozenset({"apache-kafka-java"})
 """The libraries whose members may beat often: each lists a partition as its own until its program has given it up.
@@ -28,3 +31,27 @@ def at_rest_ms(usual_ms: int, unsettled_ms: int, members: int) -> int:
     if not unsettled_ms:
         return usual_ms
     return min(usual_ms, max(AT_REST_MS, unsettled_ms, members * 1_000 // MOST_AT_REST))
+
+
+class Beat(NamedTuple):
+    """The times of a member at rest."""
+
+    session: tuple[str, str, str]
+    """The key of the timer of its session."""
+    session_timeout_ms: int
+    usual_ms: int
+    unsettled_ms: int = 0
+    """Its heartbeat interval is `at_rest_ms` of these two."""
+
+
+class Rest:
+    """The last heartbeat of a member at rest, and its answer."""
+
+    __slots__ = ("beat", "message", "response", "settings", "topics_version")
+
+    def __init__(self, message: Any, response: Any, beat: Beat, settings: "GroupSettings", topics_version: int) -> None:
+        self.message = message
+        self.response = response
+        self.beat = beat
+        self.settings = settings
+        self.topics_version = topics_version

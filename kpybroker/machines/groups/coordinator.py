@@ -27,16 +27,19 @@ from kpybroker.machines.groups.consumer.regexes import ResolveRegexes, resolve_r
 from kpybroker.machines.groups.consumer.replay import KEYS as CONSUMER_KEYS
 from kpybroker.machines.groups.consumer.replay import take_consumer_group
 from kpybroker.machines.groups.consumer.timeouts import begin_timeouts
-from kpybroker.machines.groups.decision import Decision
+from kpybroker.machines.groups.counts import Counts
+from kpybroker.machines.groups.decision import GroupDecision
 from kpybroker.machines.groups.events import (
     DeleteGroup,
     DescribeConsumerGroup,
     DescribeGroup,
     DescribeStreamsGroup,
+    DescriptionOf,
     ExpireOffsets,
     GroupRequest,
+    GroupTimersDue,
     ListGroups,
-    TimersDue,
+    StoreDescription,
 )
 from kpybroker.machines.groups.mixed import dispatch
 from kpybroker.machines.groups.mixed.downgrade import Downgraded, downgrade, rebalance_downgraded
@@ -58,13 +61,14 @@ from kpybroker.machines.groups.share.replay import KEYS as SHARE_KEYS
 from kpybroker.machines.groups.share.replay import take_share_group
 from kpybroker.machines.groups.share.share_group import ShareGroup
 from kpybroker.machines.groups.share.timeouts import begin_sessions as begin_share_sessions
+from kpybroker.machines.groups.streams import descriptions
 from kpybroker.machines.groups.streams import heartbeat as streams_heartbeat
 from kpybroker.machines.groups.streams.describe import describe_streams_group
 from kpybroker.machines.groups.streams.replay import KEYS as STREAMS_KEYS
 from kpybroker.machines.groups.streams.replay import take_streams_group
 from kpybroker.machines.groups.streams.streams_group import StreamsGroup
 from kpybroker.machines.groups.streams.timeouts import begin_timeouts as begin_streams_timeouts
-from kpybroker.machines.journal import Effects, Prepared, ProducerEpoch, TooLarge
+from kpybroker.machines.journal import Effects, EventTooLarge, Prepared, ProducerEpoch
 from kpywire import error_codes
 from kpywire.group_records.group_metadata import GroupMetadataKey
 from kpywire.group_records.legacy_offset_commit import LegacyOffsetCommitKey
@@ -87,7 +91,7 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Callable
 
-    from kpybroker.machines.groups.record import Record
+    from kpybroker.machines.groups.record import GroupRecord
     from kpybroker.machines.groups.settings import GroupSettings
     from kpybroker.machines.metadata.topic_view import TopicView
 
@@ -97,7 +101,7 @@ WORK_AT_ONCE = 1_000
 REPLIES_AT_ONCE = 2_000
 """A decision on timers ends after this many replies. The other timers that are due follow in the next decision."""
 
-_DECIDERS: dict[type, Callable[[GroupShard, GroupRequest, Decision], ProducerEpoch | None]] = {
+_DECIDERS: dict[type, Callable[[GroupShard, GroupRequest, GroupDecision], ProducerEpoch | None]] = {
     AlterShareGroupOffsetsRequest: share_offsets.alter_offsets,
     DeleteGroup: deletion.delete_group,
     DeleteShareGroupOffsetsRequest: share_offsets.delete_offsets,
@@ -106,6 +110,7 @@ _DECIDERS: dict[type, Callable[[GroupShard, GroupRequest, Decision], ProducerEpo
     DescribeGroup: describe.describe_group,
     DescribeShareGroup: describe_share_group,
     DescribeStreamsGroup: describe_streams_group,
+    DescriptionOf: descriptions.description_of,
     HeartbeatRequest: dispatch.heartbeat,
     InitializedPartitions: share_offsets.initialized_partitions,
     JoinGroupRequest: dispatch.join_group,
@@ -117,12 +122,13 @@ _DECIDERS: dict[type, Callable[[GroupShard, GroupRequest, Decision], ProducerEpo
     OffsetsDeleted: share_offsets.offsets_deleted,
     ShareGroupHeartbeatRequest: share_heartbeat.share_group_heartbeat,
     StatesInitialized: share_offsets.states_initialized,
+    StoreDescription: descriptions.store_description,
     StreamsGroupHeartbeatRequest: streams_heartbeat.streams_group_heartbeat,
     SyncGroupRequest: dispatch.sync_group,
     TxnOffsetCommitRequest: commit.commit_offsets_in_transaction,
 }
 
-_REFUSALS: dict[type, Callable[[GroupRequest, int, Decision], None]] = {
+_REFUSALS: dict[type, Callable[[GroupRequest, int, GroupDecision], None]] = {
     AlterShareGroupOffsetsRequest: share_offsets.refuse_alteration,
     ConsumerGroupHeartbeatRequest: consumer_heartbeat.refuse_heartbeat,
     DeleteGroup: deletion.refuse_deletion,
@@ -132,6 +138,7 @@ _REFUSALS: dict[type, Callable[[GroupRequest, int, Decision], None]] = {
     OffsetCommitRequest: commit.refuse_commit,
     OffsetDeleteRequest: offset_deletion.refuse_offset_deletion,
     ShareGroupHeartbeatRequest: share_heartbeat.refuse_heartbeat,
+    StoreDescription: descriptions.refuse_description,
     StreamsGroupHeartbeatRequest: streams_heartbeat.refuse_heartbeat,
     TxnOffsetCommitRequest: commit.refuse_transactional_commit,
 }
@@ -156,13 +163,13 @@ class GroupCoordinator:
         settings: Callable[[], GroupSettings],
         topics: Callable[[], TopicView],
         rng: random.Random,
-        rebalances: dict[str, int] | None = None,
+        counts: Counts | None = None,
         members_of_node: Callable[[], int] | None = None,
     ) -> None:
         """``settings`` and ``topics`` are read for every decision; ``rng`` makes the ids of members, which should be
-        hard to guess. ``rebalances`` counts rebalances by kind of group, and ``members_of_node`` the members (as
-        `members` does), for all coordinators of a node."""
-        self.shard = GroupShard(downgrade, {} if rebalances is None else rebalances, members_of_node or self.members)
+        hard to guess. ``counts`` and ``members_of_node``, which counts the members as `members` does, are for all
+        coordinators of a node."""
+        self.shard = GroupShard(downgrade, counts or Counts(), members_of_node or self.members)
         self._settings = settings
         self._topics = topics
         self._rng = rng
@@ -178,14 +185,14 @@ class GroupCoordinator:
 
     def decide(self, event: Any, now_ms: int) -> Effects:
         """Decide on an input. ``now_ms`` is monotonic; the wall clock comes with the event."""
-        if isinstance(event, TooLarge):
+        if isinstance(event, EventTooLarge):
             return self._decide_too_large(event.event, now_ms)
         shard = self.shard
         decision = self._new_decision(event, now_ms)
         producer = None
         if type(event) is GroupRequest:
             producer = _DECIDERS[type(event.message)](shard, event, decision)
-        elif type(event) is TimersDue:
+        elif type(event) is GroupTimersDue:
             self._run_timers(decision)
         elif type(event) is Loaded:
             self._begin(decision)
@@ -215,7 +222,7 @@ class GroupCoordinator:
             shard.sweeps.due_ms = now_ms + PAUSE_MS
         return answer
 
-    def apply(self, record: Record | CommitRecord | Prepared, offset: int, producer: ProducerEpoch | None) -> None:
+    def apply(self, record: GroupRecord | CommitRecord | Prepared, offset: int, producer: ProducerEpoch | None) -> None:
         """Apply one record of the log, replayed or just written."""
         if type(record) is Prepared:
             self.shard.next_offset = offset + len(record.records)
@@ -240,7 +247,8 @@ class GroupCoordinator:
         take_marker(self.shard, producer.producer_id, commit=commit)
 
     def next_deadline_ms(self) -> int | None:
-        """The time when `TimersDue` has to come, on the clock of ``now_ms``; None if nothing waits for time to pass.
+        """The time when `GroupTimersDue` has to come, on the clock of ``now_ms``; None if nothing waits for time to
+        pass.
 
         It may change with every input, so it has to be read again after each. It may have passed already: then there is
         more work to do.
@@ -249,12 +257,15 @@ class GroupCoordinator:
         deadline_ms = shard.timers.next_deadline_ms()
         return shard.sweeps.sooner(deadline_ms) if shard.sweeps.waiting else deadline_ms
 
-    def _new_decision(self, event: Any, now_ms: int) -> Decision:
+    def _new_decision(self, event: Any, now_ms: int) -> GroupDecision:
         shard = self.shard
         settings, topics = self._settings(), self._topics()
-        return Decision(now_ms, event.timestamp_ms, settings, topics, self._rng, shard)
+        return GroupDecision(
+            now_ms, event.timestamp_ms, settings, topics, self._rng,
+            shard.timers, shard.stories, shard.counts, shard.loaded_ms,
+        )  # fmt: skip
 
-    def _begin(self, decision: Decision) -> None:
+    def _begin(self, decision: GroupDecision) -> None:
         self.shard.loaded_ms = decision.now_ms
         asleep = [
             group_id
@@ -273,7 +284,7 @@ class GroupCoordinator:
             if loaded:
                 self.shard.sweeps.begin(loaded, begin)
 
-    def _run_timers(self, decision: Decision) -> None:
+    def _run_timers(self, decision: GroupDecision) -> None:
         timers = self.shard.timers
         while not decision.records and len(decision.replies) < REPLIES_AT_ONCE:
             timer = timers.pop_due(decision.now_ms)
@@ -298,7 +309,7 @@ class GroupCoordinator:
         return Effects(replies=decision.replies)
 
 
-def _wake(shard: GroupShard, group_id: str, decision: Decision) -> bool:
+def _wake(shard: GroupShard, group_id: str, decision: GroupDecision) -> bool:
     group = shard.groups.get(group_id)
     if group is not None and isinstance(group.membership, AsleepGroup):
         wake(group, decision)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from kpybroker.machines.coordination.decision import CoordinatorDecision
-from kpybroker.machines.groups.stories import LONGEST_CHARS, Event
+from kpybroker.machines.groups.stories import LONGEST_CHARS, Event, Stories
 
 if TYPE_CHECKING:
     import random
 
+    from kpybroker.machines.groups.counts import Counts
     from kpybroker.machines.groups.settings import GroupSettings
-    from kpybroker.machines.groups.shard import GroupShard
-    from kpybroker.machines.groups.timers import Timer
+    from kpybroker.machines.groups.timers import GroupTimer, GroupTimers
     from kpybroker.machines.metadata.topic_view import TopicView
 
 
@@ -20,30 +20,33 @@ AGES_MS: Final = 1 << 62
 """Longer than any interval."""
 
 
-class Decision(CoordinatorDecision[Any]):
+class GroupDecision(CoordinatorDecision[Any]):
     """The records, some of them perhaps prepared, and the replies of one decision, with all that it depends on in
     addition to the groups."""
 
-    __slots__ = ("loaded_ms", "rebalances", "rng", "settings", "stories", "then", "timers", "topics")
+    __slots__ = ("counts", "loaded_ms", "rng", "settings", "stories", "then", "timers", "topics")
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         now_ms: int,
         timestamp_ms: int,
         settings: GroupSettings,
         topics: TopicView,
         rng: random.Random,
-        shard: GroupShard,
+        timers: GroupTimers,
+        stories: Stories,
+        counts: Counts,
+        loaded_ms: int,
     ) -> None:
         self.now_ms = now_ms
         self.timestamp_ms = timestamp_ms
         self.settings = settings
         self.topics = topics
         self.rng = rng
-        self.timers = shard.timers
-        self.stories = shard.stories
-        self.rebalances = shard.rebalances
-        self.loaded_ms = shard.loaded_ms
+        self.timers = timers
+        self.stories = stories
+        self.counts = counts
+        self.loaded_ms = loaded_ms
         """The time when the log was loaded, on the clock of ``now_ms``."""
         self.then: Any = None
         """An event that follows when the records are committed."""
@@ -59,11 +62,7 @@ class Decision(CoordinatorDecision[Any]):
             )
         self.stories.tell(group_id, event)
 
-    def count_rebalance(self, kind: str) -> None:
-        """Count a rebalance of a group of a kind, as Kafka's metrics do."""
-        self.rebalances[kind] = self.rebalances.get(kind, 0) + 1
-
-    def set_timer(self, timer: Timer, delay_ms: int) -> None:
+    def set_timer(self, timer: GroupTimer, delay_ms: int) -> None:
         """Set a timer to fire after this time."""
         self.timers.set(timer, self.now_ms + delay_ms)
 

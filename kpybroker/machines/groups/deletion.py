@@ -1,17 +1,19 @@
 """DeleteGroups (KIP-229): a group without members is deleted with all its offsets."""
 
-from kpybroker.machines.groups.decision import Decision
+from kpybroker.machines.groups.counts import DELETED
+from kpybroker.machines.groups.decision import GroupDecision
 from kpybroker.machines.groups.events import DeleteGroup, GroupRequest
 from kpybroker.machines.groups.offsets.committed import commit_tombstone
 from kpybroker.machines.groups.offsets.offset_deletion import positions
 from kpybroker.machines.groups.shard import GroupShard
 from kpybroker.machines.groups.share.offsets import states_to_delete
 from kpybroker.machines.groups.share.share_group import ShareGroup
+from kpybroker.machines.groups.streams.streams_group import StreamsGroup
 from kpywire import error_codes
 from kpywire.messages.delete_groups import DeletableGroupResult
 
 
-def delete_group(shard: GroupShard, request: GroupRequest, decision: Decision) -> None:
+def delete_group(shard: GroupShard, request: GroupRequest, decision: GroupDecision) -> None:
     """Answer a `DeleteGroup`: an empty group is deleted with all its offsets, in one batch."""
     message: DeleteGroup = request.message
     error = error_codes.GROUP_ID_NOT_FOUND
@@ -26,10 +28,12 @@ def delete_group(shard: GroupShard, request: GroupRequest, decision: Decision) -
         if not error:
             decision.records += [commit_tombstone(group.group_id, *each) for each in positions(group)]
             decision.records += group.membership.tombstones(group.group_id)
+            if isinstance(group.membership, StreamsGroup) and group.membership.description_bytes:
+                decision.counts.count_description(DELETED)
     refuse_deletion(request, error, decision)
 
 
-def refuse_deletion(request: GroupRequest, error_code: int, decision: Decision) -> None:
+def refuse_deletion(request: GroupRequest, error_code: int, decision: GroupDecision) -> None:
     """Answer a `DeleteGroup` with this error code, or with NONE."""
     result = DeletableGroupResult(group_id=request.message.group_id, error_code=error_code)
     decision.reply(request.ticket, result)

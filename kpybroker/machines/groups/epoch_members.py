@@ -7,7 +7,7 @@ may be deleted.
 from collections.abc import Iterable
 from typing import Any, Final
 
-from kpybroker.machines.groups.decision import Decision
+from kpybroker.machines.groups.decision import GroupDecision
 from kpybroker.machines.groups.events import GroupRequest
 from kpybroker.machines.groups.group import SINCE_COMMIT, Group, Membership
 from kpywire import error_codes
@@ -29,7 +29,7 @@ class EpochMembers(Membership):
         """Whether a member speaks the classic protocol, whose errors have other names."""
         return False
 
-    def granted_epoch(self, _member: Any, _topic: str, _partition: int, _decision: Decision) -> int | None:
+    def granted_epoch(self, _member: Any, _topic: str, _partition: int, _decision: GroupDecision) -> int | None:
         """The epoch at which a member got a partition that it has, or has to give up."""
         return None
 
@@ -41,7 +41,7 @@ class EpochMembers(Membership):
     def size(self) -> int:
         return len(self.members)
 
-    def check_commit(self, _group: Group, request: GroupRequest, generation_id: int, decision: Decision) -> int:
+    def check_commit(self, _group: Group, request: GroupRequest, generation_id: int, decision: GroupDecision) -> int:
         """Check the epoch of a member that commits. An old epoch will do for partitions that it has had since then."""
         message = request.message
         if generation_id < 0 and not self.members:
@@ -54,7 +54,7 @@ class EpochMembers(Membership):
         return self._check_epoch(member, generation_id, message.topics, decision)
 
     def check_transactional_commit(
-        self, _group: Group, request: GroupRequest, generation_id: int, decision: Decision
+        self, _group: Group, request: GroupRequest, generation_id: int, decision: GroupDecision
     ) -> int:
         """Check the epoch of a producer's member."""
         message = request.message
@@ -67,7 +67,7 @@ class EpochMembers(Membership):
             return error_codes.UNKNOWN_MEMBER_ID
         return self._check_epoch(member, generation_id, message.topics, decision)
 
-    def _check_epoch(self, member: Any, epoch: int, topics: Iterable[Any], decision: Decision) -> int:
+    def _check_epoch(self, member: Any, epoch: int, topics: Iterable[Any], decision: GroupDecision) -> int:
         if epoch == member.member_epoch:
             return error_codes.NONE
         if epoch > member.member_epoch:
@@ -88,17 +88,17 @@ class EpochMembers(Membership):
             return error_codes.UNKNOWN_MEMBER_ID
         return error_codes.NONE if message.member_epoch == member.member_epoch else self._stale(member)
 
-    def check_deletion(self, _group: Group, _decision: Decision) -> int:
+    def check_deletion(self, _group: Group, _decision: GroupDecision) -> int:
         return error_codes.NON_EMPTY_GROUP if self.members else error_codes.NONE
 
-    def offsets_expire_since(self, _group: Group, _decision: Decision) -> int | None:
+    def offsets_expire_since(self, _group: Group, _decision: GroupDecision) -> int | None:
         return SINCE_COMMIT
 
     @property
     def may_expire(self) -> bool:
         return not self.members
 
-    def gives_way(self, _decision: Decision) -> bool:
+    def gives_way(self, _decision: GroupDecision) -> bool:
         return not self.members
 
     def _stale(self, member: Any) -> int:

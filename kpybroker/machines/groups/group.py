@@ -2,9 +2,9 @@
 
 from typing import Any, Final
 
-from kpybroker.machines.groups.decision import Decision
+from kpybroker.machines.groups.decision import GroupDecision
 from kpybroker.machines.groups.events import GroupRequest
-from kpybroker.machines.groups.record import Record
+from kpybroker.machines.groups.record import GroupRecord
 from kpywire import error_codes
 from kpywire.group_records.group_metadata import GroupMetadataKey
 
@@ -33,17 +33,19 @@ class Membership:
         """The amount of work to look through it."""
         return 0
 
-    def summary(self, _decision: Decision) -> tuple[str, str, str]:
+    def summary(self, _decision: GroupDecision) -> tuple[str, str, str]:
         """The (type, state, protocol type) that ListGroups shows."""
         return "classic", EMPTY, ""
 
-    def check_commit(self, _group: "Group", _request: GroupRequest, generation_id: int, _decision: Decision) -> int:
+    def check_commit(
+        self, _group: "Group", _request: GroupRequest, generation_id: int, _decision: GroupDecision
+    ) -> int:
         """Whether the sender of an OffsetCommit may commit: an error code or NONE. A negative generation is that of a
         client which commits by hand."""
         return error_codes.NONE if generation_id < 0 else error_codes.UNKNOWN_MEMBER_ID
 
     def check_transactional_commit(
-        self, _group: "Group", _request: GroupRequest, generation_id: int, _decision: Decision
+        self, _group: "Group", _request: GroupRequest, generation_id: int, _decision: GroupDecision
     ) -> int:
         """Whether the sender of a TxnOffsetCommit may commit (KIP-447): an error code or NONE."""
         return error_codes.NONE if generation_id < 0 else error_codes.UNKNOWN_MEMBER_ID
@@ -52,11 +54,11 @@ class Membership:
         """Whether the sender of an OffsetFetch gets offsets: an error code or NONE."""
         return error_codes.NONE
 
-    def check_deletion(self, _group: "Group", _decision: Decision) -> int:
+    def check_deletion(self, _group: "Group", _decision: GroupDecision) -> int:
         """Whether the group may be deleted: NON_EMPTY_GROUP or NONE."""
         return error_codes.NONE
 
-    def check_offset_deletion(self, _group: "Group", _decision: Decision) -> int:
+    def check_offset_deletion(self, _group: "Group", _decision: GroupDecision) -> int:
         """Whether offsets of topics that nobody reads may be deleted: NON_EMPTY_GROUP or NONE."""
         return error_codes.NONE
 
@@ -64,7 +66,7 @@ class Membership:
         """Whether a member reads the topic."""
         return False
 
-    def offsets_expire_since(self, _group: "Group", _decision: Decision) -> int | None:
+    def offsets_expire_since(self, _group: "Group", _decision: GroupDecision) -> int | None:
         """The begin of the retention of all offsets, or `SINCE_COMMIT`; None if no offset expires now (KIP-211)."""
         return SINCE_COMMIT
 
@@ -73,16 +75,16 @@ class Membership:
         """Whether the group is deleted when its last offset has expired."""
         return True
 
-    def gives_way(self, _decision: Decision) -> bool:
+    def gives_way(self, _decision: GroupDecision) -> bool:
         """Whether a member of another kind may join: then this membership is replaced (KIP-848)."""
         return True
 
-    def tombstones(self, group_id: str) -> list[Record]:
+    def tombstones(self, group_id: str) -> list[GroupRecord]:
         """The tombstones that remove it from the log. Offsets have records of their own."""
-        return [Record(GroupMetadataKey(group=group_id))]
+        return [GroupRecord(GroupMetadataKey(group=group_id))]
 
 
-NOBODY: Final = Membership()
+NO_MEMBERS: Final = Membership()
 """The membership of every group that only keeps offsets."""
 
 
@@ -97,7 +99,7 @@ class Group:
         """The committed offsets by topic and partition, packed (`kpybroker.machines.groups.offsets.committed`)."""
         self.pending: dict[tuple[str, int], dict[int, bytes]] = {}
         """The offsets that open transactions will commit: by (topic, partition), then by producer id."""
-        self.membership: Membership = NOBODY
+        self.membership: Membership = NO_MEMBERS
         self.successor: Membership | None = None
         """The membership of another kind that follows when the tombstones of this one are in the log."""
 

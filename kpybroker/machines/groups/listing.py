@@ -1,6 +1,6 @@
 """ListGroups (KIP-518, KIP-848): all groups of a shard, of whatever kind."""
 
-from kpybroker.machines.groups.decision import Decision
+from kpybroker.machines.groups.decision import GroupDecision
 from kpybroker.machines.groups.events import GroupRequest, ListGroups
 from kpybroker.machines.groups.shard import GroupShard
 from kpywire.messages.list_groups import ListedGroup
@@ -9,7 +9,7 @@ _LOWERED = {"NotReady": "not_ready"}
 """States that Kafka compares by another name. So a filter with their own name finds nothing."""
 
 
-def list_groups(shard: GroupShard, request: GroupRequest, decision: Decision) -> None:
+def list_groups(shard: GroupShard, request: GroupRequest, decision: GroupDecision) -> None:
     """Answer a `ListGroups`. Groups that are asleep stay so."""
     message: ListGroups = request.message
     states = {state.lower() for state in message.states}

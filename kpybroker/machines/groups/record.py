@@ -7,15 +7,17 @@ from struct import Struct
 from typing import Any, Final, NamedTuple
 
 from kpybroker.machines.groups import commit_bytes
+from kpybroker.machines.groups.described_topology import DescribedTopologyValue
+from kpywire.codec import decode as decode_message
 from kpywire.coordinator_record import RecordFormat
 from kpywire.errors import Malformed
-from kpywire.group_records.table import MODULES, OFFSET_COMMIT
+from kpywire.group_records.table import MODULES, OFFSET_COMMIT, STREAMS_GROUP_TOPOLOGY
 
 FORMAT: Final = RecordFormat("kpywire.group_records", MODULES)
 _TYPE: Final = Struct(">h")
 
 
-class Record(NamedTuple):
+class GroupRecord(NamedTuple):
     """One record. ``value_version`` is the version in which the value is written; it means nothing for a tombstone."""
 
     key: Any
@@ -28,8 +30,8 @@ class Record(NamedTuple):
         return FORMAT.encode_key(self.key), value
 
 
-def decode(key: bytes, value: bytes | None) -> Record | None:
-    """Decode a record of the log; None for a type that Kafka 4.3 does not have. Raises Malformed."""
+def decode(key: bytes, value: bytes | None) -> GroupRecord | None:
+    """Decode a record of the log; None for a type that Kafka 4.4 does not have. Raises Malformed."""
     if len(key) < _TYPE.size:
         raise Malformed("a key without a type")
     (record_type,) = _TYPE.unpack_from(key)
@@ -38,8 +40,11 @@ def decode(key: bytes, value: bytes | None) -> Record | None:
     if record_type == OFFSET_COMMIT:
         commit = commit_bytes.decode_commit(key, value)
         if commit is not None:
-            return Record(*commit)
+            return GroupRecord(*commit)
     decoded = FORMAT.decode_key(key)
     if value is None:
-        return Record(decoded)
-    return Record(decoded, FORMAT.decode_value(record_type, value), _TYPE.unpack_from(value)[0])
+        return GroupRecord(decoded)
+    version = _TYPE.unpack_from(value)[0]
+    if record_type == STREAMS_GROUP_TOPOLOGY and version == 0:
+        return GroupRecord(decoded, decode_message(DescribedTopologyValue, version, value, _TYPE.size), version)
+    return GroupRecord(decoded, FORMAT.decode_value(record_type, value), version)

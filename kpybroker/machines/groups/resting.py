@@ -11,41 +11,17 @@ dropped with the next record of the group, and not given after a change of topic
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from kpybroker.machines.groups.beats import at_rest_ms
+from kpybroker.machines.groups.beats import Beat, Rest, at_rest_ms
 
 if TYPE_CHECKING:
-    from kpybroker.machines.groups.decision import Decision
+    from kpybroker.machines.groups.decision import GroupDecision
     from kpybroker.machines.groups.settings import GroupSettings
     from kpybroker.machines.groups.shard import GroupShard
 
 
-class Beat(NamedTuple):
-    """The times of a member at rest."""
-
-    session: tuple[str, str, str]
-    """The key of the timer of its session."""
-    session_timeout_ms: int
-    usual_ms: int
-    unsettled_ms: int = 0
-    """Its heartbeat interval is `at_rest_ms` of these two."""
-
-
-class Rest:
-    """The last heartbeat of a member at rest, and its answer."""
-
-    __slots__ = ("beat", "message", "response", "settings", "topics_version")
-
-    def __init__(self, message: Any, response: Any, beat: Beat, settings: GroupSettings, topics_version: int) -> None:
-        self.message = message
-        self.response = response
-        self.beat = beat
-        self.settings = settings
-        self.topics_version = topics_version
-
-
-def keep_answer(shard: GroupShard, message: Any, response: Any, beat: Beat, decision: Decision) -> None:
+def keep_answer(shard: GroupShard, message: Any, response: Any, beat: Beat, decision: GroupDecision) -> None:
     """Keep the answer to a heartbeat, if nothing follows from it. Groups with settings of their own are left out: they
     get new ones with each decision."""
     settings = decision.settings

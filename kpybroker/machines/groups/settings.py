@@ -52,6 +52,8 @@ class GroupSettings(NamedTuple):
     streams_task_offset_interval_ms: int = 60_000
     streams_acceptable_recovery_lag: int = 10_000
     streams_assignor_name: str = "sticky"
+    streams_description_max_bytes: int = 262_144
+    """The largest description of a topology that is kept; 0: none is, as on a Kafka without a plug-in."""
     streams_initial_rebalance_delay_ms: int = 3_000
     streams_assignment_interval_ms: int = 1_000
     overrides_of: Callable[[str], Overrides] = _no_overrides

@@ -7,16 +7,21 @@ Invariant: what a record changes here depends on the records before it alone, so
 from collections.abc import Callable
 
 from kpybroker.machines.coordination.sweeps import Sweeps
+from kpybroker.machines.groups.asking import DescriptionAsking
+from kpybroker.machines.groups.beats import Rest
+from kpybroker.machines.groups.counts import Counts
 from kpybroker.machines.groups.group import Group
-from kpybroker.machines.groups.resting import Rest
 from kpybroker.machines.groups.stories import Stories
-from kpybroker.machines.groups.timers import Timer, Timers
+from kpybroker.machines.groups.timers import GroupTimer, GroupTimers
 
 
 class GroupShard:
     """The groups of one partition, their timers and the sweeps that are under way."""
 
     __slots__ = (
+        "asking",
+        "counts",
+        "description_bytes",
         "downgrade",
         "groups",
         "initializing_since_ms",
@@ -25,7 +30,6 @@ class GroupShard:
         "members_of_node",
         "next_offset",
         "open_transactions",
-        "rebalances",
         "resolving_since_ms",
         "resting",
         "stories",
@@ -34,21 +38,19 @@ class GroupShard:
         "topics",
     )
 
-    def __init__(
-        self, downgrade: Callable[..., bool], rebalances: dict[str, int], members_of_node: Callable[[], int]
-    ) -> None:
+    def __init__(self, downgrade: Callable[..., bool], counts: Counts, members_of_node: Callable[[], int]) -> None:
         """``downgrade(shard, group, leaving ids, decision)`` turns a consumer group into a classic one, if it can.
-        ``rebalances`` counts rebalances by kind of group, and ``members_of_node`` members, for all shards of a node."""
+        ``counts`` and ``members_of_node``, which counts members, are of all shards of a node."""
         self.downgrade = downgrade
-        self.rebalances = rebalances
+        self.counts = counts
         self.members_of_node = members_of_node
         self.groups: dict[str, Group] = {}
         self.topics: set[str] = set()
         """The topics of all offsets that are or were committed here."""
         self.open_transactions: dict[int, set[tuple[str, str, int]]] = {}
         """The pending offsets of each producer id as (group id, topic, partition)."""
-        self.timers = Timers()
-        self.member_timers: dict[tuple[str, str, str], Timer] = {}
+        self.timers = GroupTimers()
+        self.member_timers: dict[tuple[str, str, str], GroupTimer] = {}
         """The timers of members of consumer groups: by purpose, group id and member id."""
         self.resting: dict[str, dict[str, Rest]] = {}
         """The members at rest of each group, by their ids."""
@@ -57,6 +59,10 @@ class GroupShard:
         self.initializing_since_ms: dict[str, int] = {}
         """The time when each share group last wrote its topics with states, on the clock of ``now_ms``. It is not here
         if that was before the load."""
+        self.asking: dict[str, DescriptionAsking] = {}
+        """The streams groups whose members are asked to describe their topology, or were."""
+        self.description_bytes = 0
+        """The size of all descriptions of topologies that groups of this shard have."""
         self.stories = Stories()
         """The last events of each group, for people."""
         self.sweeps = Sweeps()

@@ -15,7 +15,7 @@ _STALE_KEPT: Final = 64
 stale if its timer was cancelled or moved."""
 
 
-class Timer:
+class GroupTimer:
     """An action at a deadline: ``fire(*context, decision)``, given by the owner."""
 
     __slots__ = ("context", "deadline_ms", "fire", "queued_ms")
@@ -27,13 +27,13 @@ class Timer:
         self.queued_ms: int | None = None
 
 
-class Timers:
+class GroupTimers:
     """All timers of one shard."""
 
     __slots__ = ("_heap", "_live", "_number")
 
     def __init__(self) -> None:
-        self._heap: list[tuple[int, int, Timer]] = []
+        self._heap: list[tuple[int, int, GroupTimer]] = []
         self._live = 0
         self._number = 0
 
@@ -41,7 +41,7 @@ class Timers:
         """How many timers have a deadline."""
         return self._live
 
-    def set(self, timer: Timer, deadline_ms: int) -> None:
+    def set(self, timer: GroupTimer, deadline_ms: int) -> None:
         """Move a timer to this deadline, earlier or later."""
         if timer.deadline_ms is None:
             self._live += 1
@@ -49,13 +49,13 @@ class Timers:
         if timer.queued_ms is None or deadline_ms < timer.queued_ms:
             self._push(timer, deadline_ms)
 
-    def cancel(self, timer: Timer) -> None:
+    def cancel(self, timer: GroupTimer) -> None:
         """Cancel a timer: it will not fire."""
         if timer.deadline_ms is not None:
             timer.deadline_ms = None
             self._live -= 1
 
-    def pop_due(self, now_ms: int) -> Timer | None:
+    def pop_due(self, now_ms: int) -> GroupTimer | None:
         """Take the timer with the earliest deadline off the heap and clear its deadline; None if no deadline has
         come."""
         while self._heap and self._heap[0][0] <= now_ms:
@@ -77,7 +77,7 @@ class Timers:
         """The time to look again: never later than the next deadline, None if there is none."""
         return self._heap[0][0] if self._heap and self._live else None
 
-    def _push(self, timer: Timer, queued_ms: int) -> None:
+    def _push(self, timer: GroupTimer, queued_ms: int) -> None:
         timer.queued_ms = queued_ms
         self._number += 1
         heappush(self._heap, (queued_ms, self._number, timer))

@@ -30,7 +30,7 @@ class Covered(NamedTuple):
     """A number that each writer draws: a commit of another one is seen by it."""
 
 
-class Step(NamedTuple):
+class LaneStep(NamedTuple):
     """The offsets ``start .. end`` of a partition, half-open, by which the next commit moves a lane."""
 
     partition: int
@@ -43,7 +43,7 @@ class Step(NamedTuple):
         return self.end - self.start
 
 
-def advanced(coverage: Mapping[int, Lanes], steps: Iterable[Step]) -> Coverage:
+def advanced(coverage: Mapping[int, Lanes], steps: Iterable[LaneStep]) -> Coverage:
     """The coverage after a commit of these steps. ValueError for a step that does not begin where its lane ends."""
     moved = dict(coverage)
     for step in steps:

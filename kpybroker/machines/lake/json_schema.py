@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from kpybroker.machines.lake.naming import DELTA, Names, Rule
+from kpybroker.machines.lake.naming import DELTA, ColumnNames, NamingRule
 
 BOOLEAN: Final = "boolean"
 LONG: Final = "long"
@@ -61,13 +61,15 @@ def text_of(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-class Columns:
+class JsonColumns:
     """The columns by name, and the column of each field."""
 
-    def __init__(self, types: Mapping[str, str] | None = None, rule: Rule = DELTA, others: Iterable[str] = ()) -> None:
+    def __init__(
+        self, types: Mapping[str, str] | None = None, rule: NamingRule = DELTA, others: Iterable[str] = ()
+    ) -> None:
         """Begin with the columns that a table has; ``others`` are columns of it that take no field's values."""
         self.types: dict[str, str] = dict(types or {})
-        self._names = Names(rule, self.types, others, conflicts=True)
+        self._names = ColumnNames(rule, self.types, others, conflicts=True)
         self._usual: dict[str, type | None] = {}
         """Python's type of values of a field that fit its column without a closer look."""
         self.column = self._names.column

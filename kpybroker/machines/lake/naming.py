@@ -20,7 +20,7 @@ MOST_PREFIX_LETTERS: Final = 60
 _WITH_DIGITS: Final = re.compile(r"__[0-9a-f]{8}\Z")
 
 
-class Rule(NamedTuple):
+class NamingRule(NamedTuple):
     """The names that a table format takes."""
 
     refused: frozenset[str] = frozenset()
@@ -39,8 +39,10 @@ class Rule(NamedTuple):
         return 0 < len(name) <= MOST_LETTERS and "\0" not in name and self.refused.isdisjoint(name)
 
 
-DELTA: Final = Rule(frozenset(" ,;{}()\n\t="), frozenset(("_change_type", "_commit_version", "_commit_timestamp")))
-ICEBERG: Final = Rule(
+DELTA: Final = NamingRule(
+    frozenset(" ,;{}()\n\t="), frozenset(("_change_type", "_commit_version", "_commit_timestamp"))
+)
+ICEBERG: Final = NamingRule(
     reserved=frozenset(("_file", "_pos", "_deleted", "_spec_id", "_row_id", "_last_updated_sequence_number")),
     escapes=True,
 )
@@ -78,10 +80,12 @@ def with_digits(field: str, salt: int = 0) -> str:
     return f"{re.sub(r'[^A-Za-z0-9_]', '_', field)[:MOST_PREFIX_LETTERS]}__{digits:08x}"
 
 
-class Names:
+class ColumnNames:
     """The names of the columns of a table, and the column of each field."""
 
-    def __init__(self, rule: Rule, own: Iterable[str] = (), others: Iterable[str] = (), *, conflicts: bool) -> None:
+    def __init__(
+        self, rule: NamingRule, own: Iterable[str] = (), others: Iterable[str] = (), *, conflicts: bool
+    ) -> None:
         """``own`` are the table's columns of fields, ``others`` columns that no field may have. With ``conflicts``,
         names that end with `CONFLICT` are of other columns than a field's own."""
         self._rule = rule
@@ -141,7 +145,7 @@ class Names:
         self._columns.clear()
 
 
-def struct_names(rule: Rule, fields: Iterable[str]) -> list[str]:
+def struct_names(rule: NamingRule, fields: Iterable[str]) -> list[str]:
     """The names of the fields of a struct, in their order."""
     found: list[str] = []
     taken: set[str] = set()

@@ -8,7 +8,7 @@ a quarter.
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from kpybroker.machines.lake.coverage import Coverage, Lane, Lanes, Step
+from kpybroker.machines.lake.coverage import Coverage, Lane, Lanes, LaneStep
 
 FIRST_GUESS_BYTES: Final = 1_000
 """The bytes that a record is taken for before any was read."""
@@ -16,7 +16,7 @@ BACKFILL_SHARE: Final = 4
 """The backfill gets one part in this number of a commit, at least."""
 
 
-class Limits(NamedTuple):
+class CommitLimits(NamedTuple):
     """The size and the age of commits."""
 
     rows: int = 2_000_000
@@ -40,31 +40,33 @@ def begin(
     return {**coverage, **added}
 
 
-def pending(coverage: Mapping[int, Lanes], ends: Mapping[int, int]) -> list[Step]:
+def pending(coverage: Mapping[int, Lanes], ends: Mapping[int, int]) -> list[LaneStep]:
     """All offsets that are not covered yet, as one step for each lane; the tail's come first."""
-    tails: list[Step] = []
-    older: list[Step] = []
+    tails: list[LaneStep] = []
+    older: list[LaneStep] = []
     for partition, lanes in sorted(coverage.items()):
         last = len(lanes) - 1
         for number, lane in enumerate(lanes):
             until = ends.get(partition, lane.end) if number == last else lanes[number + 1].start
             if until > lane.end:
-                (tails if number == last else older).append(Step(partition, number, lane.end, until))
+                (tails if number == last else older).append(LaneStep(partition, number, lane.end, until))
     return tails + older
 
 
-def budget_offsets(limits: Limits, bytes_per_offset: float) -> int:
+def budget_offsets(limits: CommitLimits, bytes_per_offset: float) -> int:
     """The number of offsets that fill a commit."""
     return max(1, min(limits.rows, int(limits.bytes / max(bytes_per_offset, 1.0))))
 
 
-def is_due(waiting: Iterable[Step], limits: Limits, bytes_per_offset: float, waited_ms: int) -> bool:
+def is_due(waiting: Iterable[LaneStep], limits: CommitLimits, bytes_per_offset: float, waited_ms: int) -> bool:
     """Whether a commit is worth it now."""
     offsets = sum(step.offsets for step in waiting)
     return offsets > 0 and (waited_ms >= limits.age_ms or offsets >= budget_offsets(limits, bytes_per_offset))
 
 
-def plan(coverage: Mapping[int, Lanes], ends: Mapping[int, int], limits: Limits, bytes_per_offset: float) -> list[Step]:
+def plan(
+    coverage: Mapping[int, Lanes], ends: Mapping[int, int], limits: CommitLimits, bytes_per_offset: float
+) -> list[LaneStep]:
     """The steps of the next commit, at least one if anything waits."""
     waiting = pending(coverage, ends)
     tails = [step for step in waiting if step.lane == len(coverage[step.partition]) - 1]
@@ -76,7 +78,7 @@ def plan(coverage: Mapping[int, Lanes], ends: Mapping[int, int], limits: Limits,
     return first + shared(older, left)
 
 
-def shared(steps: Iterable[Step], budget: int) -> list[Step]:
+def shared(steps: Iterable[LaneStep], budget: int) -> list[LaneStep]:
     """The steps, cut so that together they have at most ``budget`` offsets: the small ones whole, the others alike."""
     cut = []
     left = budget
@@ -89,7 +91,7 @@ def shared(steps: Iterable[Step], budget: int) -> list[Step]:
     return sorted(cut)
 
 
-def tasks(steps: Iterable[Step], most_offsets: int) -> list[Step]:
+def tasks(steps: Iterable[LaneStep], most_offsets: int) -> list[LaneStep]:
     """The steps in pieces of at most ``most_offsets``, to be read in parallel."""
     return [
         step._replace(start=start, end=min(start + most_offsets, step.end))
@@ -98,7 +100,7 @@ def tasks(steps: Iterable[Step], most_offsets: int) -> list[Step]:
     ]
 
 
-def reached(steps: Iterable[Step], ends: Mapping[Step, int]) -> list[Step]:
+def reached(steps: Iterable[LaneStep], ends: Mapping[LaneStep, int]) -> list[LaneStep]:
     """The steps as far as their pieces were read in a row; ``ends`` has how far each of `tasks` was read."""
     found = []
     for step in steps:

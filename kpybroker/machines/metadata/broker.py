@@ -40,7 +40,7 @@ class FeatureRange(NamedTuple):
         return isinstance(level, int) and self.lowest <= level <= self.highest
 
 
-class Broker:
+class BrokerRegistration:
     """One registered broker. ``registered_offset`` is the offset of its last RegisterBrokerRecord."""
 
     __slots__ = (
@@ -78,7 +78,7 @@ class Broker:
         self.cordoned_directories = None if record.cordoned_log_dirs is None else tuple(record.cordoned_log_dirs)
         self.registered_offset = offset
 
-    def merge(self, record: BrokerRegistrationChangeRecord) -> "Broker":
+    def merge(self, record: BrokerRegistrationChangeRecord) -> "BrokerRegistration":
         """Return this broker with a BrokerRegistrationChangeRecord applied."""
         return self.changed(
             fenced={-1: False, 0: None, 1: True}[record.fenced],
@@ -94,9 +94,9 @@ class Broker:
         in_controlled_shutdown: bool | None = None,
         directories: Sequence[bytes] | None = None,
         cordoned_directories: Sequence[bytes] | None = None,
-    ) -> "Broker":
+    ) -> "BrokerRegistration":
         """Return a copy with the given fields changed; None leaves a field as it is."""
-        copy = Broker.__new__(Broker)
+        copy = BrokerRegistration.__new__(BrokerRegistration)
         for name in self.__slots__:
             setattr(copy, name, getattr(self, name))
         if fenced is not None:
@@ -146,7 +146,7 @@ class Broker:
         )
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Broker):
+        if not isinstance(other, BrokerRegistration):
             return NotImplemented
         return all(
             getattr(self, name) == getattr(other, name) for name in self.__slots__ if name != "registered_offset"
@@ -158,7 +158,7 @@ class Broker:
         return "Broker(" + ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__slots__) + ")"
 
 
-class Controller(NamedTuple):
+class ControllerRegistration(NamedTuple):
     """One registered controller (KIP-919)."""
 
     id: int
@@ -168,7 +168,7 @@ class Controller(NamedTuple):
     features: Mapping[str, FeatureRange]
 
     @classmethod
-    def from_record(cls, record: RegisterControllerRecord) -> "Controller":
+    def from_record(cls, record: RegisterControllerRecord) -> "ControllerRegistration":
         """The controller that a RegisterControllerRecord describes."""
         return cls(
             record.controller_id,
@@ -198,14 +198,14 @@ class Controller(NamedTuple):
 _T = TypeVar("_T")
 
 
-def _endpoints(node: Broker | Controller, record_class: Callable[..., _T]) -> list[_T]:
+def _endpoints(node: BrokerRegistration | ControllerRegistration, record_class: Callable[..., _T]) -> list[_T]:
     return [
         record_class(name=name, host=host, port=port, security_protocol=protocol)
         for name, host, port, protocol in node.listeners.values()
     ]
 
 
-def _features(node: Broker | Controller, record_class: Callable[..., _T]) -> list[_T]:
+def _features(node: BrokerRegistration | ControllerRegistration, record_class: Callable[..., _T]) -> list[_T]:
     return [
         record_class(name=name, min_supported_version=levels.lowest, max_supported_version=levels.highest)
         for name, levels in node.features.items()

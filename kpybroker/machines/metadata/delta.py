@@ -8,7 +8,7 @@ costs a reference.
 from collections.abc import Container, Iterable
 from typing import Protocol
 
-from kpybroker.machines.metadata.broker import Broker
+from kpybroker.machines.metadata.broker import BrokerRegistration
 from kpybroker.machines.metadata.topic import Partition, Topic
 
 ConfigResource = tuple[int, str]
@@ -29,7 +29,7 @@ class Changes(Protocol):
     def partitions_added(self, topic: Topic, added: Iterable[int]) -> None:
         """New partitions were created."""
 
-    def broker_changed(self, broker_id: int, before: Broker | None) -> None:
+    def broker_changed(self, broker_id: int, before: BrokerRegistration | None) -> None:
         """A broker registered or changed; if the image no longer has it, it was unregistered."""
 
     def controller_changed(self, controller_id: int) -> None:
@@ -82,7 +82,7 @@ class MetadataDelta:
         self.partitions: dict[bytes, dict[int, Partition | None]] = {}
         """Per topic id: each changed partition and its state before, None if it is new. Partitions of deleted topics
         are left out."""
-        self.brokers: dict[int, Broker | None] = {}
+        self.brokers: dict[int, BrokerRegistration | None] = {}
         """Each changed broker and its state before, None if it is new."""
         self.controllers: set[int] = set()
         self.configs: dict[ConfigResource, set[str]] = {}
@@ -135,7 +135,7 @@ class MetadataDelta:
         changed = self.partitions.get(topic.id, {})
         self.partitions[topic.id] = {**dict.fromkeys(added), **changed}
 
-    def broker_changed(self, broker_id: int, before: Broker | None) -> None:
+    def broker_changed(self, broker_id: int, before: BrokerRegistration | None) -> None:
         self.brokers.setdefault(broker_id, before)
 
     def controller_changed(self, controller_id: int) -> None:

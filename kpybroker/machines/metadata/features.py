@@ -22,7 +22,7 @@ SUPPORTED: Mapping[str, FeatureRange] = {
     TRANSACTION_VERSION: FeatureRange(0, 2),
     ELR_VERSION: FeatureRange(0, 1),
     GROUP_VERSION: FeatureRange(0, 1),
-    SHARE_VERSION: FeatureRange(0, 1),
+    SHARE_VERSION: FeatureRange(0, 2),
     STREAMS_VERSION: FeatureRange(0, 1),
 }
 
@@ -36,6 +36,12 @@ LOWEST_METADATA_VERSION_OF_GROUP_VERSION_1 = 22
 LOWEST_METADATA_VERSION_OF_STREAMS_VERSION_1 = 29
 LOWEST_METADATA_VERSION_WITH_ELR_BY_DEFAULT = 26
 LOWEST_METADATA_VERSION_OF_SHARE_VERSION_1 = 28
+LOWEST_METADATA_VERSION_OF_SHARE_VERSION_2 = 31
+
+SHARE_GROUPS: Final = 1
+"""The level of ``share.version`` with share groups."""
+DEAD_LETTERS: Final = 2
+"""The level of ``share.version`` with dead-letter topics (KIP-1191)."""
 
 DEPENDENCIES: Mapping[tuple[str, int], Mapping[str, int]] = {
     (ELR_VERSION, 1): {metadata_version.FEATURE_NAME: metadata_version.ELIGIBLE_LEADER_REPLICAS}
@@ -59,7 +65,9 @@ def default_level(name: str, level: int) -> int:
     if name == ELR_VERSION:
         return int(level >= LOWEST_METADATA_VERSION_WITH_ELR_BY_DEFAULT)
     if name == SHARE_VERSION:
-        return int(level >= LOWEST_METADATA_VERSION_OF_SHARE_VERSION_1)
+        if level >= LOWEST_METADATA_VERSION_OF_SHARE_VERSION_2:
+            return DEAD_LETTERS
+        return SHARE_GROUPS if level >= LOWEST_METADATA_VERSION_OF_SHARE_VERSION_1 else 0
     return 1 if name == KRAFT_VERSION and level >= LOWEST_METADATA_VERSION_OF_KRAFT_VERSION_1 else 0
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from kpybroker.machines.metadata import metadata_version
-from kpybroker.machines.metadata.broker import Broker, Controller
+from kpybroker.machines.metadata.broker import BrokerRegistration, ControllerRegistration
 from kpybroker.machines.metadata.delta import Changes, ConfigResource, MetadataDelta
 from kpybroker.machines.metadata.topic import Partition, Topic
 from kpybroker.machines.metadata.units import NewPartitions, Unit
@@ -97,8 +97,8 @@ class MetadataImage:
         """The finalised level of ``metadata.version``; None before the log contains it."""
         self.features: dict[str, int] = {}
         """The finalised levels of all other features; one at level 0 is not listed."""
-        self.brokers: dict[int, Broker] = {}
-        self.controllers: dict[int, Controller] = {}
+        self.brokers: dict[int, BrokerRegistration] = {}
+        self.controllers: dict[int, ControllerRegistration] = {}
         self.topics: dict[str, Topic] = {}
         self.topics_by_id: dict[bytes, Topic] = {}
         self.configs: dict[ConfigResource, dict[str, str]] = {}
@@ -178,7 +178,7 @@ class MetadataImage:
             raise InvalidMetadata(f"{type(record).__name__} names the topic id {topic_id.hex()}, which is not there")
         return topic
 
-    def _broker(self, broker_id: int, epoch: int, record: object) -> Broker:
+    def _broker(self, broker_id: int, epoch: int, record: object) -> BrokerRegistration:
         broker = self.brokers.get(broker_id)
         if broker is None or broker.epoch != epoch:
             raise InvalidMetadata(
@@ -231,7 +231,7 @@ class MetadataImage:
 
     def _apply_register_broker(self, record: RegisterBrokerRecord, offset: int, changes: Changes) -> None:
         before = self.brokers.get(record.broker_id)
-        self.brokers[record.broker_id] = Broker(record, offset)
+        self.brokers[record.broker_id] = BrokerRegistration(record, offset)
         changes.broker_changed(record.broker_id, before)
 
     def _apply_unregister_broker(self, record: UnregisterBrokerRecord, _offset: int, changes: Changes) -> None:
@@ -254,7 +254,7 @@ class MetadataImage:
         changes.broker_changed(record.broker_id, before)
 
     def _apply_register_controller(self, record: RegisterControllerRecord, _offset: int, changes: Changes) -> None:
-        self.controllers[record.controller_id] = Controller.from_record(record)
+        self.controllers[record.controller_id] = ControllerRegistration.from_record(record)
         changes.controller_changed(record.controller_id)
 
     def _apply_unregister_controller(self, record: UnregisterControllerRecord, _offset: int, changes: Changes) -> None:

@@ -6,7 +6,7 @@ must not change the image.
 """
 
 from collections.abc import Callable, Generator, Iterable, Sequence
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from kpybroker.machines.metadata.delta import MetadataDelta
 from kpybroker.machines.metadata.image import MetadataImage
@@ -18,7 +18,16 @@ UNITS_TOGETHER: Final = 64
 Subscriber = Callable[[MetadataImage, MetadataDelta], None]
 
 
-class Loader:
+class Metadata(Protocol):
+    """The metadata that a node follows, from its quorum or from ZooKeeper."""
+
+    @property
+    def image(self) -> MetadataImage: ...
+
+    def subscribe(self, subscriber: Subscriber) -> None: ...
+
+
+class MetadataLoader:
     """The published image and its subscribers."""
 
     def __init__(self, image: MetadataImage) -> None:

@@ -49,7 +49,7 @@ class NextFetch(NamedTuple):
     log_start_offset: int
 
 
-class Heard(NamedTuple):
+class HeardOffsets(NamedTuple):
     """The changes that follow from the leader's high watermark and log start."""
 
     high_watermark: bool
@@ -57,7 +57,7 @@ class Heard(NamedTuple):
     """The leader's log begins after ours, and everything between is committed here: our log is to begin there, too."""
 
 
-class Follower(Role):
+class PartitionFollower(Role):
     """The role of a follower. `begin` has to be called first."""
 
     __slots__ = ()
@@ -175,7 +175,7 @@ class Follower(Role):
         message = f"{self.name}: a batch at offset {offset} cannot follow, {expected} is the next one"
         return KafkaError(error_codes.UNKNOWN_SERVER_ERROR, message)
 
-    def heard(self, high_watermark: int, log_start_offset: int) -> Heard:
+    def heard(self, high_watermark: int, log_start_offset: int) -> HeardOffsets:
         """Take over the leader's high watermark after its records, and report whether its log begins after ours."""
         found = self.log
         end, known = found.end, self.high_watermark
@@ -187,7 +187,7 @@ class Follower(Role):
             self.high_watermark = LogOffset(reached)
         if moved:
             found.producers.replicated_to(reached)
-        return _new(Heard, (moved, found.log_start_offset < log_start_offset <= self.high_watermark.offset))
+        return _new(HeardOffsets, (moved, found.log_start_offset < log_start_offset <= self.high_watermark.offset))
 
     # Truncating
 

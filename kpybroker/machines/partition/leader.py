@@ -70,7 +70,7 @@ class Marker(NamedTuple):
     """With 2 or more the epoch has to be above the producer's (KIP-890)."""
 
 
-class Leader(Role):
+class PartitionLeader(Role):
     """The role of a partition's leader. ``node_id`` is this broker.
 
     A term is the time in which this node leads without a break; the leader epoch may rise meanwhile.

@@ -70,6 +70,19 @@ class Role:
             return
         raise KafkaError(error_codes.FENCED_LEADER_EPOCH if epoch < self.epoch else error_codes.UNKNOWN_LEADER_EPOCH)
 
+    def divergence(self, fetched_epoch: int, fetch_offset: int) -> tuple[int, int] | None:
+        """The (epoch, end offset) where the log of a reader diverges from this one, if it does (KIP-595).
+
+        It has read up to ``fetch_offset``, last of ``fetched_epoch``. Raises KafkaError.
+        """
+        log = self.log
+        epoch, end_offset = log.epochs.end_offset_for(fetched_epoch, log.log_end_offset)
+        if epoch < 0 or fetch_offset < log.log_start_offset:
+            raise KafkaError(error_codes.OFFSET_OUT_OF_RANGE)
+        if epoch < fetched_epoch or end_offset < fetch_offset:
+            return epoch, end_offset
+        return None
+
 
 def _out_of_range(log: Log, offset: int) -> KafkaError:
     return KafkaError(

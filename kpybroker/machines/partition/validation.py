@@ -16,8 +16,8 @@ A caller that keeps others waiting asks for the check of batches that take littl
 checked elsewhere.
 
 Invariant: a batch comes out with its base offset, leader epoch and largest timestamp set, a valid CRC, and records that
-:func:`kpywire.record.read_batch` can read; or :class:`Refused` is raised. A view is stamped in place; of bytes, which
-cannot be, a stamped copy comes out.
+:func:`kpywire.record.read_batch` can read; or :class:`BatchRefused` is raised. A view is stamped in place; of bytes,
+which cannot be, a stamped copy comes out.
 """
 
 from collections.abc import Sequence
@@ -59,13 +59,23 @@ from kpywire.batch import (
     parse_header,
     stamp_max_timestamp,
 )
-from kpywire.compression import ANY_PARTS, GZIP, LZ4, NAMES, NONE, SNAPPY, ZSTD, TooLarge, compress, decompress
+from kpywire.compression import ANY_PARTS, GZIP, LZ4, NAMES, NONE, SNAPPY, ZSTD, InflatesTooLarge, compress, decompress
 from kpywire.crc import crc32c
 from kpywire.errors import Malformed
 from kpywire.record import assemble, encode_record, read_batch
 from kpywire.skim import skim_section
-from kpywire.varint import Buffer, as_int64, decode_varint
-from kpywire.walk import MOST_AT_ONCE, MOST_STEPS, Frame, InvalidRecord, TooLaborious, frames, walk
+from kpywire.varint import Buffer, as_int64
+from kpywire.walk import (
+    MOST_AT_ONCE,
+    MOST_STEPS,
+    Frame,
+    InvalidRecord,
+    OversizedRecord,
+    TooLaborious,
+    first_oversized,
+    frames,
+    walk,
+)
 
 _SMALLEST_BATCH_LENGTH: Final = 14
 """The smallest length that Kafka's log input stream accepts for a batch: the overhead of a message of format v0."""
@@ -90,7 +100,7 @@ _MODERATE: Final = ((GZIP, 6), (ZSTD, 9))
 """The codecs that compress about a megabyte, or 64 KiB, in 2 ms, up to which level."""
 
 
-class Refused(KafkaError):
+class BatchRefused(KafkaError):
     """A batch that is not appended. ``reason`` is for the log; ``message`` for the client, where Kafka sends one."""
 
     def __init__(
@@ -100,11 +110,11 @@ class Refused(KafkaError):
         self.args = (reason,)
 
 
-class Laborious(Exception):
+class LaboriousBatch(Exception):
     """A batch whose check takes more work than can be done at once."""
 
 
-class NotOneBatch(Refused):
+class NotOneBatch(BatchRefused):
     """A batch that is refused before it reaches a log, so the log is not named (``ProduceRequest.validateRecords``)."""
 
 
@@ -307,9 +317,9 @@ def validate(
         stamped = _compressed_anew(header, section[start:], attributes, max_timestamp, config, in_order=in_order)
         fields, claimed_timestamp, size = parse_header(stamped), max_timestamp, len(stamped)
     elif codec and not in_order:
-        raise Refused(error_codes.UNKNOWN_SERVER_ERROR, "a compressed batch whose offsets do not count up from 0")
+        raise BatchRefused(error_codes.UNKNOWN_SERVER_ERROR, "a compressed batch whose offsets do not count up from 0")
     if size > config.segment_bytes:
-        raise Refused(error_codes.RECORD_LIST_TOO_LARGE, f"a batch of {size} bytes is larger than a segment")
+        raise BatchRefused(error_codes.RECORD_LIST_TOO_LARGE, f"a batch of {size} bytes is larger than a segment")
     if max_timestamp != claimed_timestamp or timestamp_type << 3 != attributes & TIMESTAMP_TYPE_MASK:
         stamped = bytearray(stamped) if isinstance(stamped, bytes) else stamped
         fields = stamp_max_timestamp(stamped, BatchHeader._make(fields), max_timestamp, timestamp_type)
@@ -324,24 +334,26 @@ def _refuse_header(records: Buffer, header: BatchHeader, config: ValidationConfi
     """Refuse the batch by the broken rule that needs no record: base offset, size, CRC, codec, counts, control bit or
     sequence."""
     if header.base_offset:
-        raise Refused(error_codes.INVALID_RECORD, f"a produced batch starts at offset {header.base_offset}, not 0")
+        raise BatchRefused(error_codes.INVALID_RECORD, f"a produced batch starts at offset {header.base_offset}, not 0")
     if len(records) > config.max_message_bytes:
-        raise Refused(
+        raise BatchRefused(
             error_codes.MESSAGE_TOO_LARGE, f"a batch of {len(records)} bytes, {config.max_message_bytes} are allowed"
         )
     if crc32c(records[ATTRIBUTES_POSITION:]) != header.crc:
-        raise Refused(error_codes.CORRUPT_MESSAGE, "a batch does not have the CRC its header declares")
+        raise BatchRefused(error_codes.CORRUPT_MESSAGE, "a batch does not have the CRC its header declares")
     attributes = header.attributes
     if attributes & CODEC_MASK > ZSTD:
-        raise Refused(error_codes.UNKNOWN_SERVER_ERROR, f"unknown compression codec {attributes & CODEC_MASK}")
+        raise BatchRefused(error_codes.UNKNOWN_SERVER_ERROR, f"unknown compression codec {attributes & CODEC_MASK}")
     if header.record_count <= 0 or header.record_count != header.last_offset_delta + 1:
-        raise Refused(
+        raise BatchRefused(
             error_codes.INVALID_RECORD,
             f"a batch of {header.record_count} records with offsets 0 to {header.last_offset_delta}",
         )
     if attributes & CONTROL_MASK:
-        raise Refused(error_codes.INVALID_RECORD, "a client may not write control records")
-    raise Refused(error_codes.INVALID_RECORD, f"a batch of an idempotent producer, sequence {header.base_sequence}")
+        raise BatchRefused(error_codes.INVALID_RECORD, "a client may not write control records")
+    raise BatchRefused(
+        error_codes.INVALID_RECORD, f"a batch of an idempotent producer, sequence {header.base_sequence}"
+    )
 
 
 def restamp(batch: bytearray | memoryview, partition_leader_epoch: int, base_offset: int) -> None:
@@ -354,45 +366,35 @@ def _inflate(codec: int, records: bytes | memoryview, config: ValidationConfig, 
     max_bytes, most_parts = config.max_inflated_bytes, ANY_PARTS
     if at_once:
         if len(section) > BYTES_AT_ONCE:
-            raise Laborious
+            raise LaboriousBatch
         max_bytes, most_parts = min(max_bytes, BYTES_AT_ONCE), PARTS_AT_ONCE
     try:
         inflated = decompress(codec, section, max_bytes, most_parts)
         if len(inflated) > config.max_decompressed_message_bytes:
             _check_sizes(inflated, config.max_decompressed_message_bytes, at_once=at_once)
         return inflated
-    except TooLarge as error:
+    except InflatesTooLarge as error:
         if at_once:
-            raise Laborious from None
-        raise Refused(error_codes.MESSAGE_TOO_LARGE, str(error)) from None
+            raise LaboriousBatch from None
+        raise BatchRefused(error_codes.MESSAGE_TOO_LARGE, str(error)) from None
     except Malformed as error:
-        raise Refused(error_codes.UNKNOWN_SERVER_ERROR, str(error)) from None
+        raise BatchRefused(error_codes.UNKNOWN_SERVER_ERROR, str(error)) from None
 
 
 def _check_sizes(section: bytes, most_bytes: int, *, at_once: bool) -> None:
     """Refuse a batch with a record of more bytes than may be (``max.decompressed.message.bytes``). What is wrong
     with its records otherwise is found later."""
-    position = count = 0
-    while position < len(section):
-        try:
-            size, position = decode_varint(section, position)
-        except Malformed:
-            return
-        count += 1
-        _check_labour(count, at_once=at_once)
-        if size > most_bytes:
-            text = f"Invalid record size: {size} exceeds the configured maximum record size of {most_bytes}."
-            raise Refused(error_codes.INVALID_RECORD, text)
-        if size < 0 or count > MOST_STEPS:
-            return
-        position += size
+    number, size = first_oversized(section, most_bytes, RECORDS_AT_ONCE + 1 if at_once else MOST_STEPS)
+    _check_labour(number + bool(size), at_once=at_once)
+    if size:
+        raise BatchRefused(error_codes.INVALID_RECORD, str(OversizedRecord(size, most_bytes)))
 
 
 def _bad_record(error: InvalidRecord | TooLaborious, section: Buffer, count: int, *, at_once: bool) -> Exception:
     """The exception for a batch with a bad record, or one that takes more work than can be done at once."""
     if at_once and (isinstance(error, TooLaborious) or count > RECORDS_AT_ONCE):
-        return Laborious()
-    return Refused(_code_of(error, section, count), str(error))
+        return LaboriousBatch()
+    return BatchRefused(_code_of(error, section, count), str(error))
 
 
 def _code_of(error: InvalidRecord | TooLaborious, section: Buffer, count: int) -> int:
@@ -416,13 +418,13 @@ def _code_of(error: InvalidRecord | TooLaborious, section: Buffer, count: int) -
 def _check_labour(count: int, excess_bytes: int = 0, *, at_once: bool) -> None:
     """Raise Laborious if that many records, or bytes above a limit, take more work than can be done at once."""
     if at_once and (count > RECORDS_AT_ONCE or excess_bytes > 0):
-        raise Laborious
+        raise LaboriousBatch
 
 
 def _check_count(header: BatchHeader) -> None:
     """Refuse a batch with more records than are checked one by one."""
     if header.record_count > MOST_STEPS:
-        raise Refused(
+        raise BatchRefused(
             error_codes.MESSAGE_TOO_LARGE, f"a batch of {header.record_count} records, each to be checked by itself"
         )
 
@@ -455,7 +457,7 @@ def _check_records(
             f"One or more records have been rejected due to {len(errors)} record errors in total, "
             f"and only showing the first three errors at most: [{shown}]"
         )
-    raise Refused(code, message, message, errors)
+    raise BatchRefused(code, message, message, errors)
 
 
 def _timestamp_error(header: BatchHeader, frame: Frame, config: ValidationConfig, now_ms: int, kind: str) -> str | None:
@@ -497,7 +499,7 @@ def _check_rebuildable(header: BatchHeader, lowest: int, excess_bytes: int, *, a
     elif header.producer_id != NO_PRODUCER_ID and header.base_sequence < 0:
         reason = f"a producer id with the sequence {header.base_sequence}"
     if reason is not None:
-        raise Refused(error_codes.UNKNOWN_SERVER_ERROR, f"{reason} cannot be compressed again")
+        raise BatchRefused(error_codes.UNKNOWN_SERVER_ERROR, f"{reason} cannot be compressed again")
 
 
 def _compressed_anew(
@@ -526,5 +528,7 @@ def _compressed_anew(
     header = header._replace(attributes=attributes, base_timestamp=base_timestamp, max_timestamp=max_timestamp)
     stamped = bytearray(assemble(header, compress(attributes & CODEC_MASK, section, config.level)))
     if len(stamped) > config.max_message_bytes:
-        raise Refused(error_codes.MESSAGE_TOO_LARGE, f"a batch of {len(stamped)} bytes after it was compressed again")
+        raise BatchRefused(
+            error_codes.MESSAGE_TOO_LARGE, f"a batch of {len(stamped)} bytes after it was compressed again"
+        )
     return stamped

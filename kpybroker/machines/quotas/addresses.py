@@ -6,7 +6,7 @@ A connection above the quota does not count. It is kept unread, and closed after
 from ipaddress import ip_address
 
 from kpybroker.machines.quotas.client_quotas import ClientQuotas, Share
-from kpybroker.machines.quotas.rate import DEFAULT_WINDOWS, Rate, Windows
+from kpybroker.machines.quotas.rate import DEFAULT_WINDOWS, QuotaWindows, Rate
 from kpybroker.machines.quotas.rounding import rounded
 from kpybroker.machines.quotas.shares import Shares
 
@@ -14,7 +14,7 @@ from kpybroker.machines.quotas.shares import Shares
 class AddressRates:
     """The new connections of each address."""
 
-    def __init__(self, quotas: ClientQuotas, windows: Windows = DEFAULT_WINDOWS) -> None:
+    def __init__(self, quotas: ClientQuotas, windows: QuotaWindows = DEFAULT_WINDOWS) -> None:
         self._quotas = quotas
         self._windows = windows
         self._limits: dict[str | None, float] = {}

@@ -48,7 +48,7 @@ class Share(NamedTuple):
     client_id: str
 
 
-class Found(NamedTuple):
+class FoundQuota(NamedTuple):
     """The quota that counts for a client."""
 
     share: Share
@@ -65,7 +65,7 @@ class ClientQuotas:
         """The quotas of addresses, under the texts that were set; None is the default."""
         self._levels: dict[str, Share | None] = {}
         """By kind: the only level on which quotas are set."""
-        self._found: dict[tuple[str, str, str], Found] = {}
+        self._found: dict[tuple[str, str, str], FoundQuota] = {}
 
     @property
     def kinds(self) -> frozenset[str]:
@@ -96,7 +96,7 @@ class ClientQuotas:
         else:
             limits[key] = value
 
-    def find(self, kind: str, user: str, client_id: str) -> Found | None:
+    def find(self, kind: str, user: str, client_id: str) -> FoundQuota | None:
         """The quota of this kind for a client; None if nobody has one of this kind."""
         limits = self._limits.get(kind)
         if limits is None:
@@ -129,7 +129,7 @@ def _only_level(limits: Mapping[Place, float]) -> Share | None:
     return levels.pop() if len(levels) == 1 else None
 
 
-def _find(limits: Mapping[Place, float], level: Share | None, user: str, client_id: str) -> Found:
+def _find(limits: Mapping[Place, float], level: Share | None, user: str, client_id: str) -> FoundQuota:
     if level is None:
         share = _share(limits, user, client_id)
     else:
@@ -141,7 +141,7 @@ def _find(limits: Mapping[Place, float], level: Share | None, user: str, client_
         places = ((user, _ABSENT), (_ANY, _ABSENT))
     elif share.client_id:
         places = ((_ABSENT, client_id), (_ABSENT, _ANY))
-    return Found(share, next((limits[place] for place in places if place in limits), NO_LIMIT))
+    return FoundQuota(share, next((limits[place] for place in places if place in limits), NO_LIMIT))
 
 
 def _share(limits: Mapping[Place, float], user: str, client_id: str) -> Share:

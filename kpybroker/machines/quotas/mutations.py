@@ -7,8 +7,8 @@ makes the client wait. What exhausts the bucket is still accepted in both.
 from collections.abc import Mapping
 
 from kpybroker.machines.errors import KafkaError
-from kpybroker.machines.quotas.client_quotas import CONTROLLER_MUTATION_RATE, ClientQuotas, Entity, Found
-from kpybroker.machines.quotas.rate import DEFAULT_WINDOWS, Windows
+from kpybroker.machines.quotas.client_quotas import CONTROLLER_MUTATION_RATE, ClientQuotas, Entity, FoundQuota
+from kpybroker.machines.quotas.rate import DEFAULT_WINDOWS, QuotaWindows
 from kpybroker.machines.quotas.shares import Shares
 from kpybroker.machines.quotas.token_bucket import TokenBucket, bucket_throttle_ms
 from kpywire import error_codes
@@ -43,13 +43,13 @@ class MutationQuota:
 class MutationQuotas:
     """The buckets of all clients."""
 
-    def __init__(self, quotas: ClientQuotas, windows: Windows = DEFAULT_WINDOWS) -> None:
+    def __init__(self, quotas: ClientQuotas, windows: QuotaWindows = DEFAULT_WINDOWS) -> None:
         self.quotas = quotas
         self._shares: Shares[TokenBucket] = Shares(lambda: TokenBucket(windows))
 
     def of(self, user: str, client_id: str, now_ms: int, *, is_strict: bool) -> MutationQuota | None:
         """The quota of a request; None if its client has none."""
-        found: Found | None = self.quotas.find(CONTROLLER_MUTATION_RATE, user, client_id)
+        found: FoundQuota | None = self.quotas.find(CONTROLLER_MUTATION_RATE, user, client_id)
         if found is None:
             return None
         return MutationQuota(self._shares.of(found.share, now_ms), found.limit, is_strict=is_strict)
@@ -61,4 +61,4 @@ def mutation_quotas(
     """The buckets for quotas that are set already."""
     known = ClientQuotas()
     known.changed(quotas, quotas)
-    return MutationQuotas(known, Windows(windows, window_ms))
+    return MutationQuotas(known, QuotaWindows(windows, window_ms))

@@ -10,14 +10,14 @@ MOST_THROTTLE_MS: Final = 2**31 - 1
 """The longest time that a response has room for."""
 
 
-class Windows(NamedTuple):
+class QuotaWindows(NamedTuple):
     """The windows of a quota: ``quota.window.num`` and ``quota.window.size.seconds``."""
 
     number: int = 11
     size_ms: int = 1_000
 
 
-DEFAULT_WINDOWS: Final = Windows()
+DEFAULT_WINDOWS: Final = QuotaWindows()
 
 
 class _Sample:
@@ -39,7 +39,7 @@ class Rate:
 
     __slots__ = ("_current", "_samples", "_windows")
 
-    def __init__(self, windows: Windows = DEFAULT_WINDOWS) -> None:
+    def __init__(self, windows: QuotaWindows = DEFAULT_WINDOWS) -> None:
         self._windows = windows
         self._samples: list[_Sample] = []
         self._current = 0

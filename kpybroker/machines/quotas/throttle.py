@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from kpybroker.machines.quotas.client_quotas import NO_LIMIT, ClientQuotas, Share
-from kpybroker.machines.quotas.rate import DEFAULT_WINDOWS, MOST_THROTTLE_MS, Rate, Windows
+from kpybroker.machines.quotas.rate import DEFAULT_WINDOWS, MOST_THROTTLE_MS, QuotaWindows, Rate
 from kpybroker.machines.quotas.rounding import rounded
 from kpybroker.machines.quotas.shares import Shares
 
 NANOSECONDS_TO_PERCENT: Final = 100.0 / 1_000_000_000
 
 
-class Shown(NamedTuple):
+class ThrottleShare(NamedTuple):
     """A share as metrics show it."""
 
     share: Share
@@ -29,20 +29,20 @@ class _Used:
 
     __slots__ = ("rate", "throttles", "waited")
 
-    def __init__(self, windows: Windows) -> None:
+    def __init__(self, windows: QuotaWindows) -> None:
         self.rate = Rate(windows)
         self.waited = Rate(windows)
         self.throttles = Rate(windows)
 
 
-class Throttle:
+class QuotaThrottle:
     """The rates of one kind of quota."""
 
     def __init__(
         self,
         kind: str,
         quotas: ClientQuotas,
-        windows: Windows = DEFAULT_WINDOWS,
+        windows: QuotaWindows = DEFAULT_WINDOWS,
         most_ms: int = MOST_THROTTLE_MS,
     ) -> None:
         """``most_ms`` bounds the time that a client waits."""
@@ -94,9 +94,9 @@ class Throttle:
             return None
         return found.limit * (self._windows.number - 1) * (self._windows.size_ms / 1000.0)
 
-    def shown(self, now_ms: int, most: int) -> Iterator[Shown]:
+    def shown(self, now_ms: int, most: int) -> Iterator[ThrottleShare]:
         """The shares that were used last, at most this many."""
         for share, used in self._shares.latest(most):
             throttles = used.throttles.per_second(now_ms)
             mean_ms = used.waited.per_second(now_ms) / throttles if throttles > 0 else 0.0
-            yield Shown(share, used.rate.per_second(now_ms), mean_ms)
+            yield ThrottleShare(share, used.rate.per_second(now_ms), mean_ms)

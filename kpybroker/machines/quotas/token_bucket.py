@@ -4,7 +4,7 @@ It fills at the quota's rate up to the burst, which is the quota over all window
 more than there are; until the debt is paid, the bucket is negative.
 """
 
-from kpybroker.machines.quotas.rate import DEFAULT_WINDOWS, MOST_THROTTLE_MS, Windows
+from kpybroker.machines.quotas.rate import DEFAULT_WINDOWS, MOST_THROTTLE_MS, QuotaWindows
 from kpybroker.machines.quotas.rounding import rounded
 
 
@@ -13,7 +13,7 @@ class TokenBucket:
 
     __slots__ = ("_tokens", "_updated_ms", "_windows")
 
-    def __init__(self, windows: Windows = DEFAULT_WINDOWS) -> None:
+    def __init__(self, windows: QuotaWindows = DEFAULT_WINDOWS) -> None:
         self._windows = windows
         self._tokens = 0.0
         self._updated_ms: int | None = None

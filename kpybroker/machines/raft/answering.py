@@ -168,7 +168,7 @@ class Answering(QuorumState):
             return
         leading.note_fetch(leader, self.history.voters, fetch, self.next_offset, now_ms, self._wall_ms)
         self._heard(leader, fetch.replica.id, now_ms)
-        self._parked.append(leading.Parked(ticket, fetch, now_ms + fetch.max_wait_ms))
+        self._parked.append(leading.ParkedFetch(ticket, fetch, now_ms + fetch.max_wait_ms))
         self._advance(leader, now_ms)
 
     def _fetch_snapshot(self, ticket: Any, fetch: FetchSnapshot, now_ms: float) -> None:
@@ -188,8 +188,8 @@ class Answering(QuorumState):
             return
         voters = voter_changes.changed(leader, self.history, request, now_ms)
         if isinstance(request, UpdateVoter) and voters is self.history.voters and self.history.kraft_version == 0:
-            voters = self._note_told(leader, request)
-        if isinstance(voters, voter_changes.Refusal):
+            voters = self._note_update(leader, request)
+        if isinstance(voters, voter_changes.VotersRefusal):
             self._talks.answer(ticket, VoterResponse(self._known(voters.error_code), voters.message))
             return
         if voters is not self.history.voters:
@@ -204,9 +204,9 @@ class Answering(QuorumState):
             leader.change = PendingChange(ticket, self.next_offset, now_ms + request.timeout_ms)
         self._advance(leader, now_ms)
 
-    def _note_told(self, leader: Leader, request: UpdateVoter) -> Voters | voter_changes.Refusal:
-        known = version_upgrade.with_told(leader.known_voters, request.voter)
-        if isinstance(known, voter_changes.Refusal):
+    def _note_update(self, leader: Leader, request: UpdateVoter) -> Voters | voter_changes.VotersRefusal:
+        known = version_upgrade.with_update(leader.known_voters, request.voter)
+        if isinstance(known, voter_changes.VotersRefusal):
             return known
         leader.known_voters = known
         return self.history.voters

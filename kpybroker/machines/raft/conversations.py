@@ -17,10 +17,10 @@ MOST_BACKOFF_MS = 1_000
 class Conversations:
     """All conversations with the other nodes."""
 
-    __slots__ = ("_awaited", "_failures", "_last_asked", "_retry_ms", "_said")
+    __slots__ = ("_awaited", "_failures", "_last_asked", "_outgoing", "_retry_ms")
 
     def __init__(self) -> None:
-        self._said: list[Send | Answer] = []
+        self._outgoing: list[Send | Answer] = []
         self._awaited: dict[int, Request] = {}
         self._retry_ms: dict[int, float] = {}
         self._failures: dict[int, int] = {}
@@ -30,15 +30,15 @@ class Conversations:
     def ask(self, node_id: int, request: Request) -> None:
         """Send a request and wait for its answer. The answer to an earlier request to the same node is ignored."""
         self._awaited[node_id] = request
-        self._said.append(Send(node_id, request))
+        self._outgoing.append(Send(node_id, request))
 
     def tell(self, node_id: int, request: Request) -> None:
         """Send a request whose answer does not matter."""
-        self._said.append(Send(node_id, request))
+        self._outgoing.append(Send(node_id, request))
 
     def answer(self, ticket: Any, response: Response, read_from: int | FetchSnapshot | None = None) -> None:
         """Answer a request of another node."""
-        self._said.append(Answer(ticket, response, read_from))
+        self._outgoing.append(Answer(ticket, response, read_from))
 
     def settle(self, node_id: int, request: Request) -> bool:
         """Note that a request is answered, or will not be. Return whether its answer was waited for."""
@@ -85,9 +85,9 @@ class Conversations:
 
     @property
     def has_words(self) -> bool:
-        return bool(self._said)
+        return bool(self._outgoing)
 
     def take(self) -> list[Send | Answer]:
         """The messages to send, in order; each is returned once."""
-        said, self._said = self._said, []
-        return said
+        outgoing, self._outgoing = self._outgoing, []
+        return outgoing

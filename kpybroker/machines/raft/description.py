@@ -7,7 +7,7 @@ Pure: it shows what this node knows now. Only a leader can answer, and only for 
 from kpybroker.machines.raft import leading
 from kpybroker.machines.raft.messages import ReplicaKey
 from kpybroker.machines.raft.quorum import Quorum
-from kpybroker.machines.raft.roles import Leader, Progress
+from kpybroker.machines.raft.roles import Leader, ReplicaProgress
 from kpywire import error_codes
 from kpywire.messages.describe_quorum import (
     DescribeQuorumRequest,
@@ -87,7 +87,7 @@ def _itself(quorum: Quorum, directory_id: bytes, wall_ms: int) -> ReplicaState:
     )
 
 
-def _state(replica: ReplicaKey, progress: Progress) -> ReplicaState:
+def _state(replica: ReplicaKey, progress: ReplicaProgress) -> ReplicaState:
     return ReplicaState(
         replica_id=replica.id,
         replica_directory_id=replica.directory_id,

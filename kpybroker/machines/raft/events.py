@@ -116,7 +116,7 @@ class Ready(NamedTuple):
     election: ElectionState | None
     batches: Sequence[bytes]
     truncate_to: int | None = None
-    said: Sequence[Send | Answer] = ()
+    outgoing: Sequence[Send | Answer] = ()
     start_at: int | None = None
     snapshot_parts: Sequence[SnapshotPart] = ()
     """Parts of a leader's snapshot, in order."""

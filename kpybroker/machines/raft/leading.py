@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from kpybroker.machines.raft.messages import Fetch, ReplicaKey
-from kpybroker.machines.raft.roles import Leader, Progress
+from kpybroker.machines.raft.roles import Leader, ReplicaProgress
 from kpybroker.machines.raft.voters import Voter, Voters
 from kpywire.uuid import ZERO_UUID
 
@@ -19,7 +19,7 @@ MOST_REPLICAS = 1_000
 """The limit on replicas that are remembered. A client may claim any id; voters are always remembered."""
 
 
-class Parked(NamedTuple):
+class ParkedFetch(NamedTuple):
     """A fetch that is answered when there is news, or at its deadline."""
 
     ticket: Any
@@ -56,7 +56,7 @@ def note_life(leader: Leader, voters: Voters, replica: ReplicaKey, now_ms: float
         known.fetched_ms = now_ms
 
 
-def _progress(leader: Leader, voters: Voters, replica: ReplicaKey, now_ms: float) -> Progress | None:
+def _progress(leader: Leader, voters: Voters, replica: ReplicaKey, now_ms: float) -> ReplicaProgress | None:
     """The progress of a replica, to be updated by the caller; None for a client that is no replica, and beyond the
     limit."""
     known = leader.replicas.get(replica)
@@ -66,7 +66,7 @@ def _progress(leader: Leader, voters: Voters, replica: ReplicaKey, now_ms: float
         if len(leader.replicas) >= MOST_REPLICAS and _is_voter(voters, replica):
             _make_room(leader, voters)
         if len(leader.replicas) < MOST_REPLICAS:
-            known = leader.replicas[replica] = Progress()
+            known = leader.replicas[replica] = ReplicaProgress()
     return known
 
 
@@ -95,13 +95,13 @@ def caught_up(leader: Leader, replica: ReplicaKey, now_ms: float) -> bool:
     return known is not None and known.caught_up_wall_ms > 0 and known.fetched_ms > now_ms - CAUGHT_UP_MS
 
 
-def progress_of(leader: Leader, voter: Voter) -> Progress:
+def progress_of(leader: Leader, voter: Voter) -> ReplicaProgress:
     """The progress of a voter; a configured voter may have any directory."""
     exact = leader.replicas.get(ReplicaKey(voter.id, voter.directory_id))
     if exact is not None or voter.directory_id != ZERO_UUID:
-        return exact or Progress()
+        return exact or ReplicaProgress()
     of_node = [each for replica, each in leader.replicas.items() if replica[0] == voter.id]
-    return max(of_node, key=lambda each: each.fetched_ms, default=Progress())
+    return max(of_node, key=lambda each: each.fetched_ms, default=ReplicaProgress())
 
 
 def committed(leader: Leader, local_id: int, voters: Voters) -> int | None:

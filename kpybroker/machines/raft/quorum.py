@@ -193,8 +193,8 @@ class Quorum(Answering):
             self._saving = election
         self._unsaved_election, self._snapshot_parts = None, []
         work = self.log.take()
-        said = self._talks.take() if may_speak else ()
-        return Ready(election, work.batches, work.truncate_to, said, work.start_at, parts or ())
+        outgoing = self._talks.take() if may_speak else ()
+        return Ready(election, work.batches, work.truncate_to, outgoing, work.start_at, parts or ())
 
     def resign(self) -> None:
         """Stop leading for good, because the log cannot be written or the node stops. The other nodes are informed.
@@ -321,7 +321,7 @@ class Quorum(Answering):
         elif isinstance(response, FetchSnapshotResponse):
             self._snapshot_fetched(response, now_ms)
         elif isinstance(response, VoterResponse) and isinstance(role, Follower):
-            role.has_told = True
+            role.has_reported = True
         if known.error_code == error_codes.NONE:
             self._talks.succeeded(node_id)
 
@@ -518,7 +518,7 @@ class Quorum(Answering):
     def _has_news(self, role: Follower) -> bool:
         """Whether the leader should be informed about this voter: that it moved, or, for a configured voter, anything
         at all."""
-        return self._has_moved or (self.history.kraft_version == 0 and self.is_voter and not role.has_told)
+        return self._has_moved or (self.history.kraft_version == 0 and self.is_voter and not role.has_reported)
 
     @property
     def _has_moved(self) -> bool:

@@ -57,7 +57,7 @@ class QuorumState:
         self._unsaved_election: ElectionState | None = None
         self._saving: ElectionState | None = None
         self._talks = Conversations()
-        self._parked: list[leading.Parked] = []
+        self._parked: list[leading.ParkedFetch] = []
 
     # What it is.
 

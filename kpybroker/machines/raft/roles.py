@@ -111,13 +111,13 @@ class Follower:
     """Replicates a leader's log. If a voter hears nothing from the leader until ``deadline_ms``, it looks for
     another."""
 
-    __slots__ = ("deadline_ms", "election", "has_fetched", "has_told", "is_abandoned", "snapshot", "update_ms")
+    __slots__ = ("deadline_ms", "election", "has_fetched", "has_reported", "is_abandoned", "snapshot", "update_ms")
 
     def __init__(self, election: ElectionState, deadline_ms: float) -> None:
         self.election = election
         self.deadline_ms = deadline_ms
         self.has_fetched = False
-        self.has_told = False
+        self.has_reported = False
         """Whether the leader has this node's own data, with ``kraft.version`` 0."""
         self.is_abandoned = False
         """Whether the leader is known to have gone."""
@@ -127,7 +127,7 @@ class Follower:
         """The earliest time to inform the leader where this node listens, if the leader does not know."""
 
 
-class Progress:
+class ReplicaProgress:
     """The progress of a replica as of its last fetch, and the time of that fetch; -1 for never."""
 
     __slots__ = ("caught_up_wall_ms", "end_offset", "fetched_ms", "fetched_wall_ms", "leaders_next_offset")
@@ -166,7 +166,7 @@ class Leader:
         self.granted = granted
         self.synced_offset = epoch_start_offset
         self.high_watermark: int | None = None
-        self.replicas: dict[tuple[int, bytes], Progress] = {}
+        self.replicas: dict[tuple[int, bytes], ReplicaProgress] = {}
         """The voters and observers, by id and directory."""
         self.majority_ms = now_ms
         """The last time when a majority of voters was known to follow."""

@@ -7,7 +7,7 @@ Invariant: the voters that are written are the configured ones, each with the di
 """
 
 from kpybroker.machines.raft.errors import CannotUpgrade
-from kpybroker.machines.raft.voter_changes import KRAFT_VERSION, RECONFIGURABLE_FROM, Refusal
+from kpybroker.machines.raft.voter_changes import KRAFT_VERSION, RECONFIGURABLE_FROM, VotersRefusal
 from kpybroker.machines.raft.voters import Voter, VoterHistory, Voters, voter_set
 from kpywire import error_codes
 
@@ -24,13 +24,13 @@ def known_at_first(history: VoterHistory, local: Voter) -> Voters:
     return voter_set(local if each.id == local.id else each for each in silent)
 
 
-def with_told(known: Voters, voter: Voter) -> Voters | Refusal:
+def with_update(known: Voters, voter: Voter) -> Voters | VotersRefusal:
     """Return the voters with the report of one of them (``UpdateVoterHandler`` of ``kraft.version`` 0)."""
     lowest, highest = voter.kraft_versions
     if not lowest <= 0 <= highest:
-        return Refusal(error_codes.INVALID_REQUEST)
+        return VotersRefusal(error_codes.INVALID_REQUEST)
     if voter.id not in known:
-        return Refusal(error_codes.VOTER_NOT_FOUND)
+        return VotersRefusal(error_codes.VOTER_NOT_FOUND)
     return voter_set(voter if each.id == voter.id else each for each in known.values())
 
 

@@ -38,7 +38,7 @@ CLUSTER_METADATA = "__cluster_metadata"
 WithEndpoints = Mapping[int, VoterEndpoint]
 
 
-class Refused(NamedTuple):
+class RefusedRequest(NamedTuple):
     """The error of a request that does not reach the quorum; ``is_whole`` if the request is wrong as a whole."""
 
     error_code: int
@@ -160,19 +160,19 @@ def _fetch_snapshot(request: FetchSnapshot, cluster_id: str) -> fetch_snapshot.F
 # Requests that came in.
 
 
-def from_wire(message: Any, cluster_id: str) -> Request | Refused:
+def from_wire(message: Any, cluster_id: str) -> Request | RefusedRequest:
     """The message of the quorum in a request of Kafka.
 
     INCONSISTENT_CLUSTER_ID, or INVALID_REQUEST for a request about anything but the one partition of the metadata log.
     """
     if message.cluster_id not in (None, cluster_id):
-        return Refused(error_codes.INCONSISTENT_CLUSTER_ID, is_whole=True)
+        return RefusedRequest(error_codes.INCONSISTENT_CLUSTER_ID, is_whole=True)
     partition = _only_partition(message)
     if partition is None:
         is_snapshot = isinstance(message, fetch_snapshot.FetchSnapshotRequest)
         if is_snapshot and len(message.topics) == 1 and len(message.topics[0].partitions) == 1:
-            return Refused(error_codes.UNKNOWN_TOPIC_OR_PARTITION, is_whole=False)
-        return Refused(error_codes.INVALID_REQUEST, is_whole=True)
+            return RefusedRequest(error_codes.UNKNOWN_TOPIC_OR_PARTITION, is_whole=False)
+        return RefusedRequest(error_codes.INVALID_REQUEST, is_whole=True)
     match message:
         case voting.VoteRequest():
             return Vote(
@@ -200,7 +200,7 @@ def from_wire(message: Any, cluster_id: str) -> Request | Refused:
                 message.max_bytes,
             )
     if partition.fetch_offset < 0 or partition.last_fetched_epoch < 0 or partition.current_leader_epoch < 0:
-        return Refused(error_codes.INVALID_REQUEST, is_whole=False)
+        return RefusedRequest(error_codes.INVALID_REQUEST, is_whole=False)
     replica_id = message.replica_state.replica_id if message.replica_state.replica_id >= 0 else message.replica_id
     return Fetch(
         partition.current_leader_epoch,
@@ -230,7 +230,7 @@ def _only_partition(message: Any) -> Any:
 # Responses on their way out.
 
 
-def refusal(message: Any, refused: Refused) -> Any:
+def refusal(message: Any, refused: RefusedRequest) -> Any:
     """The response that reports the error of a request."""
     code = refused.error_code
     match message:
@@ -247,7 +247,7 @@ def refusal(message: Any, refused: Refused) -> Any:
     return _fetch_response(FetchResponse(Known(-1, NO_NODE, code)), None, {})
 
 
-def _no_snapshot(message: Any, refused: Refused) -> fetch_snapshot.FetchSnapshotResponse:
+def _no_snapshot(message: Any, refused: RefusedRequest) -> fetch_snapshot.FetchSnapshotResponse:
     if refused.is_whole:
         return fetch_snapshot.FetchSnapshotResponse(throttle_time_ms=0, error_code=refused.error_code, topics=[])
     (topic,) = message.topics

@@ -1,7 +1,7 @@
 """SASL GSSAPI (RFC 4752): Kerberos proves who both sides are, and then they agree on no security layer, as in Kafka.
 
-The messages of Kerberos itself are made elsewhere, by a `Context` (`kpybroker.security.kerberos`). First its tokens go
-back and forth until it is complete. Then the server offers security layers in a wrapped message, and the client
+The messages of Kerberos itself are made elsewhere, by a `GssContext` (`kpybroker.security.kerberos`). First its tokens
+go back and forth until it is complete. Then the server offers security layers in a wrapped message, and the client
 chooses.
 
 Invariant: a server is complete only after its context is, and after a wrapped choice of no security layer.
@@ -31,7 +31,7 @@ class GssFailure(Exception):
         self.code = code
 
 
-class Context(Protocol):
+class GssContext(Protocol):
     """One side of a security context. All methods may block, and raise GssFailure."""
 
     @property
@@ -58,10 +58,10 @@ class GssapiServer:
     token_authenticated = False
     expires_ms: int | None = None
 
-    def __init__(self, new_context: Callable[[], Context], namer: ShortNamer) -> None:
+    def __init__(self, new_context: Callable[[], GssContext], namer: ShortNamer) -> None:
         self._new_context = new_context
         self._namer = namer
-        self._context: Context | None = None
+        self._context: GssContext | None = None
         self._has_offered = False
         self.is_complete = False
         self.authorization_id = ""
@@ -91,7 +91,7 @@ class GssapiServer:
         self._has_offered = True
         return context.wrap(OFFER)
 
-    def _finish(self, context: Context, message: bytes) -> bytes:
+    def _finish(self, context: GssContext, message: bytes) -> bytes:
         choice = context.unwrap(message)
         principal = context.initiator()
         if len(choice) < len(OFFER):
@@ -111,9 +111,9 @@ class GssapiServer:
 class GssapiClient:
     """The client's half. Its first message may need a ticket from the KDC, so it may block."""
 
-    def __init__(self, new_context: Callable[[], Context]) -> None:
+    def __init__(self, new_context: Callable[[], GssContext]) -> None:
         self._new_context = new_context
-        self._context: Context | None = None
+        self._context: GssContext | None = None
         self._has_chosen = False
         self.is_complete = False
 

@@ -37,7 +37,7 @@ _ESCAPING: Final = re.compile(r'[\x00-\x1f"\\]')
 _ESCAPED: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 
 
-class Entry(NamedTuple):
+class JaasEntry(NamedTuple):
     """One login module. Its options may be secrets."""
 
     module: str
@@ -52,7 +52,7 @@ class BrokenJaas(ValueError):
     """A text that is not the configuration of one known login module. The message holds no secret."""
 
 
-class Token(NamedTuple):
+class JaasToken(NamedTuple):
     """A word, a string or a sign of a text."""
 
     kind: str
@@ -61,7 +61,7 @@ class Token(NamedTuple):
     place: str
 
 
-def parse(text: str) -> Entry:
+def parse(text: str) -> JaasEntry:
     """The login module of a ``sasl.jaas.config``. Raises `BrokenJaas`."""
     if len(text) > LONGEST_CHARS:
         raise BrokenJaas(f"the JAAS config is longer than {LONGEST_CHARS} characters")
@@ -76,10 +76,10 @@ def parse(text: str) -> Entry:
     further = next(tokens)
     if further.kind != "end":
         raise BrokenJaas(f"the JAAS config must hold one login module; another one begins, {further.place}")
-    return Entry(module.text, options)
+    return JaasEntry(module.text, options)
 
 
-def options_of(tokens: Iterator[Token]) -> dict[str, str]:
+def options_of(tokens: Iterator[JaasToken]) -> dict[str, str]:
     """The options of a login module, from its control flag to its semicolon. Raises `BrokenJaas`."""
     flag = next(tokens)
     if flag.text.lower() not in _FLAGS:
@@ -100,13 +100,13 @@ def options_of(tokens: Iterator[Token]) -> dict[str, str]:
     return options
 
 
-def text_of(entry: Entry) -> str:
+def text_of(entry: JaasEntry) -> str:
     """A text that `parse` reads as this login module."""
     options = "".join(f' {key}="{_ESCAPING.sub(_escaped, value)}"' for key, value in entry.options.items())
     return f"{entry.module} required{options};"
 
 
-def tokens_of(text: str) -> Iterator[Token]:
+def tokens_of(text: str) -> Iterator[JaasToken]:
     """The tokens of a text. The end is repeated for as long as somebody asks."""
     position = 0
     while position < len(text):
@@ -120,12 +120,12 @@ def tokens_of(text: str) -> Iterator[Token]:
         position = found.end()
         kind = found.lastgroup
         if kind == "sign":
-            yield Token(found[0], "", place)
+            yield JaasToken(found[0], "", place)
         elif kind != "space":
             string = found[found.lastgroup or 0]
-            yield Token("text", string if kind == "word" else _ESCAPE.sub(_unescaped, string), place)
+            yield JaasToken("text", string if kind == "word" else _ESCAPE.sub(_unescaped, string), place)
     while True:
-        yield Token("end", "", "at its end")
+        yield JaasToken("end", "", "at its end")
 
 
 def _unescaped(escape: re.Match[str]) -> str:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
-from kpybroker.machines.sasl.jaas import LONGEST_CHARS, BrokenJaas, Entry, Token, options_of, tokens_of
+from kpybroker.machines.sasl.jaas import LONGEST_CHARS, BrokenJaas, JaasEntry, JaasToken, options_of, tokens_of
 
 FILE_OPTION: Final = "-Djava.security.auth.login.config="
 SERVER_SECTION: Final = "KafkaServer"
@@ -22,11 +22,11 @@ class LoginFile(NamedTuple):
     """The sections of a file, each with its login modules in their order."""
 
     path: str
-    sections: Mapping[str, tuple[Entry, ...]]
+    sections: Mapping[str, tuple[JaasEntry, ...]]
     why_unusable: str = ""
     """The reason in one line if it cannot be read. As in Java, that counts only for logins that need the file."""
 
-    def of_listener(self, listener: str) -> tuple[str, tuple[Entry, ...]]:
+    def of_listener(self, listener: str) -> tuple[str, tuple[JaasEntry, ...]]:
         """The section that counts for a listener, with its login modules; none without one."""
         own = f"{listener.lower()}.{SERVER_SECTION}"
         name = own if own in self.sections else SERVER_SECTION
@@ -48,12 +48,12 @@ def path_in(kafka_opts: str) -> str:
     return java_option(kafka_opts, FILE_OPTION).removeprefix("=").removeprefix("file:")
 
 
-def parse_file(text: str, kafka_opts: str = "") -> dict[str, tuple[Entry, ...]]:
+def parse_file(text: str, kafka_opts: str = "") -> dict[str, tuple[JaasEntry, ...]]:
     """The sections of a file. ``${NAME}`` in a value is the system property ``-DNAME=`` of ``kafka_opts``. Raises
     BrokenJaas."""
     if len(text) > LONGEST_CHARS:
         raise BrokenJaas(f"it is longer than {LONGEST_CHARS} characters")
-    sections: dict[str, tuple[Entry, ...]] = {}
+    sections: dict[str, tuple[JaasEntry, ...]] = {}
     tokens = tokens_of(text)
     for name in tokens:
         if name.kind == "end":
@@ -69,7 +69,7 @@ def parse_file(text: str, kafka_opts: str = "") -> dict[str, tuple[Entry, ...]]:
     return sections
 
 
-def _entries(tokens: Iterator[Token], kafka_opts: str) -> Iterator[Entry]:
+def _entries(tokens: Iterator[JaasToken], kafka_opts: str) -> Iterator[JaasEntry]:
     """The login modules up to the end of a section."""
     for module in tokens:
         if module.kind == "}":
@@ -77,22 +77,22 @@ def _entries(tokens: Iterator[Token], kafka_opts: str) -> Iterator[Entry]:
         if module.kind != "text":
             raise BrokenJaas(f"expected a login module, {module.place}")
         options = options_of(tokens)
-        yield Entry(module.text, {key: _expanded(value, kafka_opts) for key, value in options.items()})
+        yield JaasEntry(module.text, {key: _expanded(value, kafka_opts) for key, value in options.items()})
 
 
 def _expanded(value: str, kafka_opts: str) -> str:
     def property_of(found: re.Match[str]) -> str:
         if found[1] == "/":
             return "/"
-        said = java_option(kafka_opts, f"-D{found[1]}=")
-        if not said:
+        configured = java_option(kafka_opts, f"-D{found[1]}=")
+        if not configured:
             raise BrokenJaas(f"a value names the system property {found[1][:128]!r}, and KAFKA_OPTS has none")
-        return said
+        return configured
 
     return _PROPERTY.sub(property_of, value)
 
 
-def _expect(tokens: Iterator[Token], sign: str) -> None:
+def _expect(tokens: Iterator[JaasToken], sign: str) -> None:
     found = next(tokens)
     if found.kind != sign:
         raise BrokenJaas(f"a {sign!r} is missing, {found.place}")

@@ -31,7 +31,7 @@ class NoUser(Exception):
     """A principal whose name becomes no user's."""
 
 
-class Principal(NamedTuple):
+class KerberosName(NamedTuple):
     """The name of a principal, ``service/host@REALM``."""
 
     service: str
@@ -45,17 +45,17 @@ class Principal(NamedTuple):
         return f"{self.service}{host}{realm}"
 
 
-def parse(name: str) -> Principal:
+def parse(name: str) -> KerberosName:
     """The parts of a name; a name without a realm is one part. Raises NoUser."""
     found = _NAME.fullmatch(name)
     if found is not None:
-        return Principal(found[1], found[3], found[4])
+        return KerberosName(found[1], found[3], found[4])
     if "@" in name:
         raise NoUser(f"{name[:64]!r} is no name of a principal with one or two components")
-    return Principal(name)
+    return KerberosName(name)
 
 
-class _Rule(NamedTuple):
+class _KerberosRule(NamedTuple):
     components: int | None
     """The number of components of the names that it applies to; None for the rule DEFAULT."""
     format: tuple[str | int, ...] = ()
@@ -113,14 +113,14 @@ def _component(parts: Sequence[str], number: int) -> str:
     return parts[number]
 
 
-def _parsed(text: str) -> _Rule:
+def _parsed(text: str) -> _KerberosRule:
     found = _RULE.match(text)
     if found is None:
         raise BrokenRules(f"{KEY}: Invalid rule: {text}")
     if found.end() != len(text):
         raise BrokenRules(f"{KEY}: Invalid rule: `{text}`, unmatched substring: `{text[found.end() :]}`")
     if found[1] is not None:
-        return _Rule(None)
+        return _KerberosRule(None)
     components = int(found[2]) if found[2] and len(found[2]) <= _MOST_DIGITS else None
     if components is None or components > _MOST_COMPONENTS:
         raise BrokenRules(f"{KEY}: Invalid rule: {text}: the number of components is missing or not possible")
@@ -132,7 +132,7 @@ def _parsed(text: str) -> _Rule:
         raise BrokenRules(f"{KEY}: {why}") from None
     change_case: Callable[[str], str] = {"L": str.lower, "U": str.upper}.get(found[10] or "", str)
     most = 0 if found[9] else 1
-    return _Rule(components, _format(text, found[3]), pattern, substituted, replacement, most, change_case)
+    return _KerberosRule(components, _format(text, found[3]), pattern, substituted, replacement, most, change_case)
 
 
 def _format(rule: str, text: str) -> tuple[str | int, ...]:

@@ -7,7 +7,7 @@ password is never asked for.
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from kpybroker.machines.sasl.jaas import BrokenJaas, Entry
+from kpybroker.machines.sasl.jaas import BrokenJaas, JaasEntry
 
 MECHANISM: Final = "GSSAPI"
 SERVICE_KEY: Final = "sasl.kerberos.service.name"
@@ -32,7 +32,7 @@ class Krb5Login(NamedTuple):
     """The first component of the name of the brokers' principals."""
 
 
-def of_server(entry: Entry, service: str | None) -> Krb5Login:
+def of_server(entry: JaasEntry, service: str | None) -> Krb5Login:
     """The login of a listener: it needs a keytab. ``service`` is the config `SERVICE_KEY`. Raises BrokenJaas."""
     login = _read(entry.options, service)
     if not login.use_keytab or not _is_true(entry.options, "storeKey"):
@@ -44,7 +44,7 @@ def of_server(entry: Entry, service: str | None) -> Krb5Login:
     return login
 
 
-def of_client(entry: Entry, service: str | None) -> Krb5Login:
+def of_client(entry: JaasEntry, service: str | None) -> Krb5Login:
     """The login of a client, or of a node at others. Raises BrokenJaas."""
     login = _read(entry.options, service)
     if not login.use_keytab and not _is_true(entry.options, "useTicketCache"):
@@ -61,12 +61,12 @@ def _read(options: Mapping[str, str], service: str | None) -> Krb5Login:
         raise BrokenJaas("keyTab has no effect without useKeyTab=true")
     if cache and not _is_true(options, "useTicketCache"):
         raise BrokenJaas("ticketCache has no effect without useTicketCache=true")
-    said = options.get("serviceName", "")
-    if said and service and said != service:
-        raise BrokenJaas(f"serviceName={said} differs from {SERVICE_KEY}={service}")
-    if not (said or service):
+    configured = options.get("serviceName", "")
+    if configured and service and configured != service:
+        raise BrokenJaas(f"serviceName={configured} differs from {SERVICE_KEY}={service}")
+    if not (configured or service):
         raise BrokenJaas(f"there is no serviceName, and no {SERVICE_KEY} either; the usual one is kafka")
-    login = Krb5Login(options.get("principal", ""), use_keytab, keytab, cache, said or service or "")
+    login = Krb5Login(options.get("principal", ""), use_keytab, keytab, cache, configured or service or "")
     if any("\0" in text for text in login if isinstance(text, str)):
         raise BrokenJaas("its options must not hold the character NUL")
     return login

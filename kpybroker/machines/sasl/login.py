@@ -37,7 +37,7 @@ REAUTHENTICATES_EVERY_MS: Final = 1_000
 """A connection may begin a reauthentication this long after it began the one before."""
 
 
-class State(Enum):
+class LoginState(Enum):
     """See the table above."""
 
     FIRST = "first"
@@ -66,15 +66,15 @@ class Verdict(Enum):
 
 
 # Members that are read for each request: a member of an Enum is found by a search in its class.
-_FIRST: Final = State.FIRST
-_CHOSEN: Final = State.CHOSEN
-_DONE: Final = State.DONE
+_FIRST: Final = LoginState.FIRST
+_CHOSEN: Final = LoginState.CHOSEN
+_DONE: Final = LoginState.DONE
 _SERVE: Final = Verdict.SERVE
 _HANDSHAKE: Final = Verdict.HANDSHAKE
 _AUTHENTICATE: Final = Verdict.AUTHENTICATE
 
 
-class Terms(NamedTuple):
+class LoginTerms(NamedTuple):
     """The demands of one listener."""
 
     exchanges: Mapping[str, Callable[[], ServerExchange]]
@@ -92,7 +92,7 @@ class Now(NamedTuple):
     epoch_ms: int
 
 
-class Answer(NamedTuple):
+class LoginAnswer(NamedTuple):
     """The answer to a request of the login."""
 
     error_code: int = NONE
@@ -119,13 +119,13 @@ class Login:
         "token_authenticated", "user",
     )  # fmt: skip
 
-    def __init__(self, terms: Terms) -> None:
+    def __init__(self, terms: LoginTerms) -> None:
         self._terms = terms
         self._exchange: ServerExchange | None = None
         self._expires_ms: float | None = None
         self._again_at_ms = 0.0
         self._mechanism_before = ""
-        self.state = State.FIRST
+        self.state = LoginState.FIRST
         self.mechanism = ""
         """The chosen one."""
         self.user = ""
@@ -164,39 +164,39 @@ class Login:
             self.reason = f"{_name(api_key)} is its first request, but it has to log in first"
         elif state is _CHOSEN:
             return _AUTHENTICATE if api_key == api.SASL_AUTHENTICATE else Verdict.REFUSE
-        elif state is State.OTHER:
+        elif state is LoginState.OTHER:
             self.reason = f"it cannot change from {self._mechanism_before} to {self.mechanism} in a reauthentication"
         else:
             self.reason = "its login has failed"
-        self.state = State.ENDED
+        self.state = LoginState.ENDED
         return Verdict.CLOSE
 
     def refuse(self, api_key: int) -> str:
         """The login ends by a request that does not belong here. Return the reason."""
-        self.state = State.ENDED
+        self.state = LoginState.ENDED
         return f"{_name(api_key)} between SaslHandshake and SaslAuthenticate"
 
-    def handshake(self, version: int, mechanism: str, now_ms: float) -> Answer:
+    def handshake(self, version: int, mechanism: str, now_ms: float) -> LoginAnswer:
         """SaslHandshake: the answer carries the enabled mechanisms, too."""
-        if self.state is State.DONE:
+        if self.state is LoginState.DONE:
             self._again_at_ms = now_ms + REAUTHENTICATES_EVERY_MS
             self._mechanism_before = self.mechanism
         new_exchange = self._terms.exchanges.get(mechanism)
         if new_exchange is None:
-            self.state = State.ENDED
+            self.state = LoginState.ENDED
             enabled = ", ".join(self._terms.exchanges)
-            return Answer(
+            return LoginAnswer(
                 UNSUPPORTED_SASL_MECHANISM, failure=f"the mechanism {mechanism[:64]!r} is not enabled, only {enabled}"
             )
         self.mechanism = mechanism
         if self._mechanism_before not in ("", mechanism):
-            self.state = State.OTHER
-            return Answer()
+            self.state = LoginState.OTHER
+            return LoginAnswer()
         self._exchange = new_exchange()
-        self.state = State.CHOSEN if version > 0 else State.RAW
-        return Answer()
+        self.state = LoginState.CHOSEN if version > 0 else LoginState.RAW
+        return LoginAnswer()
 
-    def authenticate(self, token: bytes, now: Now) -> Answer:
+    def authenticate(self, token: bytes, now: Now) -> LoginAnswer:
         """SaslAuthenticate, or a frame without a header: a message of the mechanism."""
         return self.settle(self.attempt(token), now)
 
@@ -209,7 +209,7 @@ class Login:
         except AuthenticationFailed as failed:
             return failed
 
-    def settle(self, outcome: bytes | AuthenticationFailed, now: Now) -> Answer:
+    def settle(self, outcome: bytes | AuthenticationFailed, now: Now) -> LoginAnswer:
         """The answer to the message whose outcome this is."""
         exchange = self._exchange
         assert exchange is not None
@@ -217,18 +217,18 @@ class Login:
             if isinstance(outcome, AuthenticationFailed):
                 raise outcome
             if not exchange.is_complete:
-                return Answer(token=outcome)
+                return LoginAnswer(token=outcome)
             _check_alive(exchange, self.mechanism, now)
             self._check_principal(exchange.authorization_id)
         except CredentialRefused as refused:
-            return Answer(token=refused.challenge, refusal=refused.reason)
+            return LoginAnswer(token=refused.challenge, refusal=refused.reason)
         except AuthenticationFailed as failed:
-            self.state = State.ENDED
+            self.state = LoginState.ENDED
             self._exchange = None
             text = failed.text
             if self._mechanism_before and isinstance(failed, InvalidCredentials):
                 text = failed.text_again
-            return Answer(
+            return LoginAnswer(
                 SASL_AUTHENTICATION_FAILED,
                 text,
                 failed.final,
@@ -236,11 +236,11 @@ class Login:
                 is_known=isinstance(failed, RefusalAcknowledged),
                 is_silent=isinstance(failed, TryAgain),
             )
-        self.state = State.DONE
+        self.state = LoginState.DONE
         self._exchange = None
         self.user = exchange.authorization_id
         self.token_authenticated = exchange.token_authenticated
-        return Answer(token=outcome, lifetime_ms=self._begin_session(exchange.expires_ms, now))
+        return LoginAnswer(token=outcome, lifetime_ms=self._begin_session(exchange.expires_ms, now))
 
     def _check_principal(self, user: str) -> None:
         if self._mechanism_before and user != self.user:

@@ -31,7 +31,7 @@ _ALPHABETS: Final = (
 _SETS: Final = [frozenset(each) for each in _ALPHABETS]
 
 
-class Form(NamedTuple):
+class ChallengeForm(NamedTuple):
     """The form of a user's challenge."""
 
     alphabet: int
@@ -41,27 +41,27 @@ class Form(NamedTuple):
     iterations: int
 
 
-USUAL: Final = Form(len(_ALPHABETS) - 1, SALT_BYTES, MIN_ITERATIONS)
+USUAL: Final = ChallengeForm(len(_ALPHABETS) - 1, SALT_BYTES, MIN_ITERATIONS)
 """The form of users that kpybroker makes, while there are none."""
 
 
-def form_of(salt: bytes, iterations: int) -> Form:
+def form_of(salt: bytes, iterations: int) -> ChallengeForm:
     """The form of a credential."""
     letters = set(salt)
     alphabet = next(place for place, each in enumerate(_SETS) if letters <= each)
     is_kafkas = _ALPHABETS[alphabet] is _SMALL and len(salt) in OF_KAFKAS_TOOLS
-    return Form(alphabet, 0 if is_kafkas else len(salt), iterations)
+    return ChallengeForm(alphabet, 0 if is_kafkas else len(salt), iterations)
 
 
 class Forms:
     """The forms of the users of one mechanism, counted."""
 
     def __init__(self) -> None:
-        self._of_user: dict[str, Form] = {}
-        self._users: Counter[Form] = Counter()
-        self._frequent: list[tuple[Form, int]] | None = None
+        self._of_user: dict[str, ChallengeForm] = {}
+        self._users: Counter[ChallengeForm] = Counter()
+        self._frequent: list[tuple[ChallengeForm, int]] | None = None
 
-    def changed(self, user: str, form: Form | None) -> None:
+    def changed(self, user: str, form: ChallengeForm | None) -> None:
         """A user has a credential of this form now; None: no longer any."""
         before = self._of_user.pop(user, None)
         if form is not None:
@@ -76,7 +76,7 @@ class Forms:
             if not self._users[before]:
                 del self._users[before]
 
-    def of_stranger(self, seed: bytes) -> Form:
+    def of_stranger(self, seed: bytes) -> ChallengeForm:
         """The form for a name of which this seed is made."""
         frequent = self._frequent
         if frequent is None:
@@ -86,7 +86,7 @@ class Forms:
         return max(frequent, key=lambda item: _score(seed, *item))[0]
 
 
-def _score(seed: bytes, form: Form, users: int) -> float:
+def _score(seed: bytes, form: ChallengeForm, users: int) -> float:
     number = int.from_bytes(hmac.digest(seed, repr(tuple(form)).encode(), "sha256")[:6], "big")
     return -users / math.log((number + 1) / (2**48 + 1))
 
@@ -114,7 +114,7 @@ class MadeUpCredentials:
         return made_up(seed, USUAL if forms is None else forms.of_stranger(seed))
 
 
-def made_up(seed: bytes, form: Form) -> ScramCredential:
+def made_up(seed: bytes, form: ChallengeForm) -> ScramCredential:
     """A credential of this form, always the same for a seed. No password fits it."""
     mixed = hmac.digest(seed, repr(tuple(form)).encode(), "sha512")
     if form.length:

@@ -30,11 +30,11 @@ _FIRST: Final = re.compile(
 _AUTH: Final = re.compile(r"[Bb][Ee][Aa][Rr][Ee][Rr] +(?P<token>[-_~+/.a-zA-Z0-9]+=*)")
 _EXTENSION: Final = re.compile(rf"(?P<key>{_KEY})={_VALUE}")
 _SHOWN_CHARS: Final = 200
-_SAID_CHARS: Final = 1_000
+_LOGGED_CHARS: Final = 1_000
 """A name of this length is said to the client as it is: its whole text must fit into a response."""
 
 
-class Token(NamedTuple):
+class ValidToken(NamedTuple):
     """The principal of a valid token, and its end."""
 
     principal: str
@@ -53,11 +53,11 @@ class TokenRefused(Exception):
         self.scope = scope
 
 
-Validate = Callable[[str], Token]
+Validate = Callable[[str], ValidToken]
 """Checks a token. Raises TokenRefused."""
 
 
-class ClientFirst(NamedTuple):
+class BearerClientFirst(NamedTuple):
     """``n,a=authorization id,^Aauth=Bearer token^Akey=value^A^A``."""
 
     token: str
@@ -69,11 +69,11 @@ class ClientFirst(NamedTuple):
 
     def encode(self) -> bytes:
         pairs = [(AUTH_KEY, f"Bearer {self.token}"), *self.extensions]
-        who = f"a={self.authorization_id}" if self.authorization_id else ""
-        return f"n,{who},\x01{''.join(f'{key}={value}{chr(1)}' for key, value in pairs)}\x01".encode()
+        authorization_field = f"a={self.authorization_id}" if self.authorization_id else ""
+        return f"n,{authorization_field},\x01{''.join(f'{key}={value}{chr(1)}' for key, value in pairs)}\x01".encode()
 
 
-def decode_client_first(message: bytes) -> ClientFirst:
+def decode_client_first(message: bytes) -> BearerClientFirst:
     """Raises ValueError with a reason that holds no part of the message."""
     found = _FIRST.fullmatch(message.decode(errors="replace"))
     if found is None:
@@ -85,7 +85,7 @@ def decode_client_first(message: bytes) -> ClientFirst:
     bearer = _AUTH.fullmatch(auth)
     if bearer is None:
         raise ValueError("the token of its first message has not the form of a bearer token")
-    return ClientFirst(bearer["token"], found["authorization_id"] or "", tuple(pairs.items()))
+    return BearerClientFirst(bearer["token"], found["authorization_id"] or "", tuple(pairs.items()))
 
 
 def check_extensions(extensions: Mapping[str, str]) -> None:
@@ -124,8 +124,8 @@ class OAuthBearerServer:
         asked = first.authorization_id
         if asked and asked != token.principal:
             raise AuthenticationFailed(
-                f"Authentication failed: Client requested an authorization id ({asked[:_SAID_CHARS]}) that is "
-                f"different from the token's principal name ({token.principal[:_SAID_CHARS]})",
+                f"Authentication failed: Client requested an authorization id ({asked[:_LOGGED_CHARS]}) that is "
+                f"different from the token's principal name ({token.principal[:_LOGGED_CHARS]})",
                 f"the token is of {token.principal[:64]!r}, who asked to be {asked[:64]!r}",
             )
         self.authorization_id = token.principal
@@ -140,7 +140,7 @@ class OAuthBearerClient:
     def __init__(self, token: str, extensions: Mapping[str, str] | None = None) -> None:
         """Raises ValueError for extensions that cannot be sent."""
         check_extensions(extensions or {})
-        self._first = ClientFirst(token, extensions=tuple((extensions or {}).items()))
+        self._first = BearerClientFirst(token, extensions=tuple((extensions or {}).items()))
         self._refusal = ""
         self.is_complete = False
 

@@ -16,7 +16,6 @@ MIN_ITERATIONS: Final = 4096
 MAX_ITERATIONS: Final = 16384
 TOKEN_AUTH: Final = "tokenauth"
 """The extension of a client's first message that says: user and password are a delegation token (KIP-48)."""
-GS2_HEADER: Final = "n,,"
 MOST_MESSAGE_BYTES: Final = 8_192
 """The size of the largest message. A server keeps the first one of each client that begins a login."""
 _BASE64: Final = "[A-Za-z0-9+/]+={0,2}"
@@ -42,7 +41,7 @@ def why_unacceptable(iterations: int, salted_password: bytes) -> str:
     return "" if salted_password else "Salted password must not be empty"
 
 
-class Malformed(Exception):
+class MalformedScram(Exception):
     """A message that is none of SCRAM."""
 
 
@@ -218,13 +217,13 @@ def xor(one: bytes, other: bytes) -> bytes:
 def _fields(pattern: re.Pattern[str], data: bytes) -> tuple[Any, ...]:
     """The groups of a message, in their order."""
     if len(data) > MOST_MESSAGE_BYTES:
-        raise Malformed(f"a message of {len(data)} bytes, of {MOST_MESSAGE_BYTES} at most")
+        raise MalformedScram(f"a message of {len(data)} bytes, of {MOST_MESSAGE_BYTES} at most")
     try:
         found = pattern.fullmatch(data.decode())
     except UnicodeDecodeError:
         found = None
     if found is None:
-        raise Malformed("a message that is none of SCRAM")
+        raise MalformedScram("a message that is none of SCRAM")
     return found.groups()
 
 
@@ -232,4 +231,4 @@ def _bytes(text: str) -> bytes:
     try:
         return a2b_base64(text, strict_mode=True)
     except Base64Error:
-        raise Malformed("a field of a SCRAM message is not base64") from None
+        raise MalformedScram("a field of a SCRAM message is not base64") from None

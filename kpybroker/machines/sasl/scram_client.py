@@ -29,7 +29,7 @@ class ScramClient:
             if self._signature is None:
                 return self._prove(challenge)
             final = scram.decode_server_final(challenge)
-        except scram.Malformed as why:
+        except scram.MalformedScram as why:
             raise AuthenticationFailed(f"the server sent {why}") from None
         if final.error:
             raise AuthenticationFailed(f"the server refuses the login: {final.error[:200]}")

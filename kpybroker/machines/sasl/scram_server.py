@@ -55,12 +55,12 @@ class ScramServer:
     def respond(self, message: bytes) -> bytes:
         try:
             return self._challenge(message) if self._first is None else self._finish(self._first, message)
-        except scram.Malformed as why:
+        except scram.MalformedScram as why:
             raise self._failed(str(why)) from None
 
     def _failed(self, reason: str) -> InvalidCredentials:
-        who = "" if self._first is None else f"user {self._first.user[:64]!r}: "
-        return InvalidCredentials(self._mechanism.name, who + reason)
+        prefix = "" if self._first is None else f"user {self._first.user[:64]!r}: "
+        return InvalidCredentials(self._mechanism.name, prefix + reason)
 
     def _challenge(self, message: bytes) -> bytes:
         first = self._first = scram.decode_client_first(message)

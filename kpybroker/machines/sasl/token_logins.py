@@ -15,7 +15,7 @@ MOST_KEPT: Final = 2_048
 _OWNERS: Final = "User:"
 
 
-class Token(Protocol):
+class StoredToken(Protocol):
     """A DelegationTokenRecord."""
 
     owner: str
@@ -26,7 +26,7 @@ class Token(Protocol):
 class TokenLogins:
     """The logins of one node."""
 
-    def __init__(self, secret: TokenSecret, token_of: Callable[[str], Token | None]) -> None:
+    def __init__(self, secret: TokenSecret, token_of: Callable[[str], StoredToken | None]) -> None:
         """``token_of`` finds a token by its id."""
         self._secret = secret
         self._token_of = token_of

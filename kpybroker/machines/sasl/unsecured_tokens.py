@@ -12,7 +12,7 @@ from binascii import Error as Base64Error
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from kpybroker.machines.sasl.oauthbearer import INSUFFICIENT_SCOPE, LONGEST_MS, Token, TokenRefused
+from kpybroker.machines.sasl.oauthbearer import INSUFFICIENT_SCOPE, LONGEST_MS, TokenRefused, ValidToken
 
 _OF_SERVER: Final = "unsecuredValidator"
 _OF_CLIENT: Final = "unsecuredLogin"
@@ -52,7 +52,7 @@ def rules_of(options: Mapping[str, str]) -> UnsecuredRules:
     return UnsecuredRules(option("PrincipalClaimName", "sub"), option("ScopeClaimName", "scope"), scope, skew_ms)
 
 
-def validate(text: str, rules: UnsecuredRules, now_ms: int) -> Token:
+def validate(text: str, rules: UnsecuredRules, now_ms: int) -> ValidToken:
     """Check a token. Raises TokenRefused."""
     claims = _claims(text)
     principal = claims.get(rules.principal_claim)
@@ -77,7 +77,7 @@ def validate(text: str, rules: UnsecuredRules, now_ms: int) -> Token:
         )
     if 1000 * expires_s - now_ms > LONGEST_MS:
         raise TokenRefused("the token's exp is out of range")
-    return Token(principal, math.floor(expires_s * 1000 + 0.5))
+    return ValidToken(principal, math.floor(expires_s * 1000 + 0.5))
 
 
 def _claims(text: str) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from kpybroker.machines.scan.ranges import Spot
 Offsets = Mapping[Spot, int]
 
 
-class Limits(NamedTuple):
+class AdmissionLimits(NamedTuple):
     """The limits of a micro-batch; None for no limit."""
 
     max_offsets: int | None = None
@@ -23,14 +23,16 @@ class Limits(NamedTuple):
     """How long to wait at most for ``min_offsets``."""
 
 
-def is_due(start: Offsets, latest: Offsets, limits: Limits, waited_ms: float) -> bool:
+def is_due(start: Offsets, latest: Offsets, limits: AdmissionLimits, waited_ms: float) -> bool:
     """Whether the next micro-batch is due, after the time since the last one."""
     if limits.min_offsets is None or waited_ms >= limits.max_delay_ms:
         return True
     return sum(_lengths(start, latest).values()) >= limits.min_offsets
 
 
-def admitted(start: Offsets, latest: Offsets, limits: Limits, offset_bytes: Mapping[Spot, float]) -> dict[Spot, int]:
+def admitted(
+    start: Offsets, latest: Offsets, limits: AdmissionLimits, offset_bytes: Mapping[Spot, float]
+) -> dict[Spot, int]:
     """The end of the next micro-batch in each partition of ``latest``. ``start`` has them all; ``offset_bytes`` is the
     mean size of an offset."""
     lengths = _lengths(start, latest)

@@ -74,13 +74,13 @@ def _after_all(bound: Bound, spot: Spot, log: LogRange) -> int:
     )
 
 
-def _check_partitions(bound: Bound, said: Collection[Spot], assigned: Collection[Spot]) -> None:
-    if set(said) == set(assigned):
+def _check_partitions(bound: Bound, configured: Collection[Spot], assigned: Collection[Spot]) -> None:
+    if set(configured) == set(assigned):
         return
     condition = "KAFKA_START_OFFSET_DOES_NOT_MATCH_ASSIGNED"
     if bound.times_ms is not None:
         condition = "KAFKA_TIMESTAMP_OFFSET_DOES_NOT_MATCH_ASSIGNED"
     raise BadOption(
         f"[{condition}] {bound.option} has to name every partition. Use -1 for latest, -2 for earliest. "
-        f"Specified: {shown(sorted(said))} Assigned: {shown(sorted(assigned))}"
+        f"Specified: {shown(sorted(configured))} Assigned: {shown(sorted(assigned))}"
     )

@@ -11,7 +11,7 @@ from typing import Final, NoReturn
 
 from kpybroker.machines.scan.columns import HEADERS, PLAIN
 from kpybroker.machines.scan.errors import BadOption
-from kpybroker.machines.scan.filters import AllOf, AnyOf, Column, Compare, Filter, IsNull, Like, Literal, Not, OneOf
+from kpybroker.machines.scan.filters import AllOf, AnyOf, Column, ColumnIn, Compare, Filter, IsNull, Like, Literal, Not
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 DEEPEST: Final = 100
@@ -117,7 +117,7 @@ class _Parser:
             return Compare(column, sign, self._literal(column))
         negated = self._take("word", "not")
         if self._take("word", "in"):
-            found: Filter = OneOf(column, self._literals(column))
+            found: Filter = ColumnIn(column, self._literals(column))
         elif self._take("word", "like"):
             found = Like(column, self._pattern(column))
         elif self._take("word", "between"):

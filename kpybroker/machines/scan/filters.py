@@ -34,7 +34,7 @@ class Compare(NamedTuple):
     value: Literal
 
 
-class OneOf(NamedTuple):
+class ColumnIn(NamedTuple):
     """A column that has one of these values."""
 
     column: Column
@@ -72,7 +72,7 @@ class AnyOf(NamedTuple):
     filters: tuple["Filter", ...]
 
 
-Filter = Compare | OneOf | Like | IsNull | Not | AllOf | AnyOf
+Filter = Compare | ColumnIn | Like | IsNull | Not | AllOf | AnyOf
 
 
 def all_of(filters: Iterable[Filter | None]) -> Filter | None:
@@ -120,7 +120,7 @@ def _outcomes(condition: Filter, known: Mapping[str, Literal]) -> frozenset[bool
     match condition:
         case Compare(_, operator, literal):
             return frozenset((OPERATORS[operator](value, literal),))
-        case OneOf(_, values):
+        case ColumnIn(_, values):
             return frozenset((value in values,))
     return frozenset((False,))  # IsNull: what is known is not null
 
@@ -194,7 +194,7 @@ def interval(condition: Filter | None, column: str, known: Mapping[str, Literal]
                 ">": Interval(value + 1, None),
                 ">=": Interval(value, None),
             }.get(operator, EVERYTHING)
-        case OneOf(Column(name, ()), values) if name == column and all(isinstance(each, int) for each in values):
+        case ColumnIn(Column(name, ()), values) if name == column and all(isinstance(each, int) for each in values):
             numbers = [each for each in values if isinstance(each, int)]
             return Interval(min(numbers), max(numbers)) if numbers else NOTHING
     return EVERYTHING

@@ -25,8 +25,8 @@ from kpybroker.machines.scan.given_options import (
     whole,
     word,
 )
-from kpybroker.machines.scan.planning import Sizes
-from kpybroker.machines.scan.ranges import Spot, Wanted
+from kpybroker.machines.scan.planning import TaskSizes
+from kpybroker.machines.scan.ranges import Projection, Spot
 from kpybroker.machines.scan.topics import Assigned, Subscribed, Topics, matching
 
 TASK_BYTES: Final = 32 * 1024 * 1024
@@ -71,7 +71,7 @@ KNOWN: Final = (
 """All options but those of the client. Some are for Spark's own source alone, and have no effect here."""
 
 
-class Options(NamedTuple):
+class ScanOptions(NamedTuple):
     """The options of a query."""
 
     properties: Mapping[str, str]
@@ -79,8 +79,8 @@ class Options(NamedTuple):
     topics: Topics
     starting: Bound | None
     ending: Bound | None
-    wanted: Wanted
-    sizes: Sizes = Sizes(TASK_BYTES)
+    wanted: Projection
+    sizes: TaskSizes = TaskSizes(TASK_BYTES)
     max_offsets: int | None = None
     min_offsets: int | None = None
     max_bytes: int | None = None
@@ -109,43 +109,43 @@ class Options(NamedTuple):
         return self.properties["bootstrap.servers"]
 
 
-def read_options(given: Mapping[str, str]) -> Options:
+def read_options(given: Mapping[str, str]) -> ScanOptions:
     """The options of a query. Raises BadOption."""
-    said = lowered(given)
-    properties = properties_of(said, _REFUSED, "consumer")
-    attempts = number(said, "fetchOffset.numRetries", least=0)
-    pause_ms = number(said, "fetchOffset.retryIntervalMs", least=0)
-    wanted = _wanted(said, properties)
-    return Options(
+    configured = lowered(given)
+    properties = properties_of(configured, _REFUSED, "consumer")
+    attempts = number(configured, "fetchOffset.numRetries", least=0)
+    pause_ms = number(configured, "fetchOffset.retryIntervalMs", least=0)
+    wanted = _wanted(configured, properties)
+    return ScanOptions(
         properties=properties,
-        topics=_topics(said),
-        starting=_bound(said, "starting"),
-        ending=_bound(said, "ending"),
+        topics=_topics(configured),
+        starting=_bound(configured, "starting"),
+        ending=_bound(configured, "ending"),
         wanted=wanted,
-        sizes=_sizes(said, wanted),
-        transport=word(said, "transport", TRANSPORTS),
-        second_ports=tuple(filter(None, (each.strip() for each in said.get("secondports", "").split(",")))),
-        lease_ms=number(said, "leaseMs") or LEASE_MS,
-        takes_filters=flag(said, "pushFilters", default=False),
-        poll_timeout_ms=number(said, "kafkaConsumer.pollTimeoutMs"),
-        checkpoint=said.get("startingoffsetsfromcheckpoint"),
+        sizes=_sizes(configured, wanted),
+        transport=word(configured, "transport", TRANSPORTS),
+        second_ports=tuple(filter(None, (each.strip() for each in configured.get("secondports", "").split(",")))),
+        lease_ms=number(configured, "leaseMs") or LEASE_MS,
+        takes_filters=flag(configured, "pushFilters", default=False),
+        poll_timeout_ms=number(configured, "kafkaConsumer.pollTimeoutMs"),
+        checkpoint=configured.get("startingoffsetsfromcheckpoint"),
         attempts=ATTEMPTS if attempts is None else max(attempts, 1),
         pause_ms=PAUSE_MS if pause_ms is None else pause_ms,
-        warnings=unknown_options(said, KNOWN),
+        warnings=unknown_options(configured, KNOWN),
     )
 
 
-def _sizes(said: Mapping[str, str], wanted: Wanted) -> Sizes:
+def _sizes(configured: Mapping[str, str], wanted: Projection) -> TaskSizes:
     needs_values = not {"value", names_of_columns.HEADERS}.isdisjoint((*wanted.columns, *columns_of(wanted.filter)))
-    given = number(said, "taskBytes")
-    return Sizes(
+    given = number(configured, "taskBytes")
+    return TaskSizes(
         task_bytes=given or (TASK_BYTES if needs_values else NARROW_TASK_BYTES),
-        min_tasks=number(said, "minPartitions", most=MOST_INT),
-        max_records=number(said, "maxRecordsPerPartition"),
+        min_tasks=number(configured, "minPartitions", most=MOST_INT),
+        max_records=number(configured, "maxRecordsPerPartition"),
     )
 
 
-def for_batch(options: Options, given: Mapping[str, str]) -> Options:
+def for_batch(options: ScanOptions, given: Mapping[str, str]) -> ScanOptions:
     """The options of a batch query, with both bounds. Raises BadOption."""
     starting = options.starting or Bound("startingOffsets", word=EARLIEST)
     ending = options.ending or Bound("endingOffsets", word=LATEST)
@@ -163,19 +163,19 @@ def for_batch(options: Options, given: Mapping[str, str]) -> Options:
     if options.checkpoint is not None:
         raise BadOption("startingOffsetsFromCheckpoint is for streaming queries")
     ignored = [key for key in given if key.lower() in _IGNORED_IN_BATCHES]
-    told = tuple(f"{key} option ignored in batch queries" for key in ignored)
-    return options._replace(starting=starting, ending=ending, warnings=options.warnings + told)
+    ignored_warnings = tuple(f"{key} option ignored in batch queries" for key in ignored)
+    return options._replace(starting=starting, ending=ending, warnings=options.warnings + ignored_warnings)
 
 
-def for_stream(options: Options, given: Mapping[str, str]) -> Options:
+def for_stream(options: ScanOptions, given: Mapping[str, str]) -> ScanOptions:
     """The options of a streaming query, with its limits. Raises BadOption."""
     if options.ending is not None:
         what = "timestamp" if options.ending.offsets is None and options.ending.word is None else "offset"
         raise BadOption(f"ending {what} not valid in streaming queries")
     if options.checkpoint is not None and options.starting is not None:
         raise BadOption(f"startingOffsetsFromCheckpoint and {options.starting.option} are both set; give one of them")
-    said = lowered(given)
-    max_offsets, min_offsets = number(said, "maxOffsetsPerTrigger"), number(said, "minOffsetsPerTrigger")
+    configured = lowered(given)
+    max_offsets, min_offsets = number(configured, "maxOffsetsPerTrigger"), number(configured, "minOffsetsPerTrigger")
     if max_offsets is not None and min_offsets is not None and min_offsets > max_offsets:
         raise BadOption(
             f"The value of minOffsetPerTrigger({min_offsets}) is higher than the maxOffsetsPerTrigger({max_offsets})."
@@ -184,13 +184,13 @@ def for_stream(options: Options, given: Mapping[str, str]) -> Options:
         starting=options.starting or Bound("startingOffsets", word=LATEST),
         max_offsets=max_offsets,
         min_offsets=min_offsets,
-        max_bytes=number(said, "maxBytesPerTrigger"),
-        max_delay_ms=_duration_ms(said, "maxTriggerDelay"),
+        max_bytes=number(configured, "maxBytesPerTrigger"),
+        max_delay_ms=_duration_ms(configured, "maxTriggerDelay"),
     )
 
 
-def _topics(said: Mapping[str, str]) -> Topics:
-    chosen = [key for key in SUBSCRIPTIONS if key in said]
+def _topics(configured: Mapping[str, str]) -> Topics:
+    chosen = [key for key in SUBSCRIPTIONS if key in configured]
     if len(chosen) != 1:
         which = "One" if not chosen else "Only one"
         raise BadOption(
@@ -198,7 +198,7 @@ def _topics(said: Mapping[str, str]) -> Topics:
             f"{', '.join(SUBSCRIPTIONS)}. See the docs for more details."
         )
     (key,) = chosen
-    text = said[key].strip()
+    text = configured[key].strip()
     if key == "subscribepattern":
         if not text:
             raise BadOption(
@@ -225,19 +225,19 @@ def _of_partitions(found: Any, option: str, example: str) -> dict[str, tuple[int
     return {topic: tuple(dict.fromkeys(each)) for topic, each in found.items()}
 
 
-def _bound(said: Mapping[str, str], end: str) -> Bound | None:
+def _bound(configured: Mapping[str, str], end: str) -> Bound | None:
     """The bound that ``starting...`` or ``ending...`` sets; None if nothing does."""
-    strategy = word(said, "startingOffsetsByTimestampStrategy", ("error", "latest"))
+    strategy = word(configured, "startingOffsetsByTimestampStrategy", ("error", "latest"))
     latest_if_none = end == "ending" or strategy == "latest"
     option = f"{end}Timestamp"
-    if (text := said.get(option.lower())) is not None:
+    if (text := configured.get(option.lower())) is not None:
         time_ms = whole(option, text.strip(), least=-MOST)
         return Bound(option, time_ms=time_ms, latest_if_none=latest_if_none)
     option = f"{end}OffsetsByTimestamp"
-    if (text := said.get(option.lower())) is not None:
+    if (text := configured.get(option.lower())) is not None:
         return Bound(option, times_ms=of_offsets(option, text, least=-MOST), latest_if_none=latest_if_none)
     option = f"{end}Offsets"
-    if (text := said.get(option.lower())) is None:
+    if (text := configured.get(option.lower())) is None:
         return None
     text = text.strip()
     if text.lower() in (EARLIEST, LATEST):
@@ -273,12 +273,12 @@ def _not_as(option: str, example: str, text: str) -> BadOption:
     return BadOption(f"{option}: Expected e.g. {example}, got {text[:200]}")
 
 
-def _wanted(said: Mapping[str, str], properties: Mapping[str, str]) -> Wanted:
-    return Wanted(
-        columns=_columns(said),
+def _wanted(configured: Mapping[str, str], properties: Mapping[str, str]) -> Projection:
+    return Projection(
+        columns=_columns(configured),
         committed_only=_isolation(properties) == "read_committed",
-        fails_on_data_loss=flag(said, "failOnDataLoss", default=True),
-        filter=_filter(said),
+        fails_on_data_loss=flag(configured, "failOnDataLoss", default=True),
+        filter=_filter(configured),
     )
 
 
@@ -289,12 +289,12 @@ def _isolation(properties: Mapping[str, str]) -> str:
     return level
 
 
-def _columns(said: Mapping[str, str]) -> tuple[str, ...]:
-    has_headers = flag(said, "includeHeaders", default=False)
-    if "columns" not in said:
+def _columns(configured: Mapping[str, str]) -> tuple[str, ...]:
+    has_headers = flag(configured, "includeHeaders", default=False)
+    if "columns" not in configured:
         return names_of_columns.ALL if has_headers else names_of_columns.PLAIN
     known = {name.lower(): name for name in names_of_columns.ALL}
-    asked = [name.strip() for name in said["columns"].split(",") if name.strip()]
+    asked = [name.strip() for name in configured["columns"].split(",") if name.strip()]
     for name in asked:
         if name.lower() not in known:
             raise BadOption(f"columns: there is no column {name}; there are {', '.join(names_of_columns.ALL)}")
@@ -303,13 +303,13 @@ def _columns(said: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(known[name.lower()] for name in asked))
 
 
-def _filter(said: Mapping[str, str]) -> Filter | None:
-    return parse_filter(said["filter"]) if said.get("filter", "").strip() else None
+def _filter(configured: Mapping[str, str]) -> Filter | None:
+    return parse_filter(configured["filter"]) if configured.get("filter", "").strip() else None
 
 
-def _duration_ms(said: Mapping[str, str], option: str) -> int:
+def _duration_ms(configured: Mapping[str, str], option: str) -> int:
     """A duration as Spark reads it: ``15m``, ``1h``, ``500ms``; a number alone has the unit ms."""
-    text = said.get(option.lower())
+    text = configured.get(option.lower())
     if text is None:
         return TRIGGER_DELAY_MS
     match = _DURATION.fullmatch(text.strip().lower())

@@ -8,7 +8,7 @@ from itertools import pairwise
 from math import ceil
 from typing import Final, NamedTuple
 
-from kpybroker.machines.scan.ranges import Range, Spot
+from kpybroker.machines.scan.ranges import OffsetRange, Spot
 
 SMALL_PART: Final = 8
 """Ranges that have together at most this part of ``task_bytes`` are one task: reading them takes about as long as
@@ -18,7 +18,7 @@ ENOUGH_TASKS: Final = 16
 MOST_TASKS: Final = 100_000
 
 
-class Sizes(NamedTuple):
+class TaskSizes(NamedTuple):
     """How tasks are cut."""
 
     task_bytes: int
@@ -32,7 +32,9 @@ class Sizes(NamedTuple):
         return self.max_records is not None or (self.min_tasks or 0) > partitions
 
 
-def tasks(ranges: Iterable[Range], offset_bytes: Mapping[Spot, float], sizes: Sizes) -> list[tuple[Range, ...]]:
+def tasks(
+    ranges: Iterable[OffsetRange], offset_bytes: Mapping[Spot, float], sizes: TaskSizes
+) -> list[tuple[OffsetRange, ...]]:
     """The ranges of each task. ``offset_bytes`` is the mean size of an offset in each partition."""
     there = [each for each in ranges if each.offsets > 0]
     pieces = []
@@ -50,18 +52,18 @@ def tasks(ranges: Iterable[Range], offset_bytes: Mapping[Spot, float], sizes: Si
     return _together(pieces, offset_bytes, max(shared_bytes, sizes.task_bytes / SMALL_PART))
 
 
-def _bytes(part: Range, offset_bytes: Mapping[Spot, float]) -> float:
+def _bytes(part: OffsetRange, offset_bytes: Mapping[Spot, float]) -> float:
     return part.offsets * offset_bytes.get(part.spot, 0.0)
 
 
-def cut(part: Range, count: int) -> list[Range]:
+def cut(part: OffsetRange, count: int) -> list[OffsetRange]:
     """A range in ``count`` parts of about equal length, fewer where it has fewer offsets."""
     count = max(min(count, part.offsets), 1)
     ends = [part.start_offset + part.offsets * number // count for number in range(count + 1)]
     return [part._replace(start_offset=start, end_offset=end) for start, end in pairwise(ends)]
 
 
-def _at_least(pieces: Sequence[Range], wanted: int) -> list[Range]:
+def _at_least(pieces: Sequence[OffsetRange], wanted: int) -> list[OffsetRange]:
     """At least ``wanted`` parts where there are that many offsets; the longest pieces are cut into most."""
     counts = [1] * len(pieces)
     total = sum(piece.offsets for piece in pieces)
@@ -78,11 +80,11 @@ def _at_least(pieces: Sequence[Range], wanted: int) -> list[Range]:
 
 
 def _together(
-    pieces: Iterable[Range], offset_bytes: Mapping[Spot, float], most_bytes: float
-) -> list[tuple[Range, ...]]:
+    pieces: Iterable[OffsetRange], offset_bytes: Mapping[Spot, float], most_bytes: float
+) -> list[tuple[OffsetRange, ...]]:
     """Small pieces put together, in their order. Large ones stay alone."""
-    made: list[tuple[Range, ...]] = []
-    held: list[Range] = []
+    made: list[tuple[OffsetRange, ...]] = []
+    held: list[OffsetRange] = []
     held_bytes = 0.0
     for piece in pieces:
         size = _bytes(piece, offset_bytes)

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from kpybroker.machines.scan.filters import Filter, Literal, interval, may_hold
-from kpybroker.machines.scan.ranges import Range, Spot
+from kpybroker.machines.scan.ranges import OffsetRange, Spot
 
 MICROSECONDS: Final = 1000
 """In a millisecond, the unit of Kafka's timestamps."""
 
 
-def pruned(parts: Iterable[Range], condition: Filter | None) -> list[Range]:
+def pruned(parts: Iterable[OffsetRange], condition: Filter | None) -> list[OffsetRange]:
     """The ranges without partitions and offsets for which the filter cannot be true."""
     kept = []
     for part in parts:
@@ -28,7 +28,7 @@ def pruned(parts: Iterable[Range], condition: Filter | None) -> list[Range]:
     return kept
 
 
-def earliest_times_ms(parts: Iterable[Range], condition: Filter | None) -> dict[Spot, int]:
+def earliest_times_ms(parts: Iterable[OffsetRange], condition: Filter | None) -> dict[Spot, int]:
     """The time before which no record of a partition is wanted, for partitions where there is one."""
     times = {}
     for part in parts:
@@ -38,7 +38,7 @@ def earliest_times_ms(parts: Iterable[Range], condition: Filter | None) -> dict[
     return times
 
 
-def from_times(parts: Iterable[Range], found: Mapping[Spot, int]) -> list[Range]:
+def from_times(parts: Iterable[OffsetRange], found: Mapping[Spot, int]) -> list[OffsetRange]:
     """The ranges from the first offset on whose record is late enough: ``found``, -1 where no record is."""
     kept = []
     for part in parts:
@@ -48,5 +48,5 @@ def from_times(parts: Iterable[Range], found: Mapping[Spot, int]) -> list[Range]
     return kept
 
 
-def _known(part: Range) -> Mapping[str, Literal]:
+def _known(part: OffsetRange) -> Mapping[str, Literal]:
     return {"topic": part.topic, "partition": part.partition}

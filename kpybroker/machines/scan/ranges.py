@@ -17,7 +17,7 @@ def shown(spots: Iterable[Spot]) -> str:
     return ", ".join(f"{topic}-{partition}" for topic, partition in spots)
 
 
-class Range(NamedTuple):
+class OffsetRange(NamedTuple):
     """The offsets ``start_offset .. end_offset`` of a partition, half-open. ``topic_id`` has 16 bytes: a new topic
     of the same name has another one."""
 
@@ -45,7 +45,7 @@ class Range(NamedTuple):
         return f"{self.topic}-{self.partition} [{self.start_offset}, {self.end_offset})"
 
 
-class Wanted(NamedTuple):
+class Projection(NamedTuple):
     """The records and columns that are wanted of a range."""
 
     columns: tuple[str, ...] = PLAIN

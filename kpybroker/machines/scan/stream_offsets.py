@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from kpybroker.machines.scan.errors import OffsetsLost, ScanError
-from kpybroker.machines.scan.ranges import Range, Spot, shown
+from kpybroker.machines.scan.ranges import OffsetRange, Spot, shown
 
 IDS: Final = "topic ids"
 
 Json = dict[str, Any]
 
 
-class Positions(NamedTuple):
+class StreamPositions(NamedTuple):
     """The next offset of each partition, and the ids of their topics."""
 
     offsets: Mapping[Spot, int]
@@ -29,8 +29,8 @@ class Positions(NamedTuple):
         return found | {IDS: {topic: base64.b64encode(self.ids[topic]).decode() for topic in sorted(found)}}
 
 
-def from_json(found: Mapping[str, Any]) -> Positions:
-    """The positions that `Positions.to_json` wrote, or Spark's Kafka source. Raises ScanError."""
+def from_json(found: Mapping[str, Any]) -> StreamPositions:
+    """The positions that `StreamPositions.to_json` wrote, or Spark's Kafka source. Raises ScanError."""
     try:
         ids = {str(topic): base64.b64decode(text, validate=True) for topic, text in found.get(IDS, {}).items()}
         offsets = {
@@ -41,25 +41,27 @@ def from_json(found: Mapping[str, Any]) -> Positions:
         }
     except (AttributeError, TypeError, ValueError):
         raise ScanError(f"these are no offsets of a Kafka source: {str(found)[:200]}") from None
-    return Positions(offsets, ids)
+    return StreamPositions(offsets, ids)
 
 
-def made_again(start: Positions, end: Positions) -> set[str]:
+def made_again(start: StreamPositions, end: StreamPositions) -> set[str]:
     """The topics that have another id in ``end``."""
     return {topic for topic, known in start.ids.items() if topic in end.ids and end.ids[topic] != known}
 
 
-def at_least(positions: Positions, other: Positions) -> Positions:
+def at_least(positions: StreamPositions, other: StreamPositions) -> StreamPositions:
     """These positions, where no partition of the same topic lies before the other's."""
     return _with_others(positions, other, max)
 
 
-def at_most(positions: Positions, other: Positions) -> Positions:
+def at_most(positions: StreamPositions, other: StreamPositions) -> StreamPositions:
     """These positions, where no partition of the same topic lies behind the other's."""
     return _with_others(positions, other, min)
 
 
-def _with_others(positions: Positions, other: Positions, choose: Callable[[int, int], int]) -> Positions:
+def _with_others(
+    positions: StreamPositions, other: StreamPositions, choose: Callable[[int, int], int]
+) -> StreamPositions:
     again = made_again(positions, other)
     return positions._replace(
         offsets={
@@ -69,7 +71,7 @@ def _with_others(positions: Positions, other: Positions, choose: Callable[[int, 
     )
 
 
-def begin(start: Positions, end: Positions, firsts: Mapping[Spot, int]) -> dict[Spot, int]:
+def begin(start: StreamPositions, end: StreamPositions, firsts: Mapping[Spot, int]) -> dict[Spot, int]:
     """The offset at which each partition of ``end`` is read: that of ``start``; for a new partition, or one of a topic
     that was created again, its first offset."""
     again = made_again(start, end)
@@ -79,13 +81,13 @@ def begin(start: Positions, end: Positions, firsts: Mapping[Spot, int]) -> dict[
     }
 
 
-def unknown(start: Positions, end: Positions) -> set[Spot]:
+def unknown(start: StreamPositions, end: StreamPositions) -> set[Spot]:
     """The partitions of ``end`` whose first offsets `begin` needs."""
     again = made_again(start, end)
     return {spot for spot in end.offsets if spot not in start.offsets or spot[0] in again}
 
 
-def losses(start: Positions, end: Positions, firsts: Mapping[Spot, int]) -> Iterable[OffsetsLost]:
+def losses(start: StreamPositions, end: StreamPositions, firsts: Mapping[Spot, int]) -> Iterable[OffsetsLost]:
     """The losses between two positions: records that cannot be read any more."""
     again = made_again(start, end)
     gone = sorted(spot for spot in start.offsets if spot not in end.offsets)
@@ -108,10 +110,10 @@ def losses(start: Positions, end: Positions, firsts: Mapping[Spot, int]) -> Iter
             yield OffsetsLost(text, "ADDED_PARTITION_DOES_NOT_START_FROM_OFFSET_ZERO")
 
 
-def ranges(starts: Mapping[Spot, int], end: Positions) -> list[Range]:
+def ranges(starts: Mapping[Spot, int], end: StreamPositions) -> list[OffsetRange]:
     """The ranges between the starts and ``end``."""
     return [
-        Range(topic, end.ids[topic], partition, starts[topic, partition], offset)
+        OffsetRange(topic, end.ids[topic], partition, starts[topic, partition], offset)
         for (topic, partition), offset in sorted(end.offsets.items())
         if starts[topic, partition] < offset
     ]

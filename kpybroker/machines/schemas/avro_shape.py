@@ -11,7 +11,7 @@ MOST_DEPTH: Final = 100
 RECURSIVE: Final = MOST_DEPTH + 1
 
 
-class Shape(NamedTuple):
+class AvroShape(NamedTuple):
     """The shape of values of a type."""
 
     depth: int
@@ -22,17 +22,17 @@ class Shape(NamedTuple):
     """Whether each value takes a byte at least."""
 
 
-def shape_of(schema: Any, known: dict[str, Shape]) -> Shape:
+def shape_of(schema: Any, known: dict[str, AvroShape]) -> AvroShape:
     """The shape of a parsed schema; ``known`` has those of named types, and gets more. Unknown for one that is not
     read: its values could have any number of items without a byte for each."""
     if isinstance(schema, list):
-        found = [shape_of(each, known) for each in schema] or [Shape(0, 1, takes_bytes=True)]
+        found = [shape_of(each, known) for each in schema] or [AvroShape(0, 1, takes_bytes=True)]
         return _bounded(max(each.depth for each in found), max(each.values for each in found), takes_bytes=True)
     if isinstance(schema, str):
-        return known.get(schema) or Shape(1, 1, schema != "null")
+        return known.get(schema) or AvroShape(1, 1, schema != "null")
     kind = schema["type"]
     if kind in ("record", "error"):
-        known[schema["name"]] = Shape(RECURSIVE, 1, takes_bytes=True)  # while its own fields are measured
+        known[schema["name"]] = AvroShape(RECURSIVE, 1, takes_bytes=True)  # while its own fields are measured
         found = [shape_of(each["type"], known) for each in schema["fields"]]
         depth, values = max((each.depth for each in found), default=0), sum(each.values for each in found)
         known[schema["name"]] = _bounded(depth, values, takes_bytes=any(each.takes_bytes for each in found))
@@ -47,14 +47,14 @@ def shape_of(schema: Any, known: dict[str, Shape]) -> Shape:
         return _bounded(found_values.depth, found_values.values, takes_bytes=True)
     if isinstance(kind, list | dict):
         return shape_of(kind, known)
-    found_kind = Shape(1, 1, schema.get("size") != 0 and kind != "null")
+    found_kind = AvroShape(1, 1, schema.get("size") != 0 and kind != "null")
     if "name" in schema:
         known[schema["name"]] = found_kind
     return known.get(kind, found_kind)
 
 
-def _bounded(depth: int, values: int, *, takes_bytes: bool) -> Shape:
+def _bounded(depth: int, values: int, *, takes_bytes: bool) -> AvroShape:
     """The shape of a type around others."""
     if values > MOST_VALUES:
         raise Unknown(f"a record has more than {MOST_VALUES} values")
-    return Shape(min(depth + 1, RECURSIVE), max(values, 1), takes_bytes)
+    return AvroShape(min(depth + 1, RECURSIVE), max(values, 1), takes_bytes)

@@ -9,8 +9,15 @@ from typing import Final, NamedTuple
 
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.share.in_flight import InFlightBatch
-from kpybroker.machines.share.partition import Change, SharePartition, StoredBatch
-from kpybroker.machines.share.record_state import ACKNOWLEDGED, ACQUIRED, ARCHIVED, AVAILABLE, RecordState
+from kpybroker.machines.share.partition import SharePartition, Started, StartedChange
+from kpybroker.machines.share.record_state import (
+    ACKNOWLEDGED,
+    ACQUIRED,
+    ARCHIVED,
+    ARCHIVING,
+    AVAILABLE,
+    RecordState,
+)
 from kpywire import error_codes
 
 GAP: Final = 0
@@ -19,8 +26,6 @@ RELEASE: Final = 2
 REJECT: Final = 3
 RENEW: Final = 4
 _STATES: Final = {GAP: ARCHIVED, ACCEPT: ACKNOWLEDGED, RELEASE: AVAILABLE, REJECT: ARCHIVED}
-
-Started = list[tuple[StoredBatch, RecordState]]
 
 
 class Acknowledgement(NamedTuple):
@@ -37,13 +42,13 @@ class Acknowledgement(NamedTuple):
 
 def acknowledge(
     partition: SharePartition, member_id: str, batches: Sequence[Acknowledgement], now_ms: int
-) -> Change | None:
+) -> StartedChange | None:
     """Start the change that acknowledgements mean; None if nothing has to be stored.
 
     Raises:
         KafkaError: INVALID_REQUEST, INVALID_RECORD_STATE. Nothing changed, except for locks that were renewed.
     """
-    started: Started = []
+    started: list[Started] = []
     try:
         for each in batches:
             if not set(each.types) <= {*_STATES, RENEW}:
@@ -57,9 +62,9 @@ def acknowledge(
     return _change(partition, started)
 
 
-def release(partition: SharePartition, member_id: str) -> Change | None:
+def release(partition: SharePartition, member_id: str) -> StartedChange | None:
     """Start to release all records that a member has; None if it has none."""
-    started: Started = []
+    started: list[Started] = []
     for batch in partition:
         whole = batch.whole
         is_its = whole is not None and whole.state == ACQUIRED and whole.member_id == member_id
@@ -72,10 +77,10 @@ def release(partition: SharePartition, member_id: str) -> Change | None:
     return _change(partition, started)
 
 
-def _change(partition: SharePartition, started: Started) -> Change | None:
+def _change(partition: SharePartition, started: list[Started]) -> StartedChange | None:
     if not started:
         return None
-    return Change(partition.write_of([stored for stored, _ in started]), started)
+    return StartedChange(partition.write_of([each.stored for each in started]), started)
 
 
 def _batches_of(partition: SharePartition, each: Acknowledgement) -> list[InFlightBatch]:
@@ -105,7 +110,7 @@ def _acknowledge_batch(
     member_id: str,
     each: Acknowledgement,
     batch: InFlightBatch,
-    started: Started,
+    started: list[Started],
     now_ms: int,
 ) -> None:
     if batch.last_offset < partition.start_offset:
@@ -121,13 +126,20 @@ def _acknowledge_batch(
         _check(state, member_id, "offset")
         acknowledged_as = each.type_of(first) if batch.whole is None else each.types[0]
         if acknowledged_as != RENEW:
-            started.append(partition.start(first, last, state, _STATES[acknowledged_as]))
+            started.append(partition.start(first, last, state, _state_after(partition, acknowledged_as)))
         elif partition.settings.may_renew:
             state.lock_until_ms = partition.lock(first, last, now_ms)
         else:
             raise KafkaError(
                 error_codes.INVALID_RECORD_STATE, "Renewing acquisition locks is not enabled for the group."
             )
+
+
+def _state_after(partition: SharePartition, acknowledged_as: int) -> int:
+    """The state of a record after an acknowledgement."""
+    if acknowledged_as == REJECT and partition.settings.dead_letters:
+        return ARCHIVING
+    return _STATES[acknowledged_as]
 
 
 def _check(state: RecordState, member_id: str, what: str) -> None:

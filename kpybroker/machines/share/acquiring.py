@@ -32,7 +32,7 @@ class Acquired(NamedTuple):
     delivery_count: int
 
 
-class Wish(NamedTuple):
+class AcquireRequest(NamedTuple):
     """The wish of a member."""
 
     member_id: str
@@ -44,15 +44,15 @@ class Wish(NamedTuple):
 
 
 def acquire(
-    partition: SharePartition, wish: Wish, fetch_offset: int, read: Sequence[LogBatch], now_ms: int
+    partition: SharePartition, request: AcquireRequest, fetch_offset: int, read: Sequence[LogBatch], now_ms: int
 ) -> list[Acquired]:
     """Give records to a member, out of those that were read from ``fetch_offset`` on."""
-    if wish.max_records <= 0 or not read or read[-1].last_offset < partition.start_offset:
+    if request.max_records <= 0 or not read or read[-1].last_offset < partition.start_offset:
         return []
-    last_offset, most = _bounds(partition, wish.max_records, fetch_offset, read[-1].last_offset)
+    last_offset, most = _bounds(partition, request.max_records, fetch_offset, read[-1].last_offset)
     if most <= 0:
         return []
-    return _Acquiring(partition, wish, read, now_ms).acquire(fetch_offset, last_offset, most)
+    return _Acquiring(partition, request, read, now_ms).acquire(fetch_offset, last_offset, most)
 
 
 def _bounds(partition: SharePartition, wanted: int, fetch_offset: int, last_offset: int) -> tuple[int, int]:
@@ -70,9 +70,11 @@ def _bounds(partition: SharePartition, wanted: int, fetch_offset: int, last_offs
 class _Acquiring:
     """One member's turn."""
 
-    def __init__(self, partition: SharePartition, wish: Wish, read: Sequence[LogBatch], now_ms: int) -> None:
+    def __init__(
+        self, partition: SharePartition, request: AcquireRequest, read: Sequence[LogBatch], now_ms: int
+    ) -> None:
         self.partition = partition
-        self.wish = wish
+        self.request = request
         self.read = read
         self.now_ms = now_ms
         self.delivery_limit = partition.settings.delivery_limit
@@ -124,7 +126,7 @@ class _Acquiring:
         if is_suspect and self.count > 0:
             return True
         size = batch.last_offset - batch.first_offset + 1
-        too_large = self.wish.is_limit and batch.whole is not None and size > room
+        too_large = self.request.is_limit and batch.whole is not None and size > room
         if not is_within or batch.whole is None or too_large or is_suspect:
             if batch.whole is not None:
                 if not batch.whole.is_free:
@@ -159,13 +161,13 @@ class _Acquiring:
             count += 1
             if self.delivery_limit > LEAST_LIMIT_WITH_LAST_ATTEMPT and is_last_attempt:
                 break
-            if count == most_suspects or (self.wish.is_limit and count == room):
+            if count == most_suspects or (self.request.is_limit and count == room):
                 break
         _accumulate(given, self.given)
         return count
 
     def _give(self, state: RecordState, first_offset: int, last_offset: int) -> None:
-        state.acquire(self.wish.member_id, self.partition.lock(first_offset, last_offset, self.now_ms))
+        state.acquire(self.request.member_id, self.partition.lock(first_offset, last_offset, self.now_ms))
 
     # Records that were not in flight before
 
@@ -179,14 +181,14 @@ class _Acquiring:
             if partition.gap_start is not None:
                 end = min(end, last_offset)
         given = self._divided(first_offset, end)
-        if self.wish.is_limit:
+        if self.request.is_limit:
             given = [self._limited(given[0], room)]
-        for each in given if not self.wish.is_limit else ():
+        for each in given if not self.request.is_limit else ():
             partition.add(self._new(each.first_offset, each.last_offset))
         if next(iter(partition)).first_offset == first_offset:
             partition.start_offset = first_offset
         partition.end_offset = max(partition.end_offset, end)
-        last_given = given[-1].last_offset if self.wish.is_limit else end
+        last_given = given[-1].last_offset if self.request.is_limit else end
         partition.close_gaps_until(last_given + 1)
         self.given += given
         self.count += last_given - first_offset + 1
@@ -206,7 +208,7 @@ class _Acquiring:
 
     def _new(self, first_offset: int, last_offset: int) -> InFlightBatch:
         until_ms = self.partition.lock(first_offset, last_offset, self.now_ms)
-        return InFlightBatch(first_offset, last_offset, RecordState(ACQUIRED, 1, self.wish.member_id, until_ms))
+        return InFlightBatch(first_offset, last_offset, RecordState(ACQUIRED, 1, self.request.member_id, until_ms))
 
     def _end_of_batch(self, offset: int) -> int:
         """The last offset of the log's batch that holds an offset."""
@@ -220,11 +222,11 @@ class _Acquiring:
     def _divided(self, first_offset: int, last_offset: int) -> list[Acquired]:
         given = []
         begin = first_offset
-        if not self.wish.is_limit and last_offset - first_offset + 1 > self.wish.batch_size:
+        if not self.request.is_limit and last_offset - first_offset + 1 > self.request.batch_size:
             for batch in self.read:
                 if batch.base_offset > last_offset:
                     break
-                if batch.base_offset - begin >= self.wish.batch_size:
+                if batch.base_offset - begin >= self.request.batch_size:
                     given.append(Acquired(begin, batch.base_offset - 1, 1))
                     begin = batch.base_offset
         return [*given, Acquired(begin, last_offset, 1)]

@@ -5,7 +5,7 @@
 
 from collections.abc import Iterator
 
-from kpybroker.machines.share.record_state import AVAILABLE, NOBODY, RecordState
+from kpybroker.machines.share.record_state import AVAILABLE, NO_MEMBER, RecordState
 
 Range = tuple[int, int, RecordState]
 """First and last offset, and the state of the records between them."""
@@ -35,7 +35,7 @@ class InFlightBatch:
         """Split a batch that was just acquired for the first time, of which a member gets only the first records."""
         self.split()
         for offset in range(last_acquired + 1, self.last_offset + 1):
-            self.offsets[offset] = RecordState(AVAILABLE, 0, NOBODY)
+            self.offsets[offset] = RecordState(AVAILABLE, 0, NO_MEMBER)
 
     def ranges(self, first_offset: int, last_offset: int) -> Iterator[Range]:
         """The states between two offsets: one for all records, or one for each."""

@@ -7,19 +7,33 @@ It begins by `load` with the stored state. `acquiring`, `acknowledging` and `arc
 states is stored by the owner: `StateWrite` has what to store, `settle` reports how that ended.
 
 Invariants: no record is acquired by two members; none is delivered more often than the limit; what a group is done with
-is not delivered again; `start_offset` never moves back; batches do not overlap.
+is not delivered again; `start_offset` never moves back, and moves over an archiving record only where the log has lost
+it; batches do not overlap.
 """
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from kpybroker.machines.share.in_flight import InFlightBatch
-from kpybroker.machines.share.record_state import ACQUIRED, ARCHIVED, AVAILABLE, NOBODY, TERMINAL, RecordState
+from kpybroker.machines.share.in_flight import InFlightBatch, Range
+from kpybroker.machines.share.record_state import (
+    ACQUIRED,
+    ARCHIVED,
+    ARCHIVING,
+    AVAILABLE,
+    NO_MEMBER,
+    TERMINAL,
+    Limit,
+    RecordState,
+)
+
+REJECTED: Final = "Offset rejected by client."
+COUNTED_OUT: Final = "Offset delivery count exceeded the threshold."
+"""The reasons of dead letters, in Kafka's words (``ShareGroupDLQManager``)."""
 
 
-class Settings(NamedTuple):
+class ShareSettings(NamedTuple):
     """The settings of a group, read for every operation."""
 
     delivery_limit: int = 5
@@ -30,9 +44,16 @@ class Settings(NamedTuple):
     """``share.record.lock.duration.ms``."""
     may_renew: bool = True
     """``share.renew.acknowledge.enable``."""
+    dead_letters: bool = False
+    """Whether the group has a dead-letter topic (``errors.deadletterqueue.topic.name``)."""
+
+    @property
+    def limit(self) -> Limit:
+        """The limit of deliveries, and the state after it."""
+        return Limit(self.delivery_limit, ARCHIVING if self.dead_letters else ARCHIVED)
 
 
-class StoredBatch(NamedTuple):
+class StoredStateBatch(NamedTuple):
     """The stored state of a range of records."""
 
     first_offset: int
@@ -48,14 +69,40 @@ class StateWrite(NamedTuple):
     leader_epoch: int
     start_offset: int
     delivery_complete_count: int
-    batches: Sequence[StoredBatch]
+    batches: Sequence[StoredStateBatch]
 
 
-class Change(NamedTuple):
+class Started(NamedTuple):
+    """A part of a change."""
+
+    stored: StoredStateBatch
+    state: RecordState
+    to: int
+    """The state that was wanted: a record that is AVAILABLE again may be counted out instead."""
+
+
+class StartedChange(NamedTuple):
     """A change that was started, to be stored and then settled."""
 
     write: StateWrite
-    started: Sequence[tuple[StoredBatch, RecordState]]
+    started: Sequence[Started]
+
+
+class DeadLetters(NamedTuple):
+    """Records that are archiving: their dead letters are to be written, then they are archived."""
+
+    first_offset: int
+    last_offset: int
+    delivery_count: int
+    reason: str
+    state: RecordState
+
+
+class Expiry(NamedTuple):
+    """Records whose locks have ended: what is to be stored, and the dead letters that are to be written after it."""
+
+    write: StateWrite
+    dead_letters: Sequence[DeadLetters]
 
 
 class ImpossibleState(Exception):
@@ -65,7 +112,7 @@ class ImpossibleState(Exception):
 class SharePartition:
     """The records of one partition that one group has in flight."""
 
-    def __init__(self, leader_epoch: int, settings: Settings) -> None:
+    def __init__(self, leader_epoch: int, settings: ShareSettings) -> None:
         self.leader_epoch = leader_epoch
         self.settings = settings
         self.state_epoch = 0
@@ -83,31 +130,39 @@ class SharePartition:
 
     # Loading
 
-    def load(self, start_offset: int, state_epoch: int, batches: Sequence[StoredBatch]) -> None:
+    def load(self, start_offset: int, state_epoch: int, batches: Sequence[StoredStateBatch]) -> list[DeadLetters]:
         """Take over the stored state. ``start_offset`` was already chosen, if none was stored.
+
+        Returns the dead letters that another leader had not settled: they are to be written, perhaps again.
 
         Raises:
             ImpossibleState: the state contradicts itself.
         """
         self.start_offset, self.state_epoch = start_offset, state_epoch
         gap_start, previous = None, start_offset - 1
+        unsettled: list[DeadLetters] = []
         for first, last, state, count in batches:
             if first < start_offset or last < first:
                 raise ImpossibleState(f"records {first} to {last} with the start offset {start_offset}")
             if gap_start is None and first > previous + 1:
                 gap_start = previous + 1
             previous = last
-            self.add(InFlightBatch(first, last, RecordState(state, count, NOBODY)))
+            batch_state = RecordState(state, count, NO_MEMBER)
+            self.add(InFlightBatch(first, last, batch_state))
             if state in TERMINAL:
                 self.delivery_complete_count += last - first + 1
+            elif state == ARCHIVING:
+                reason = COUNTED_OUT if count >= self.settings.delivery_limit else REJECTED
+                unsettled.append(DeadLetters(first, last, count, reason, batch_state))
         if not batches:
             self.end_offset = start_offset
-            return
+            return unsettled
         self.finds_next_offset = True
         self.end_offset = batches[-1].last_offset
         if gap_start is not None:
             self._gap_start, self._gap_end = gap_start, self.end_offset
         self.move_start()
+        return unsettled
 
     # Batches
 
@@ -174,13 +229,15 @@ class SharePartition:
     def can_acquire(self) -> bool:
         """Whether a fetch could find something: available records, or room for new ones.
 
-        Records that the log lost are archived without a write, which leaves the start where it is. If they fill the
-        room, it moves here. In Kafka nobody could go on then.
+        Records that the log lost are archived without a write, which leaves the start where it is, and a gap may be
+        noted again where records are acquired once more. If what is done with fills the room, the start moves here. In
+        Kafka no member could go on then.
         """
         if self.next_fetch_offset() != self.end_offset + 1:
             return True
         most = self.settings.max_record_locks
         if self.in_flight_count >= most:
+            self._gap_start = None  # nothing is left to be read before the end offset
             self.move_start()
         return self.in_flight_count < most
 
@@ -258,22 +315,21 @@ class SharePartition:
 
     # What is stored
 
-    def write_of(self, batches: Sequence[StoredBatch]) -> StateWrite:
+    def write_of(self, batches: Sequence[StoredStateBatch]) -> StateWrite:
         """The state that is to be stored after a change."""
         return StateWrite(self.state_epoch, self.leader_epoch, self.start_offset, self.delivery_complete_count, batches)
 
-    def start(
-        self, first_offset: int, last_offset: int, state: RecordState, to: int
-    ) -> tuple[StoredBatch, RecordState]:
+    def start(self, first_offset: int, last_offset: int, state: RecordState, to: int) -> Started:
         """Start a change of records to another state."""
-        state.start(to, self.settings.delivery_limit)
+        state.start(to, self.settings.limit)
         if state.is_terminal:
             self.count_completed(first_offset, last_offset)
-        return StoredBatch(first_offset, last_offset, state.state, state.delivery_count), state
+        return Started(StoredStateBatch(first_offset, last_offset, state.state, state.delivery_count), state, to)
 
-    def settle(self, started: Sequence[tuple[StoredBatch, RecordState]], *, is_stored: bool) -> None:
-        """Complete a change that was stored, or roll it back."""
-        for stored, state in started:
+    def settle(self, started: Sequence[Started], *, is_stored: bool) -> list[DeadLetters]:
+        """Complete a change that was stored, or roll it back. Returns the dead letters that are to be written."""
+        dead_letters: list[DeadLetters] = []
+        for stored, state, to in started:
             if is_stored:
                 state.complete()
             else:
@@ -282,8 +338,28 @@ class SharePartition:
                     self.delivery_complete_count -= self.in_flight_of(stored.first_offset, stored.last_offset)
             if state.state == AVAILABLE:
                 self.finds_next_offset = True
+            elif state.state == ARCHIVING:
+                reason = REJECTED if is_stored and to == ARCHIVING else COUNTED_OUT
+                first, last, _, count = stored
+                dead_letters.append(DeadLetters(first, last, count, reason, state))
         if is_stored:
             self.move_start()
+        return dead_letters
+
+    # Dead letters
+
+    @property
+    def has_dead_letters(self) -> bool:
+        """Whether there are records whose dead letters are not settled."""
+        return any(state.state == ARCHIVING for batch in self for _, _, state in batch.all_ranges)
+
+    def archive(self, settled: DeadLetters) -> StateWrite:
+        """Be done with records whose dead letters were written, or given up. When this is stored, or could not be,
+        `move_start` is called."""
+        first, last, count, _, state = settled
+        state.archive()
+        self.count_completed(first, last)
+        return self.write_of([StoredStateBatch(first, last, ARCHIVED, count)])
 
     # Locks
 
@@ -297,24 +373,27 @@ class SharePartition:
         """The time when `expire` has to be called; None if nothing is locked. It may be early."""
         return self._locks[0][0] if self._locks else None
 
-    def expire(self, now_ms: int) -> StateWrite | None:
+    def expire(self, now_ms: int) -> Expiry | None:
         """Take back records whose locks have ended. It takes effect at once; what is to be stored is returned.
 
         When that is stored, `move_start` is called. If it cannot be stored, nothing is rolled back.
         """
-        stored: list[StoredBatch] = []
+        stored: list[StoredStateBatch] = []
+        dead_letters: list[DeadLetters] = []
         while self._locks and self._locks[0][0] <= now_ms:
             _, first_offset, last_offset = heappop(self._locks)
             floor = self.floor(first_offset)
             if floor is None:
                 continue
             for batch in self.between(floor.first_offset, last_offset):
-                self._expire_batch(batch, (first_offset, last_offset), now_ms, stored)
-        return self.write_of(stored) if stored else None
+                for first, last, state in self._expired(batch, (first_offset, last_offset), now_ms):
+                    stored.append(StoredStateBatch(first, last, state.state, state.delivery_count))
+                    if state.state == ARCHIVING:
+                        dead_letters.append(DeadLetters(first, last, state.delivery_count, COUNTED_OUT, state))
+        return Expiry(self.write_of(stored), dead_letters) if stored else None
 
-    def _expire_batch(
-        self, batch: InFlightBatch, locked: tuple[int, int], now_ms: int, stored: list[StoredBatch]
-    ) -> None:
+    def _expired(self, batch: InFlightBatch, locked: tuple[int, int], now_ms: int) -> Iterator[Range]:
+        """Take back the records of a batch whose locks have ended, and return them."""
         whole = batch.whole
         if whole is not None and whole.state == ACQUIRED and batch.holds_start(self.start_offset):
             batch.split()
@@ -326,10 +405,10 @@ class SharePartition:
                 continue
             if state.state != ACQUIRED:
                 continue
-            state.leave(ARCHIVED if last < self.start_offset else AVAILABLE, self.settings.delivery_limit)
+            state.leave(ARCHIVED if last < self.start_offset else AVAILABLE, self.settings.limit)
             state.unlock()
-            stored.append(StoredBatch(first, last, state.state, state.delivery_count))
             if state.is_terminal:
                 self.count_completed(first, last)
-            else:
+            elif state.state == AVAILABLE:
                 self.finds_next_offset = True
+            yield first, last, state

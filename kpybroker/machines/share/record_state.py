@@ -3,17 +3,28 @@
 A change by an acknowledgement or a release is *started*, stored, and then completed or rolled back. Meanwhile the
 records can be neither acquired nor acknowledged.
 
+A record that becomes a dead letter (KIP-1191) is *archiving* until that is written, and archived then.
+
 Invariant: records that are done with (`TERMINAL`) stay so, unless the change that ended them is rolled back.
 """
 
-from typing import Final
+from typing import Final, NamedTuple
 
 AVAILABLE: Final = 0
 ACQUIRED: Final = 1
 ACKNOWLEDGED: Final = 2
+ARCHIVING: Final = 3
 ARCHIVED: Final = 4
 TERMINAL: Final = frozenset((ACKNOWLEDGED, ARCHIVED))
-NOBODY: Final = ""
+NO_MEMBER: Final = ""
+
+
+class Limit(NamedTuple):
+    """The limit of deliveries, and the state of a record that has reached it."""
+
+    deliveries: int
+    state: int
+    """ARCHIVED, or ARCHIVING where the group has a dead-letter topic."""
 
 
 class RecordState:
@@ -27,12 +38,12 @@ class RecordState:
         self.member_id = member_id
         self.lock_until_ms = lock_until_ms
         """The time when the acquisition ends by itself; None if it does not."""
-        self.before: tuple[int, str, int] | None = None
+        self.before: tuple[int, str, Limit] | None = None
         """During a change: the state and member to roll back to, and the delivery limit then."""
         self.is_expired = False
         """Whether the lock ended during a change."""
         self.is_archived = False
-        """Whether the record was archived because the log lost it: this is not rolled back."""
+        """Whether the record was archived by itself: this is not rolled back."""
 
     def copy(self) -> "RecordState":
         """An equal state of its own. Only a state without a change is copied."""
@@ -60,26 +71,26 @@ class RecordState:
         self.member_id = member_id
         self.lock_until_ms = lock_until_ms
 
-    def leave(self, state: int, delivery_limit: int) -> None:
-        """End an acquisition. A record that was delivered often enough is archived instead of available again."""
-        self.state = ARCHIVED if state == AVAILABLE and self.delivery_count >= delivery_limit else state
-        self.member_id = NOBODY
+    def leave(self, state: int, limit: Limit) -> None:
+        """End an acquisition. A record that was delivered often enough is counted out instead of available again."""
+        self.state = limit.state if state == AVAILABLE and self.delivery_count >= limit.deliveries else state
+        self.member_id = NO_MEMBER
 
     def unlock(self) -> None:
         """Forget the end of the acquisition."""
         self.lock_until_ms = None
 
     def archive(self) -> None:
-        """Be done with a record that the log does not have any more, or that its readers may not see."""
+        """Be done with a record that the log lost, that its readers may not see, or whose dead letter is settled."""
         self.is_archived = True
         self.state = ARCHIVED
-        self.member_id = NOBODY
+        self.member_id = NO_MEMBER
         self.lock_until_ms = None
 
-    def start(self, state: int, delivery_limit: int) -> None:
+    def start(self, state: int, limit: Limit) -> None:
         """Start a change that ends the acquisition."""
-        self.before = (self.state, self.member_id, delivery_limit)
-        self.leave(state, delivery_limit)
+        self.before = (self.state, self.member_id, limit)
+        self.leave(state, limit)
 
     def complete(self) -> None:
         """The change is stored."""
@@ -90,14 +101,14 @@ class RecordState:
     def roll_back(self) -> None:
         """The change could not be stored: it did not happen."""
         assert self.before is not None
-        state, member_id, delivery_limit = self.before
+        state, member_id, limit = self.before
         self.before = None
         if self.is_archived:
             self.lock_until_ms = None
         elif self.is_expired:
             self.lock_until_ms = None
             self.state, self.member_id = state, member_id
-            self.leave(AVAILABLE, delivery_limit)
+            self.leave(AVAILABLE, limit)
         else:
             self.state, self.member_id = state, member_id
         self.is_expired = False

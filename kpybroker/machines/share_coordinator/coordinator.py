@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from kpybroker.machines.coordination.events import Loaded, MetadataChanged
 from kpybroker.machines.coordination.sweeps import PAUSE_MS
-from kpybroker.machines.journal import NOTHING, Effects, ProducerEpoch, Send, TooLarge
+from kpybroker.machines.journal import NOTHING, Effects, EventTooLarge, OutgoingRequest, ProducerEpoch
 from kpybroker.machines.share_coordinator import requests
-from kpybroker.machines.share_coordinator.decision import Decision
-from kpybroker.machines.share_coordinator.events import TO_OWN_LOG, DeleteBelow, Prune, StateRequest, TimersDue
-from kpybroker.machines.share_coordinator.record import Deletion
+from kpybroker.machines.share_coordinator.decision import ShareDecision
+from kpybroker.machines.share_coordinator.events import TO_OWN_LOG, DeleteBelow, Prune, ShareTimersDue, StateRequest
+from kpybroker.machines.share_coordinator.record import ShareStateEnd
 from kpybroker.machines.share_coordinator.shard import ShareShard
 from kpywire import error_codes
 from kpywire.messages import (
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 WORK_AT_ONCE = 20_000
 """How many share partitions one decision covers."""
 
-_DECIDERS: dict[type, Callable[[ShareShard, StateRequest, Decision], Any]] = {
+_DECIDERS: dict[type, Callable[[ShareShard, StateRequest, ShareDecision], Any]] = {
     delete_share_group_state.PartitionData: requests.delete,
     initialize_share_group_state.PartitionData: requests.initialize,
     read_share_group_state.PartitionData: requests.read,
@@ -65,17 +65,17 @@ class ShareCoordinator:
     def decide(self, event: Any, now_ms: int) -> Effects:
         """Decide on an input. ``now_ms`` is monotonic; the wall clock comes with the event."""
         kind = type(event)
-        if kind is TooLarge:
+        if kind is EventTooLarge:
             return self._decide_too_large(event.event)
         shard = self.shard
-        decision = Decision(now_ms, event.timestamp_ms, self._settings(), self._partition_count)
+        decision = ShareDecision(now_ms, event.timestamp_ms, self._settings(), self._partition_count)
         if kind is StateRequest:
             decision.reply(event.ticket, _DECIDERS[type(event.part)](shard, event, decision))
-        elif kind is TimersDue:
+        elif kind is ShareTimersDue:
             self._run_timers(decision)
         elif kind is Prune:
             offset = shard.last_redundant_offset()
-            return NOTHING if offset is None else Effects(sends=[Send(TO_OWN_LOG, DeleteBelow(offset))])
+            return NOTHING if offset is None else Effects(sends=[OutgoingRequest(TO_OWN_LOG, DeleteBelow(offset))])
         elif kind is MetadataChanged:
             deleted = frozenset(event.deleted_ids)
             shard.sweeps.begin([key for key in shard.states if key.topic_id in deleted], _delete)
@@ -95,10 +95,11 @@ class ShareCoordinator:
         raise ValueError(f"A transaction marker of producer {producer.producer_id} at offset {offset}")
 
     def next_deadline_ms(self) -> int | None:
-        """The time when `TimersDue` has to come, on the clock of ``now_ms``; None if nothing waits for time to pass."""
+        """The time when `ShareTimersDue` has to come, on the clock of ``now_ms``; None if nothing waits for time to
+        pass."""
         return self.shard.sweeps.sooner(self._cold_due_ms)
 
-    def _run_timers(self, decision: Decision) -> None:
+    def _run_timers(self, decision: ShareDecision) -> None:
         shard = self.shard
         if self._cold_due_ms is not None and decision.now_ms >= self._cold_due_ms:
             self._cold_due_ms = decision.now_ms + decision.settings.cold_snapshot_interval_ms
@@ -122,14 +123,14 @@ def _weigh(_key: SharePartitionKey) -> int:
     return 1
 
 
-def _delete(shard: ShareShard, key: SharePartitionKey, decision: Decision) -> bool:
+def _delete(shard: ShareShard, key: SharePartitionKey, decision: ShareDecision) -> bool:
     if key in shard.states:
         decision.deleted.add(key)
-        decision.write(Deletion(key))
+        decision.write(ShareStateEnd(key))
     return True
 
 
-def _snapshot_if_cold(shard: ShareShard, key: SharePartitionKey, decision: Decision) -> bool:
+def _snapshot_if_cold(shard: ShareShard, key: SharePartitionKey, decision: ShareDecision) -> bool:
     """Write the state again, unless it was written or deleted since the sweep began."""
     state = None if key in decision.deleted else shard.states.get(key)
     now_ms, interval_ms = decision.timestamp_ms, decision.settings.cold_snapshot_interval_ms

@@ -18,7 +18,7 @@ RECORD_BYTES: Final = 128
 BATCH_BYTES: Final = 19
 
 
-class Decision(CoordinatorDecision[Record]):
+class ShareDecision(CoordinatorDecision[Record]):
     """The records and replies of one decision. ``size`` is an upper bound for the batch of the records, in bytes."""
 
     __slots__ = ("deleted", "partition_count", "settings", "size")

@@ -24,7 +24,7 @@ class StateRequest(NamedTuple):
     timestamp_ms: int
 
 
-class TimersDue(NamedTuple):
+class ShareTimersDue(NamedTuple):
     """The deadline that the coordinator named has come."""
 
     timestamp_ms: int

@@ -16,7 +16,7 @@ VERSION = 0
 _TYPE_BYTES = 2
 
 
-class Snapshot(NamedTuple):
+class ShareSnapshot(NamedTuple):
     """The whole state of a share partition."""
 
     key: SharePartitionKey
@@ -69,7 +69,7 @@ class Update(NamedTuple):
         return encode_key(key), encode_value(value, VERSION)
 
 
-class Deletion(NamedTuple):
+class ShareStateEnd(NamedTuple):
     """The end of a share partition's state."""
 
     key: SharePartitionKey
@@ -79,7 +79,7 @@ class Deletion(NamedTuple):
         return _snapshot_key(self.key), None
 
 
-Record = Snapshot | Update | Deletion
+Record = ShareSnapshot | Update | ShareStateEnd
 
 
 def decode(key: bytes, value: bytes | None) -> Record | None:
@@ -91,7 +91,7 @@ def decode(key: bytes, value: bytes | None) -> Record | None:
     if value is None:
         if kind != SHARE_SNAPSHOT:
             raise Malformed("an update of a share partition without a value")
-        return Deletion(of)
+        return ShareStateEnd(of)
     found = decode_value(kind, value)
     batches = tuple(
         StateBatch(each.first_offset, each.last_offset, each.delivery_count, each.delivery_state)
@@ -100,7 +100,7 @@ def decode(key: bytes, value: bytes | None) -> Record | None:
     start_offset, complete = found.start_offset, found.delivery_complete_count
     if kind != SHARE_SNAPSHOT:
         return Update(of, found.snapshot_epoch, found.leader_epoch, start_offset, complete, batches)
-    return Snapshot(
+    return ShareSnapshot(
         of,
         found.snapshot_epoch,
         found.state_epoch,

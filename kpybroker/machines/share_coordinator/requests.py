@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kpybroker.machines.share_coordinator.record import Deletion, Record, Snapshot, Update
+from kpybroker.machines.share_coordinator.record import Record, ShareSnapshot, ShareStateEnd, Update
 from kpybroker.machines.share_coordinator.shard import ShareShard, ShareState
 from kpybroker.machines.share_coordinator.state_batches import UNCHANGED, StateBatch, combine
 from kpywire import error_codes
@@ -24,7 +24,7 @@ from kpywire.messages import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kpybroker.machines.share_coordinator.decision import Decision
+    from kpybroker.machines.share_coordinator.decision import ShareDecision
     from kpybroker.machines.share_coordinator.events import StateRequest
 
 NEGATIVE_PARTITION = "The partition id cannot be a negative number."
@@ -37,7 +37,7 @@ Refusal = tuple[int, str | None]
 """An error code and its message."""
 
 
-def initialize(shard: ShareShard, request: StateRequest, decision: Decision) -> Any:
+def initialize(shard: ShareShard, request: StateRequest, decision: ShareDecision) -> Any:
     """Begin the state of a share partition, or begin it again with a newer state epoch."""
     key, part = request.key, request.part
     state = shard.states.get(key)
@@ -52,11 +52,11 @@ def initialize(shard: ShareShard, request: StateRequest, decision: Decision) -> 
         epoch = 0 if state is None else state.current.snapshot_epoch + 1
         complete = UNCHANGED if part.start_offset == UNCHANGED else 0
         now_ms = decision.timestamp_ms
-        decision.write(Snapshot(key, epoch, part.state_epoch, 0, part.start_offset, complete, now_ms, now_ms, ()))
+        decision.write(ShareSnapshot(key, epoch, part.state_epoch, 0, part.start_offset, complete, now_ms, now_ms, ()))
     return _result(part, refusal)
 
 
-def write(shard: ShareShard, request: StateRequest, decision: Decision) -> Any:
+def write(shard: ShareShard, request: StateRequest, decision: ShareDecision) -> Any:
     """Change the state: by an update, or by a snapshot after a number of updates."""
     part = request.part
     state, refusal = _initialized(shard, request, decision, WRITE_UNINITIALIZED, part.state_epoch)
@@ -70,7 +70,7 @@ def write(shard: ShareShard, request: StateRequest, decision: Decision) -> Any:
     return _result(part, refusal)
 
 
-def read(shard: ShareShard, request: StateRequest, decision: Decision) -> Any:
+def read(shard: ShareShard, request: StateRequest, decision: ShareDecision) -> Any:
     """Answer with the state, and note the leader epoch of the reader if it is newer."""
     part = request.part
     state, refusal = _initialized(shard, request, decision, READ_UNINITIALIZED, None)
@@ -91,15 +91,15 @@ def read(shard: ShareShard, request: StateRequest, decision: Decision) -> Any:
     return result
 
 
-def delete(shard: ShareShard, request: StateRequest, decision: Decision) -> Any:
+def delete(shard: ShareShard, request: StateRequest, decision: ShareDecision) -> Any:
     """End the state. A share partition without one is no error."""
     refusal = _negative(request) or _unknown(request, decision)
     if refusal is None and request.key in shard.states:
-        decision.write(Deletion(request.key))
+        decision.write(ShareStateEnd(request.key))
     return _result(request.part, refusal)
 
 
-def read_summary(shard: ShareShard, request: StateRequest, decision: Decision) -> Any:
+def read_summary(shard: ShareShard, request: StateRequest, decision: ShareDecision) -> Any:
     """Answer with the state without its batches. A share partition without one is no error."""
     refusal = _negative(request) or _unknown(request, decision)
     result = _result(request.part, refusal)
@@ -117,7 +117,7 @@ def read_summary(shard: ShareShard, request: StateRequest, decision: Decision) -
 
 def _change(
     state: ShareState,
-    decision: Decision,
+    decision: ShareDecision,
     start_offset: int,
     delivery_complete_count: int,
     leader_epoch: int,
@@ -145,7 +145,7 @@ def _change(
 
 
 def _initialized(
-    shard: ShareShard, request: StateRequest, decision: Decision, uninitialized: str, state_epoch: int | None
+    shard: ShareShard, request: StateRequest, decision: ShareDecision, uninitialized: str, state_epoch: int | None
 ) -> tuple[ShareState | None, Refusal | None]:
     """The state that a leader may read or write, or the reason why it may not. ``uninitialized`` says that there is
     none. Who reads has no ``state_epoch``."""
@@ -180,7 +180,7 @@ def _fenced(epoch: int | None, newest: int | None, code: int) -> Refusal | None:
     return code, error_codes.message(code)
 
 
-def _unknown(request: StateRequest, decision: Decision) -> Refusal | None:
+def _unknown(request: StateRequest, decision: ShareDecision) -> Refusal | None:
     if request.key.partition < decision.partition_count(request.key.topic_id):
         return None
     code = error_codes.UNKNOWN_TOPIC_OR_PARTITION

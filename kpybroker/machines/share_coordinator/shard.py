@@ -9,7 +9,7 @@ leader epoch 0, while older leaders are still fenced.
 
 from kpybroker.machines.coordination.sweeps import Sweeps
 from kpybroker.machines.share_coordinator.key import SharePartitionKey
-from kpybroker.machines.share_coordinator.record import Deletion, Record, Snapshot, Update
+from kpybroker.machines.share_coordinator.record import Record, ShareSnapshot, ShareStateEnd, Update
 from kpybroker.machines.share_coordinator.state_batches import UNCHANGED, combine
 
 NO_EPOCH = -1
@@ -20,7 +20,7 @@ class ShareState:
 
     __slots__ = ("current", "newest_leader_epoch", "newest_state_epoch", "updates")
 
-    def __init__(self, current: Snapshot, state_epoch: int) -> None:
+    def __init__(self, current: ShareSnapshot, state_epoch: int) -> None:
         self.current = current
         self.newest_leader_epoch = current.leader_epoch
         self.newest_state_epoch = state_epoch
@@ -46,7 +46,7 @@ class ShareShard:
             self._update(record)
             return
         self._deleted_at = None
-        if isinstance(record, Deletion):
+        if isinstance(record, ShareStateEnd):
             self.states.pop(record.key, None)
             self._snapshots.pop(record.key, None)
             self._deleted_at = offset
@@ -66,7 +66,7 @@ class ShareShard:
         key, snapshot_epoch, leader_epoch, start_offset, complete, batches = update
         state = self.states.get(key)
         if state is None:  # its snapshot was cut off the log
-            found = Snapshot(key, snapshot_epoch, 0, leader_epoch, start_offset, complete, 0, 0, batches)
+            found = ShareSnapshot(key, snapshot_epoch, 0, leader_epoch, start_offset, complete, 0, 0, batches)
             state = self.states[key] = ShareState(found, NO_EPOCH)
         else:
             state.newest_leader_epoch = max(state.newest_leader_epoch, leader_epoch)

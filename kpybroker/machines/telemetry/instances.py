@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from kpybroker.machines.telemetry.series import Series
-from kpybroker.machines.telemetry.subscriptions import Attributes, Subscriptions, Wanted
+from kpybroker.machines.telemetry.subscriptions import Attributes, ClientSubscriptions, SubscribedMetrics
 from kpywire import error_codes
 
 MOST_INSTANCES: Final = 16_384
@@ -21,7 +21,7 @@ _ASKS_AGAIN: Final = (error_codes.UNKNOWN_SUBSCRIPTION_ID, error_codes.UNSUPPORT
 """The errors after which a client asks for its subscription without waiting."""
 
 
-class Connection:
+class TelemetryConnection:
     """A client's connection, as far as instances end with it."""
 
     __slots__ = ("_instances", "instance_id")
@@ -45,7 +45,7 @@ class Instance:
         "series", "subscription_id", "version", "wanted",
     )  # fmt: skip
 
-    def __init__(self, instance_id: bytes, attributes: Attributes, wanted: Wanted, version: int) -> None:
+    def __init__(self, instance_id: bytes, attributes: Attributes, wanted: SubscribedMetrics, version: int) -> None:
         """``version``: that of the subscriptions from which ``wanted`` was read."""
         self.id = instance_id
         self.attributes = attributes
@@ -56,7 +56,7 @@ class Instance:
         """Whether its last push was to be its last one."""
         self.last_error = error_codes.NONE
         self.series = Series()
-        self.connection: Connection | None = None
+        self.connection: TelemetryConnection | None = None
         """The connection of its last request."""
         self.expires_ms = 0.0
         self._last_get_ms = _NEVER
@@ -82,7 +82,7 @@ class Instance:
 class Instances:
     """All instances of a broker."""
 
-    def __init__(self, subscriptions: Subscriptions, ended: Callable[["Instance"], object]) -> None:
+    def __init__(self, subscriptions: ClientSubscriptions, ended: Callable[["Instance"], object]) -> None:
         """``ended`` gets each instance that ends."""
         self._subscriptions = subscriptions
         self._ended = ended
@@ -99,7 +99,9 @@ class Instances:
         """The instance as it is now."""
         return self._by_id.get(instance_id)
 
-    def of_request(self, instance_id: bytes, attributes: Attributes, connection: Connection, now_ms: float) -> Instance:
+    def of_request(
+        self, instance_id: bytes, attributes: Attributes, connection: TelemetryConnection, now_ms: float
+    ) -> Instance:
         """The instance of a request: made if there is none, made again if the subscriptions have changed. The
         attributes of the first request count."""
         self.sweep(now_ms)

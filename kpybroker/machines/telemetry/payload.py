@@ -59,7 +59,7 @@ class Payload(NamedTuple):
 
 def read(content: bytes) -> Generator[None, None, Payload]:
     """Read a payload, in steps. Raises Malformed."""
-    reader = _Reader(content)
+    reader = _PayloadReader(content)
     for _ in range(MOST_FIELDS // FIELDS_PER_STEP):
         if not reader.step():
             break
@@ -69,7 +69,7 @@ def read(content: bytes) -> Generator[None, None, Payload]:
     return Payload(reader.client, reader.points, reader.left_out)
 
 
-class _Reader:
+class _PayloadReader:
     """The state between two fields: the messages that contain the next one, and what has been read of them.
 
     Memory does not depend on the nesting: `_PARTS` says which messages are entered, and it has no cycle.
@@ -254,29 +254,29 @@ _PARTS: Final[Mapping[tuple[str, int], str]] = {
     ("label", 2): "label value",
 }
 """The messages that are read, by the message and the number of the field that they are in."""
-_ENTER: Final[Mapping[str, Callable[[_Reader], None]]] = {
-    "metric": _Reader.begin_metric,
-    "point": _Reader.begin_point,
-    "label": _Reader.begin_attribute,
-    "client label": _Reader.begin_attribute,
+_ENTER: Final[Mapping[str, Callable[[_PayloadReader], None]]] = {
+    "metric": _PayloadReader.begin_metric,
+    "point": _PayloadReader.begin_point,
+    "label": _PayloadReader.begin_attribute,
+    "client label": _PayloadReader.begin_attribute,
 }
-_LEAVE: Final[Mapping[str, Callable[[_Reader], None]]] = {
-    "metric": _Reader.end_metric,
-    "point": _Reader.end_point,
-    "label": _Reader.end_label,
-    "client label": _Reader.end_client_label,
+_LEAVE: Final[Mapping[str, Callable[[_PayloadReader], None]]] = {
+    "metric": _PayloadReader.end_metric,
+    "point": _PayloadReader.end_point,
+    "label": _PayloadReader.end_label,
+    "client label": _PayloadReader.end_client_label,
 }
-_FIELDS: Final[Mapping[tuple[str, int, int], Callable[[_Reader, Any], None]]] = {
-    ("metric", 1, BYTES): _Reader.name,
-    ("sum", 2, VARINT): _Reader.temporality,
-    ("sum", 3, VARINT): _Reader.monotonic,
-    ("point", 4, FIXED64): _Reader.double,
-    ("point", 6, FIXED64): _Reader.integer,
-    ("label", 1, BYTES): _Reader.key,
-    ("client label", 1, BYTES): _Reader.key,
-    ("label value", 1, BYTES): _Reader.text,
-    ("label value", 2, VARINT): _Reader.truth,
-    ("label value", 3, VARINT): _Reader.number,
-    ("label value", 4, FIXED64): _Reader.fraction,
+_FIELDS: Final[Mapping[tuple[str, int, int], Callable[[_PayloadReader, Any], None]]] = {
+    ("metric", 1, BYTES): _PayloadReader.name,
+    ("sum", 2, VARINT): _PayloadReader.temporality,
+    ("sum", 3, VARINT): _PayloadReader.monotonic,
+    ("point", 4, FIXED64): _PayloadReader.double,
+    ("point", 6, FIXED64): _PayloadReader.integer,
+    ("label", 1, BYTES): _PayloadReader.key,
+    ("client label", 1, BYTES): _PayloadReader.key,
+    ("label value", 1, BYTES): _PayloadReader.text,
+    ("label value", 2, VARINT): _PayloadReader.truth,
+    ("label value", 3, VARINT): _PayloadReader.number,
+    ("label value", 4, FIXED64): _PayloadReader.fraction,
 }
 """The fields that are read. A known number with another type is an unknown field, as for every reader of protobuf."""

@@ -12,10 +12,10 @@ from collections.abc import Collection, Generator, Iterable, Mapping
 from random import Random
 from typing import Final, NamedTuple
 
-from kpybroker.machines.telemetry.instances import Connection, Instance, Instances
+from kpybroker.machines.telemetry.instances import Instance, Instances, TelemetryConnection
 from kpybroker.machines.telemetry.payload import Point, read
 from kpybroker.machines.telemetry.series import Key, keyed
-from kpybroker.machines.telemetry.subscriptions import Attributes, Configs, Subscriptions, ValuesOf
+from kpybroker.machines.telemetry.subscriptions import Attributes, ClientSubscriptions, Configs, ValuesOf
 from kpywire import error_codes
 from kpywire.compression import GZIP, LZ4, SNAPPY, ZSTD, decompress
 from kpywire.errors import Malformed
@@ -36,7 +36,7 @@ LONGEST_ATTRIBUTE: Final = 256
 """The characters of a client id that are remembered and matched; a request may have 32 767."""
 
 
-class Bounds(NamedTuple):
+class ReceiverLimits(NamedTuple):
     """The limits of a receiver."""
 
     payload_bytes: int
@@ -45,7 +45,7 @@ class Bounds(NamedTuple):
     """The most series of all clients together; 0 for no receiver, which opens no payload."""
 
 
-class Counts(NamedTuple):
+class ReceiverCounts(NamedTuple):
     """The outcomes of requests since the start."""
 
     throttled: int
@@ -59,10 +59,15 @@ class Receiver:
     """The client metrics of one broker."""
 
     def __init__(
-        self, configs: Configs, values_of: ValuesOf, bounds: Bounds, rng: Random, taken_labels: Collection[str] = ()
+        self,
+        configs: Configs,
+        values_of: ValuesOf,
+        bounds: ReceiverLimits,
+        rng: Random,
+        taken_labels: Collection[str] = (),
     ) -> None:
         """``configs``: all configs of the cluster's resources. ``taken_labels``: see `keyed`."""
-        self._subscriptions = Subscriptions(configs, values_of)
+        self._subscriptions = ClientSubscriptions(configs, values_of)
         self.instances = Instances(self._subscriptions, self._drop_series)
         self._bounds = bounds
         self._rng = rng
@@ -76,14 +81,14 @@ class Receiver:
         """Apply a change of the configs of ``resources``."""
         self._subscriptions.changed(configs, resources)
 
-    def connection(self) -> Connection:
+    def connection(self) -> TelemetryConnection:
         """The connection of a client that has just sent its first request."""
-        return Connection(self.instances)
+        return TelemetryConnection(self.instances)
 
     @property
-    def counts(self) -> Counts:
+    def counts(self) -> ReceiverCounts:
         """The outcomes so far."""
-        return Counts(self._throttled, self._unknown_subscriptions, self._pushes, self._invalid, self._left_out)
+        return ReceiverCounts(self._throttled, self._unknown_subscriptions, self._pushes, self._invalid, self._left_out)
 
     def shown(self, now_ms: float) -> list[Instance]:
         """The clients with series, as they are at this moment."""
@@ -93,7 +98,11 @@ class Receiver:
     # Requests
 
     def get(
-        self, request: GetTelemetrySubscriptionsRequest, attributes: Attributes, connection: Connection, now_ms: float
+        self,
+        request: GetTelemetrySubscriptionsRequest,
+        attributes: Attributes,
+        connection: TelemetryConnection,
+        now_ms: float,
     ) -> GetTelemetrySubscriptionsResponse:
         """Answer a client that asks for its subscription. ``attributes`` lack its instance id."""
         instance_id = request.client_instance_id
@@ -117,7 +126,7 @@ class Receiver:
         )
 
     def push(
-        self, request: PushTelemetryRequest, attributes: Attributes, connection: Connection, now_ms: float
+        self, request: PushTelemetryRequest, attributes: Attributes, connection: TelemetryConnection, now_ms: float
     ) -> Generator[None, None, int]:
         """Take a push, in steps. Return the error code of its answer."""
         instance_id = request.client_instance_id
@@ -181,7 +190,9 @@ class Receiver:
         self._series -= len(instance.series)
         instance.series.forget()
 
-    def _instance(self, instance_id: bytes, attributes: Attributes, connection: Connection, now_ms: float) -> Instance:
+    def _instance(
+        self, instance_id: bytes, attributes: Attributes, connection: TelemetryConnection, now_ms: float
+    ) -> Instance:
         known = {name: text and text[:LONGEST_ATTRIBUTE] for name, text in attributes.items()}
         named = {**known, "client_instance_id": to_string(instance_id)}
         instance = self.instances.of_request(instance_id, named, connection, now_ms)

@@ -11,7 +11,7 @@ from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, 
 from typing import Final, NamedTuple
 
 from kpybroker.machines.telemetry.payload import MOST_POINTS, Labels, Point
-from kpybroker.machines.telemetry.subscriptions import Wanted
+from kpybroker.machines.telemetry.subscriptions import SubscribedMetrics
 
 MOST_SERIES: Final = MOST_POINTS
 POINTS_PER_STEP: Final = 40
@@ -30,7 +30,7 @@ class Key(NamedTuple):
     labels: Labels
 
 
-class Sample(NamedTuple):
+class SeriesSample(NamedTuple):
     """A series at this moment. ``metric`` is the name that the client has for it."""
 
     key: Key
@@ -45,16 +45,16 @@ class Series:
     __slots__ = ("_by_key", "client_labels")
 
     def __init__(self) -> None:
-        self._by_key: dict[Key, Sample] = {}
+        self._by_key: dict[Key, SeriesSample] = {}
         self.client_labels: Labels = ()
 
     def __len__(self) -> int:
         return len(self._by_key)
 
-    def __iter__(self) -> Iterator[Sample]:
+    def __iter__(self) -> Iterator[SeriesSample]:
         return iter(self._by_key.values())
 
-    def take(self, points: Iterable[tuple[Key, Point]], client: Mapping[str, str], wanted: Wanted) -> int:
+    def take(self, points: Iterable[tuple[Key, Point]], client: Mapping[str, str], wanted: SubscribedMetrics) -> int:
         """Take the wanted metrics of a push. A gauge that is not in it is gone; counters stay. Return the number of
         values that were left out."""
         self.client_labels = tuple((name, client[name]) for name in CLIENT_LABELS if client.get(name))
@@ -68,11 +68,11 @@ class Series:
                 continue
             before = self._by_key.get(key) if point.is_delta else None
             total = point.value + (0.0 if before is None else before.value)
-            kept[key] = Sample(key, point.name, total, point.is_counter)
+            kept[key] = SeriesSample(key, point.name, total, point.is_counter)
         self._by_key = kept
         return left_out
 
-    def keep(self, wanted: Wanted) -> int:
+    def keep(self, wanted: SubscribedMetrics) -> int:
         """Drop what is no longer wanted. Return the number of series that were dropped."""
         kept = {key: sample for key, sample in self._by_key.items() if wanted.includes(sample.metric)}
         dropped = len(self._by_key) - len(kept)

@@ -39,7 +39,7 @@ class Subscription(NamedTuple):
         return all(_matches(pattern, attributes.get(name)) for name, pattern in self.patterns.items())
 
 
-class Wanted(NamedTuple):
+class SubscribedMetrics(NamedTuple):
     """The metrics that are wanted of one client, as prefixes of names, and the time between two pushes."""
 
     metrics: tuple[str, ...]
@@ -57,7 +57,7 @@ class Wanted(NamedTuple):
         return self.metrics == (ALL,) or name.startswith(self.metrics)
 
 
-class Subscriptions:
+class ClientSubscriptions:
     """All subscriptions of the cluster."""
 
     def __init__(self, configs: Configs, values_of: ValuesOf) -> None:
@@ -79,7 +79,7 @@ class Subscriptions:
                 self._by_name[name] = found
             self.version += 1
 
-    def wanted_of(self, attributes: Attributes) -> Wanted:
+    def wanted_of(self, attributes: Attributes) -> SubscribedMetrics:
         """The metrics that all subscriptions which match a client want together."""
         metrics: set[str] = set()
         interval_ms = DEFAULT_INTERVAL_MS
@@ -87,7 +87,7 @@ class Subscriptions:
             if each.matches(attributes):
                 metrics |= each.metrics
                 interval_ms = min(interval_ms, each.interval_ms)
-        return Wanted((ALL,) if ALL in metrics else tuple(sorted(metrics)), interval_ms)
+        return SubscribedMetrics((ALL,) if ALL in metrics else tuple(sorted(metrics)), interval_ms)
 
     def _subscription(self, name: str, configs: Mapping[str, str]) -> Subscription | None:
         """The subscription; None if it has no configs, or some that this broker cannot use, as Kafka may have

@@ -18,17 +18,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kpybroker.machines.coordination.events import Loaded, MetadataChanged
 from kpybroker.machines.coordination.sweeps import PAUSE_MS
-from kpybroker.machines.journal import Effects, ProducerEpoch, TooLarge
+from kpybroker.machines.journal import Effects, EventTooLarge, ProducerEpoch
 from kpybroker.machines.transactions import end_transaction, expiry, init_producer_id, markers, partitions, timeouts
-from kpybroker.machines.transactions.decision import Decision
+from kpybroker.machines.transactions.decision import TransactionDecision
 from kpybroker.machines.transactions.describe import describe_transaction, list_transactions
 from kpybroker.machines.transactions.events import (
     DescribeTransaction,
     ExpireTransactionalIds,
     ListTransactions,
     MarkersWritten,
-    TimersDue,
     TransactionRequest,
+    TransactionTimersDue,
 )
 from kpybroker.machines.transactions.shard import TransactionShard
 from kpybroker.machines.transactions.transaction import NO_ID
@@ -41,7 +41,7 @@ from kpywire.messages.init_producer_id import InitProducerIdRequest
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kpybroker.machines.transactions.record import Record
+    from kpybroker.machines.transactions.record import TransactionRecord
     from kpybroker.machines.transactions.settings import TransactionSettings
 
 _new: Final = tuple.__new__
@@ -49,14 +49,14 @@ _new: Final = tuple.__new__
 WORK_AT_ONCE = 20_000
 """How many transactional ids one decision covers."""
 
-_DECIDERS: dict[type, Callable[[TransactionShard, TransactionRequest, Decision], None]] = {
+_DECIDERS: dict[type, Callable[[TransactionShard, TransactionRequest, TransactionDecision], None]] = {
     AddOffsetsToTxnRequest: partitions.add_offsets,
     AddPartitionsToTxnTransaction: partitions.add_partitions,
     EndTxnRequest: end_transaction.end_transaction,
     InitProducerIdRequest: init_producer_id.init_producer_id,
 }
 
-_REFUSALS: dict[type, Callable[[TransactionRequest, int, Decision], None]] = {
+_REFUSALS: dict[type, Callable[[TransactionRequest, int, TransactionDecision], None]] = {
     AddOffsetsToTxnRequest: partitions.answer_offsets,
     AddPartitionsToTxnTransaction: partitions.answer_partitions,
     EndTxnRequest: end_transaction.refuse,
@@ -77,19 +77,19 @@ class TransactionCoordinator:
 
     def decide(self, event: Any, now_ms: int) -> Effects:
         """Decide on an input. ``now_ms`` is monotonic; the wall clock comes with the event."""
-        if type(event) is TooLarge:
+        if type(event) is EventTooLarge:
             return self._decide_too_large(event.event, now_ms)
         shard = self.shard
         if not shard.unfinished:
             self._retry_due_ms = None
         new_producer_id = getattr(event, "new_producer_id", NO_ID)
-        decision = Decision(now_ms, event.timestamp_ms, self._settings(), new_producer_id)
+        decision = TransactionDecision(now_ms, event.timestamp_ms, self._settings(), new_producer_id)
         kind = type(event)
         if kind is TransactionRequest:
             _DECIDERS[type(event.message)](shard, event, decision)
         elif kind is MarkersWritten:
             markers.markers_written(shard, event, decision)
-        elif kind is TimersDue:
+        elif kind is TransactionTimersDue:
             self._run_timers(decision)
         elif kind is DescribeTransaction:
             describe_transaction(shard, event, decision)
@@ -110,7 +110,7 @@ class TransactionCoordinator:
             self._retry_due_ms = now_ms + timeouts.RETRY_MS
         return Effects(decision.records, None, decision.replies, decision.sends)
 
-    def apply(self, record: Record, _offset: int, _producer: ProducerEpoch | None) -> None:
+    def apply(self, record: TransactionRecord, _offset: int, _producer: ProducerEpoch | None) -> None:
         """Apply one record of the log, replayed or just written."""
         self.shard.apply(record)
 
@@ -119,7 +119,8 @@ class TransactionCoordinator:
         raise ValueError(f"A transaction marker of producer {producer.producer_id} at offset {offset}")
 
     def next_deadline_ms(self) -> int | None:
-        """The time when `TimersDue` has to come, on the clock of ``now_ms``; None if nothing waits for time to pass.
+        """The time when `TransactionTimersDue` has to come, on the clock of ``now_ms``; None if nothing waits for time
+        to pass.
 
         It may change with every input, so it has to be read again after each. It may have passed already: then there is
         more work to do.
@@ -134,7 +135,7 @@ class TransactionCoordinator:
             deadline_ms = retry_ms
         return deadline_ms
 
-    def _run_timers(self, decision: Decision) -> None:
+    def _run_timers(self, decision: TransactionDecision) -> None:
         if decision.now_ms >= self._next_check_ms:
             self._abort_timed_out(decision)
         if self._retry_due_ms is not None and decision.now_ms >= self._retry_due_ms:
@@ -143,7 +144,7 @@ class TransactionCoordinator:
                 markers.complete(self.shard, transactional_id, decision)
         self.shard.sweeps.advance(self.shard, decision, WORK_AT_ONCE, _weigh)
 
-    def _abort_timed_out(self, decision: Decision) -> None:
+    def _abort_timed_out(self, decision: TransactionDecision) -> None:
         for _nth in range(WORK_AT_ONCE):
             if decision.is_full:
                 return
@@ -157,7 +158,7 @@ class TransactionCoordinator:
 
     def _decide_too_large(self, event: Any, now_ms: int) -> Effects:
         """Refuse a request whose records did not fit into a batch, as Kafka does."""
-        decision = Decision(now_ms, event.timestamp_ms, self._settings(), NO_ID)
+        decision = TransactionDecision(now_ms, event.timestamp_ms, self._settings(), NO_ID)
         if type(event) is TransactionRequest:
             _REFUSALS[type(event.message)](event, error_codes.UNKNOWN_SERVER_ERROR, decision)
         return Effects(replies=decision.replies)
@@ -167,7 +168,7 @@ def _weigh(_transactional_id: str) -> int:
     return 1
 
 
-def _wake(shard: TransactionShard, transactional_id: str, decision: Decision) -> bool:
+def _wake(shard: TransactionShard, transactional_id: str, decision: TransactionDecision) -> bool:
     """Resume a transaction that was found in the log: send its markers again, or set its timeout."""
     transaction = shard.transactions.get(transactional_id)
     if transaction is not None:

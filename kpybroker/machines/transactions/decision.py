@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from kpybroker.machines.coordination.decision import CoordinatorDecision
-from kpybroker.machines.journal import Send
+from kpybroker.machines.journal import OutgoingRequest
 from kpybroker.machines.transactions.events import TO_LEADERS, WriteMarkers
-from kpybroker.machines.transactions.record import Record
-from kpybroker.machines.transactions.transaction import NO_ID, State, Transaction
+from kpybroker.machines.transactions.record import TransactionRecord
+from kpybroker.machines.transactions.transaction import NO_ID, Transaction, TransactionState
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -24,7 +24,7 @@ SENDS_AT_ONCE: Final = 1_000
 _new: Final = tuple.__new__
 
 
-class Decision(CoordinatorDecision[Record]):
+class TransactionDecision(CoordinatorDecision[TransactionRecord]):
     """The records, replies and sends of one decision. ``size`` is an upper bound for the batch of the records, in
     bytes."""
 
@@ -37,7 +37,7 @@ class Decision(CoordinatorDecision[Record]):
         self.new_producer_id = new_producer_id
         self.records = []
         self.replies = []
-        self.sends: list[Send] = []
+        self.sends: list[OutgoingRequest] = []
         self.size = 0
 
     @property
@@ -53,7 +53,7 @@ class Decision(CoordinatorDecision[Record]):
     def write(self, transactional_id: str, transaction: Transaction | None) -> None:
         """Write the new state of a transactional id; None deletes it."""
         version = 0 if self.settings.transaction_version == 0 else 1
-        self.records.append(_new(Record, (transactional_id, transaction, version)))
+        self.records.append(_new(TransactionRecord, (transactional_id, transaction, version)))
         self.size += _record_bytes(transactional_id, transaction)
 
     def write_outcome(self, transactional_id: str, prepared: Transaction) -> Transaction:
@@ -70,11 +70,11 @@ class Decision(CoordinatorDecision[Record]):
 
     def send_markers(self, transactional_id: str, prepared: Transaction, partitions: Collection[Partition]) -> None:
         """Send markers with the outcome to these partitions."""
-        commit = prepared.state is State.PREPARE_COMMIT
+        commit = prepared.state is TransactionState.PREPARE_COMMIT
         producer_id, epoch, version = prepared.producer_id, prepared.producer_epoch, prepared.client_version
         to = sorted(partitions) if len(partitions) > 1 else list(partitions)
         markers = _new(WriteMarkers, (transactional_id, producer_id, epoch, commit, to, version))
-        self.sends.append(_new(Send, (TO_LEADERS, markers, None)))
+        self.sends.append(_new(OutgoingRequest, (TO_LEADERS, markers, None)))
 
     def take_producer_id(self) -> int:
         """Take the new producer id, which can be used once; `NO_ID` if there is none."""

@@ -2,7 +2,7 @@
 
 from kpybroker.machines.coordination.pattern import whole_match
 from kpybroker.machines.re2_patterns import InvalidPattern
-from kpybroker.machines.transactions.decision import Decision
+from kpybroker.machines.transactions.decision import TransactionDecision
 from kpybroker.machines.transactions.events import DescribeTransaction, ListTransactions
 from kpybroker.machines.transactions.shard import TransactionShard
 from kpybroker.machines.transactions.transaction import STATE_NAMES, Transaction
@@ -14,7 +14,7 @@ from kpywire.messages.list_transactions import TransactionState as ListedTransac
 _STATES = {name: state for state, name in STATE_NAMES.items()}
 
 
-def describe_transaction(shard: TransactionShard, event: DescribeTransaction, decision: Decision) -> None:
+def describe_transaction(shard: TransactionShard, event: DescribeTransaction, decision: TransactionDecision) -> None:
     """Describe a transactional id. For a prepared transaction it lists the partitions that still need its marker."""
     transactional_id = event.transactional_id
     transaction = shard.transactions.get(transactional_id)
@@ -39,7 +39,7 @@ def describe_transaction(shard: TransactionShard, event: DescribeTransaction, de
     decision.reply(event.ticket, described)
 
 
-def list_transactions(shard: TransactionShard, event: ListTransactions, decision: Decision) -> None:
+def list_transactions(shard: TransactionShard, event: ListTransactions, decision: TransactionDecision) -> None:
     """List the transactions that pass every filter. State names have to match exactly; unknown names are reported, and
     match nothing."""
     message: ListTransactionsRequest = event.message

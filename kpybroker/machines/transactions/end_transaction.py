@@ -6,18 +6,24 @@ the log; the partitions get their markers after that.
 
 from typing import Final
 
-from kpybroker.machines.transactions.decision import Decision
+from kpybroker.machines.transactions.decision import TransactionDecision
 from kpybroker.machines.transactions.events import TransactionRequest
 from kpybroker.machines.transactions.responses import answer_with_producer
 from kpybroker.machines.transactions.shard import TransactionShard
-from kpybroker.machines.transactions.transaction import EPOCH_BUMP_VERSION, LAST_EPOCH, NO_ID, State, Transaction
+from kpybroker.machines.transactions.transaction import (
+    EPOCH_BUMP_VERSION,
+    LAST_EPOCH,
+    NO_ID,
+    Transaction,
+    TransactionState,
+)
 from kpywire import error_codes
 from kpywire.messages.end_txn import EndTxnRequest, EndTxnResponse
 
 _EPOCH_BUMP_REQUEST: Final = 5
 
 
-def end_transaction(shard: TransactionShard, request: TransactionRequest, decision: Decision) -> None:
+def end_transaction(shard: TransactionShard, request: TransactionRequest, decision: TransactionDecision) -> None:
     """Decide the outcome, or repeat an answer that may have been lost."""
     message: EndTxnRequest = request.message
     transaction = shard.transactions.get(message.transactional_id)
@@ -32,12 +38,12 @@ def end_transaction(shard: TransactionShard, request: TransactionRequest, decisi
     answer_with_producer(EndTxnResponse, request, ended, decision)
 
 
-def refuse(request: TransactionRequest, error_code: int, decision: Decision) -> None:
+def refuse(request: TransactionRequest, error_code: int, decision: TransactionDecision) -> None:
     """Answer an EndTxn with an error."""
     answer_with_producer(EndTxnResponse, request, error_code, decision)
 
 
-def _end(transaction: Transaction, message: EndTxnRequest, decision: Decision) -> Transaction | int:
+def _end(transaction: Transaction, message: EndTxnRequest, decision: TransactionDecision) -> Transaction | int:
     """End a transaction for a request before version 5: the epoch stays, so a repeated request looks like the first."""
     if transaction.producer_id != message.producer_id:
         return error_codes.INVALID_PRODUCER_ID_MAPPING
@@ -45,13 +51,13 @@ def _end(transaction: Transaction, message: EndTxnRequest, decision: Decision) -
         return error_codes.PRODUCER_FENCED
     if transaction.is_prepared:
         return error_codes.CONCURRENT_TRANSACTIONS
-    if transaction.state is State.ONGOING:
+    if transaction.state is TransactionState.ONGOING:
         prepared = transaction.prepared(_outcome(message), 0, NO_ID, decision.timestamp_ms)
         return decision.write_outcome(message.transactional_id, prepared)
     return transaction if _is_complete(transaction, message) else error_codes.INVALID_TXN_STATE
 
 
-def _end_and_bump(transaction: Transaction, message: EndTxnRequest, decision: Decision) -> Transaction | int:
+def _end_and_bump(transaction: Transaction, message: EndTxnRequest, decision: TransactionDecision) -> Transaction | int:
     """End a transaction for a request from version 5 on, which raises the epoch. With the previous epoch the request is
     a repetition.
 
@@ -66,13 +72,15 @@ def _end_and_bump(transaction: Transaction, message: EndTxnRequest, decision: De
     )
     if transaction.producer_id != message.producer_id and not is_rotated:
         return error_codes.INVALID_PRODUCER_ID_MAPPING
-    is_ended = transaction.state is State.COMPLETE_COMMIT or transaction.state is State.COMPLETE_ABORT
+    is_ended = (
+        transaction.state is TransactionState.COMPLETE_COMMIT or transaction.state is TransactionState.COMPLETE_ABORT
+    )
     is_repeated = is_ended and (is_rotated or transaction.producer_epoch == message.producer_epoch + 1)
     if is_repeated:
         return transaction if _is_complete(transaction, message) else error_codes.INVALID_TXN_STATE
     if transaction.producer_epoch != message.producer_epoch:
         return error_codes.PRODUCER_FENCED
-    if transaction.state is not State.ONGOING and message.committed:
+    if transaction.state is not TransactionState.ONGOING and message.committed:
         return error_codes.INVALID_TXN_STATE
     next_producer_id = NO_ID
     if transaction.is_exhausted:
@@ -83,10 +91,12 @@ def _end_and_bump(transaction: Transaction, message: EndTxnRequest, decision: De
     return decision.write_outcome(message.transactional_id, prepared)
 
 
-def _outcome(message: EndTxnRequest) -> State:
-    return State.PREPARE_COMMIT if message.committed else State.PREPARE_ABORT
+def _outcome(message: EndTxnRequest) -> TransactionState:
+    return TransactionState.PREPARE_COMMIT if message.committed else TransactionState.PREPARE_ABORT
 
 
 def _is_complete(transaction: Transaction, message: EndTxnRequest) -> bool:
     """Whether the transaction has already ended as the request asks."""
-    return transaction.state is (State.COMPLETE_COMMIT if message.committed else State.COMPLETE_ABORT)
+    return transaction.state is (
+        TransactionState.COMPLETE_COMMIT if message.committed else TransactionState.COMPLETE_ABORT
+    )

@@ -69,7 +69,7 @@ class MarkersWritten(NamedTuple):
     timestamp_ms: int
 
 
-class TimersDue(NamedTuple):
+class TransactionTimersDue(NamedTuple):
     """The deadline that the coordinator named has come: transactions that have timed out are aborted."""
 
     timestamp_ms: int

@@ -2,11 +2,11 @@
 
 from typing import Final
 
-from kpybroker.machines.transactions.decision import Decision
+from kpybroker.machines.transactions.decision import TransactionDecision
 from kpybroker.machines.transactions.shard import TransactionShard
-from kpybroker.machines.transactions.transaction import State
+from kpybroker.machines.transactions.transaction import TransactionState
 
-_MAY_EXPIRE: Final = (State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT)
+_MAY_EXPIRE: Final = (TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
 
 
 def expire(shard: TransactionShard) -> None:
@@ -14,7 +14,7 @@ def expire(shard: TransactionShard) -> None:
     shard.sweeps.begin(shard.transactions, _visit)
 
 
-def _visit(shard: TransactionShard, transactional_id: str, decision: Decision) -> bool:
+def _visit(shard: TransactionShard, transactional_id: str, decision: TransactionDecision) -> bool:
     transaction = shard.transactions.get(transactional_id)
     if transaction is not None and transaction.state in _MAY_EXPIRE:
         used_before_ms = decision.timestamp_ms - decision.settings.transactional_id_expiration_ms

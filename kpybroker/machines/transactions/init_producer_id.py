@@ -4,17 +4,17 @@
 4.3.
 """
 
-from kpybroker.machines.transactions.decision import Decision
+from kpybroker.machines.transactions.decision import TransactionDecision
 from kpybroker.machines.transactions.events import TransactionRequest
 from kpybroker.machines.transactions.outcome import fence
 from kpybroker.machines.transactions.responses import answer_with_producer
 from kpybroker.machines.transactions.shard import TransactionShard
-from kpybroker.machines.transactions.transaction import LAST_EPOCH, NO_EPOCH, NO_ID, State, Transaction
+from kpybroker.machines.transactions.transaction import LAST_EPOCH, NO_EPOCH, NO_ID, Transaction, TransactionState
 from kpywire import error_codes
 from kpywire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 
-def init_producer_id(shard: TransactionShard, request: TransactionRequest, decision: Decision) -> None:
+def init_producer_id(shard: TransactionShard, request: TransactionRequest, decision: TransactionDecision) -> None:
     """Give a producer its id and a higher epoch than any before, or abort the transaction that its predecessor left
     open."""
     message: InitProducerIdRequest = request.message
@@ -25,12 +25,12 @@ def init_producer_id(shard: TransactionShard, request: TransactionRequest, decis
     answer_with_producer(InitProducerIdResponse, request, begun, decision)
 
 
-def refuse(request: TransactionRequest, error_code: int, decision: Decision) -> None:
+def refuse(request: TransactionRequest, error_code: int, decision: TransactionDecision) -> None:
     """Answer an InitProducerId with an error."""
     answer_with_producer(InitProducerIdResponse, request, error_code, decision)
 
 
-def _refusal(message: InitProducerIdRequest, decision: Decision) -> int:
+def _refusal(message: InitProducerIdRequest, decision: TransactionDecision) -> int:
     """The error of a request that is wrong for any sender, or NONE."""
     if (message.producer_id == NO_ID) != (message.producer_epoch == NO_EPOCH) or not message.transactional_id:
         return error_codes.INVALID_REQUEST
@@ -39,7 +39,9 @@ def _refusal(message: InitProducerIdRequest, decision: Decision) -> int:
     return error_codes.NONE
 
 
-def _begin(transaction: Transaction | None, message: InitProducerIdRequest, decision: Decision) -> Transaction | int:
+def _begin(
+    transaction: Transaction | None, message: InitProducerIdRequest, decision: TransactionDecision
+) -> Transaction | int:
     """The new state of the transactional id, or an error code."""
     if transaction is None:
         # That it says it had a producer id is no harm: what was known of that has expired.
@@ -49,7 +51,7 @@ def _begin(transaction: Transaction | None, message: InitProducerIdRequest, deci
     expected = message.producer_epoch if message.producer_id != NO_ID else None
     if expected is not None and not _is_known(message, transaction):
         return error_codes.PRODUCER_FENCED
-    if transaction.state is State.ONGOING:
+    if transaction.state is TransactionState.ONGOING:
         # No client hears the epoch that fences, so the client's retry gets the next one.
         return fence(message.transactional_id or "", transaction, decision) or error_codes.CONCURRENT_TRANSACTIONS
     epoch = transaction.producer_epoch
@@ -71,7 +73,7 @@ def _begin(transaction: Transaction | None, message: InitProducerIdRequest, deci
 
 
 def _of_new_id(
-    transaction: Transaction, last_epoch: int, message: InitProducerIdRequest, decision: Decision
+    transaction: Transaction, last_epoch: int, message: InitProducerIdRequest, decision: TransactionDecision
 ) -> Transaction | int:
     producer_id = decision.take_producer_id()
     if producer_id == NO_ID:

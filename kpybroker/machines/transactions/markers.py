@@ -6,12 +6,12 @@ harm. (Kafka: ``TransactionMarkerChannelManager``, ``PendingCompleteTxn``.)
 
 from collections.abc import Iterable
 
-from kpybroker.machines.transactions.decision import Decision
+from kpybroker.machines.transactions.decision import TransactionDecision
 from kpybroker.machines.transactions.events import MarkersWritten, Partition
 from kpybroker.machines.transactions.shard import TransactionShard
 
 
-def markers_written(shard: TransactionShard, event: MarkersWritten, decision: Decision) -> None:
+def markers_written(shard: TransactionShard, event: MarkersWritten, decision: TransactionDecision) -> None:
     """Note that partitions have the marker. When all of them have it, the transaction is complete."""
     prepared = shard.transactions.get(event.transactional_id)
     if prepared is None or not prepared.is_prepared:
@@ -20,7 +20,7 @@ def markers_written(shard: TransactionShard, event: MarkersWritten, decision: De
         _mark(shard, event.transactional_id, event.partitions, decision)
 
 
-def partitions_deleted(shard: TransactionShard, deleted: Iterable[Partition], decision: Decision) -> None:
+def partitions_deleted(shard: TransactionShard, deleted: Iterable[Partition], decision: TransactionDecision) -> None:
     """Stop waiting for the markers of these partitions."""
     gone = frozenset(deleted)
     for transactional_id, partitions in shard.unmarked.items():
@@ -28,7 +28,7 @@ def partitions_deleted(shard: TransactionShard, deleted: Iterable[Partition], de
             _mark(shard, transactional_id, gone, decision)
 
 
-def resume(shard: TransactionShard, transactional_id: str, decision: Decision) -> None:
+def resume(shard: TransactionShard, transactional_id: str, decision: TransactionDecision) -> None:
     """Go on, after a load, with a transaction whose outcome is decided."""
     prepared = shard.transactions.get(transactional_id)
     if prepared is None or not prepared.is_prepared:
@@ -39,7 +39,7 @@ def resume(shard: TransactionShard, transactional_id: str, decision: Decision) -
         complete(shard, transactional_id, decision)
 
 
-def complete(shard: TransactionShard, transactional_id: str, decision: Decision) -> None:
+def complete(shard: TransactionShard, transactional_id: str, decision: TransactionDecision) -> None:
     """Complete a transaction, since every partition has its marker. If it cannot be written now, it is tried again."""
     prepared = shard.transactions[transactional_id]
     shard.unfinished.add(transactional_id)
@@ -47,7 +47,9 @@ def complete(shard: TransactionShard, transactional_id: str, decision: Decision)
         decision.write(transactional_id, prepared.completed)
 
 
-def _mark(shard: TransactionShard, transactional_id: str, partitions: Iterable[Partition], decision: Decision) -> None:
+def _mark(
+    shard: TransactionShard, transactional_id: str, partitions: Iterable[Partition], decision: TransactionDecision
+) -> None:
     unmarked = shard.unmarked[transactional_id]
     unmarked.difference_update(partitions)
     if not unmarked:

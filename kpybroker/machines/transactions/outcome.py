@@ -3,19 +3,19 @@
 (Kafka: ``TransactionMetadata.prepareFenceProducerEpoch``, then ``TransactionCoordinator.endTransaction``.)
 """
 
-from kpybroker.machines.transactions.decision import Decision
+from kpybroker.machines.transactions.decision import TransactionDecision
 from kpybroker.machines.transactions.transaction import (
     EPOCH_BUMP_VERSION,
     MAX_EPOCH,
     NO_EPOCH,
     NO_ID,
-    State,
     Transaction,
+    TransactionState,
 )
 from kpywire import error_codes
 
 
-def fence(transactional_id: str, ongoing: Transaction, decision: Decision) -> int:
+def fence(transactional_id: str, ongoing: Transaction, decision: TransactionDecision) -> int:
     """Abort an open transaction under an epoch that its producer does not have. Returns an error code if that is not
     possible yet.
 
@@ -33,6 +33,6 @@ def fence(transactional_id: str, ongoing: Transaction, decision: Decision) -> in
             producer_epoch=min(ongoing.producer_epoch + 1, MAX_EPOCH), last_producer_epoch=NO_EPOCH
         )
         next_producer_id, version = NO_ID, 0
-    prepared = ongoing.prepared(State.PREPARE_ABORT, version, next_producer_id, decision.timestamp_ms)
+    prepared = ongoing.prepared(TransactionState.PREPARE_ABORT, version, next_producer_id, decision.timestamp_ms)
     decision.write_outcome(transactional_id, prepared)
     return error_codes.NONE

@@ -9,11 +9,11 @@ from typing import Final
 
 from kpybroker.machines.coordination.decision import Alike
 from kpybroker.machines.metadata.topic_name import GROUP_OFFSETS_TOPIC
-from kpybroker.machines.transactions.decision import Decision
+from kpybroker.machines.transactions.decision import TransactionDecision
 from kpybroker.machines.transactions.events import Partition, TransactionRequest
 from kpybroker.machines.transactions.responses import error_for, partition_results
 from kpybroker.machines.transactions.shard import TransactionShard
-from kpybroker.machines.transactions.transaction import EPOCH_BUMP_VERSION, State, Transaction
+from kpybroker.machines.transactions.transaction import EPOCH_BUMP_VERSION, Transaction, TransactionState
 from kpywire import error_codes
 from kpywire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from kpywire.messages.add_partitions_to_txn import AddPartitionsToTxnTransaction
@@ -22,7 +22,7 @@ FEW_PARTITIONS: Final = 256
 _LAST_CLIENT_VERSION: Final = 3
 
 
-def add_partitions(shard: TransactionShard, request: TransactionRequest, decision: Decision) -> None:
+def add_partitions(shard: TransactionShard, request: TransactionRequest, decision: TransactionDecision) -> None:
     """Add partitions to a transaction, or report which of them are in it."""
     message: AddPartitionsToTxnTransaction = request.message
     if message.verify_only:
@@ -32,7 +32,7 @@ def add_partitions(shard: TransactionShard, request: TransactionRequest, decisio
     answer_partitions(request, _add(shard, message, frozenset(_named(message)), client_version, decision), decision)
 
 
-def answer_partitions(request: TransactionRequest, error_code: int, decision: Decision) -> None:
+def answer_partitions(request: TransactionRequest, error_code: int, decision: TransactionDecision) -> None:
     """Answer an AddPartitionsToTxn with one error code, which may be NONE, for all its partitions: by `Alike` if they
     are many."""
     message: AddPartitionsToTxnTransaction = request.message
@@ -44,14 +44,14 @@ def answer_partitions(request: TransactionRequest, error_code: int, decision: De
     decision.reply(request.ticket, partition_results(message.transactional_id, errors))
 
 
-def add_offsets(shard: TransactionShard, request: TransactionRequest, decision: Decision) -> None:
+def add_offsets(shard: TransactionShard, request: TransactionRequest, decision: TransactionDecision) -> None:
     """Add the partition that keeps a group's offsets."""
     message: AddOffsetsToTxnRequest = request.message
     partition = (GROUP_OFFSETS_TOPIC, request.group_partition)
     answer_offsets(request, _add(shard, message, frozenset((partition,)), 0, decision), decision)
 
 
-def answer_offsets(request: TransactionRequest, error_code: int, decision: Decision) -> None:
+def answer_offsets(request: TransactionRequest, error_code: int, decision: TransactionDecision) -> None:
     """Answer an AddOffsetsToTxn with this error code, which may be NONE."""
     error_code = error_for(request.message, error_code, request.api_version)
     decision.reply(request.ticket, AddOffsetsToTxnResponse(throttle_time_ms=0, error_code=error_code))
@@ -62,19 +62,19 @@ def _add(
     message: AddPartitionsToTxnTransaction | AddOffsetsToTxnRequest,
     added: frozenset[Partition],
     client_version: int,
-    decision: Decision,
+    decision: TransactionDecision,
 ) -> int:
     found = _find(shard, message)
     if not isinstance(found, Transaction):
         return found
-    if found.state is not State.ONGOING or not added <= found.partitions:
+    if found.state is not TransactionState.ONGOING or not added <= found.partitions:
         ongoing = found.with_partitions(added, client_version, decision.timestamp_ms)
         decision.write(message.transactional_id, ongoing)
         shard.watch(message.transactional_id, ongoing, decision)
     return error_codes.NONE
 
 
-def _verify(shard: TransactionShard, request: TransactionRequest, decision: Decision) -> None:
+def _verify(shard: TransactionShard, request: TransactionRequest, decision: TransactionDecision) -> None:
     message: AddPartitionsToTxnTransaction = request.message
     found = _find(shard, message, is_read=True)
     if not isinstance(found, Transaction):

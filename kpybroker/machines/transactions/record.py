@@ -8,7 +8,7 @@ in value version 1 even then; Kafka fails there.
 from struct import Struct
 from typing import Final, NamedTuple
 
-from kpybroker.machines.transactions.transaction import NO_EPOCH, NO_ID, State, Transaction
+from kpybroker.machines.transactions.transaction import NO_EPOCH, NO_ID, Transaction, TransactionState
 from kpybroker.machines.transactions.usual_value import read_usual, write_usual
 from kpywire.errors import Malformed
 from kpywire.transaction_records import decode_key, decode_value, encode_key, encode_value, record_type
@@ -18,10 +18,14 @@ TRANSACTION_LOG: Final = 0
 _KEY: Final = Struct(">hh")
 """The key's type, and the length of the transactional id that follows."""
 _LONGEST_NAME: Final = 0x7FFF
-_STATES: Final = {int(state): state for state in State if state not in (State.DEAD, State.PREPARE_EPOCH_FENCE)}
+_STATES: Final = {
+    int(state): state
+    for state in TransactionState
+    if state not in (TransactionState.DEAD, TransactionState.PREPARE_EPOCH_FENCE)
+}
 
 
-class Record(NamedTuple):
+class TransactionRecord(NamedTuple):
     """One record. ``value_version`` is the version in which the value is written; it means nothing for a tombstone."""
 
     transactional_id: str
@@ -50,7 +54,7 @@ class Record(NamedTuple):
             producer_epoch=transaction.producer_epoch,
             transaction_timeout_ms=transaction.timeout_ms,
             transaction_status=int(transaction.state),
-            transaction_partitions=None if transaction.state is State.EMPTY else _by_topic(transaction),
+            transaction_partitions=None if transaction.state is TransactionState.EMPTY else _by_topic(transaction),
             transaction_last_update_timestamp_ms=transaction.last_update_ms,
             transaction_start_timestamp_ms=transaction.start_ms,
             client_transaction_version=transaction.client_version,
@@ -61,17 +65,17 @@ class Record(NamedTuple):
         return key, encode_value(value, version)
 
 
-def decode(key: bytes, value: bytes | None) -> Record | None:
+def decode(key: bytes, value: bytes | None) -> TransactionRecord | None:
     """Decode a record of the log; None for a type that Kafka 4.3 does not have. Raises Malformed."""
     if len(key) >= 2 and key[:2] != b"\0\0":
         return None
     transactional_id = _transactional_id(key)
     if value is None:
-        return Record(transactional_id)
+        return TransactionRecord(transactional_id)
     transaction = read_usual(value)
     if transaction is not None:
-        return Record(transactional_id, transaction)
-    return Record(transactional_id, _read(key, value), value[1])
+        return TransactionRecord(transactional_id, transaction)
+    return TransactionRecord(transactional_id, _read(key, value), value[1])
 
 
 def _transactional_id(key: bytes) -> str:

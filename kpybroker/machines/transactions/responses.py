@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Final
 
-from kpybroker.machines.transactions.decision import Decision
+from kpybroker.machines.transactions.decision import TransactionDecision
 from kpybroker.machines.transactions.events import Partition, TransactionRequest
 from kpybroker.machines.transactions.transaction import NO_EPOCH, NO_ID, Transaction
 from kpywire import error_codes
@@ -31,7 +31,7 @@ def answer_with_producer(
     response: type[EndTxnResponse] | type[InitProducerIdResponse],
     request: TransactionRequest,
     decided: Transaction | int,
-    decision: Decision,
+    decision: TransactionDecision,
 ) -> None:
     """Answer with the producer's new id and epoch, or with an error."""
     if isinstance(decided, Transaction):

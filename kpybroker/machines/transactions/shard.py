@@ -6,10 +6,10 @@ transactions in ``unmarked`` are those whose outcome is decided and that are not
 """
 
 from kpybroker.machines.coordination.sweeps import Sweeps
-from kpybroker.machines.transactions.decision import Decision
+from kpybroker.machines.transactions.decision import TransactionDecision
 from kpybroker.machines.transactions.events import Partition
-from kpybroker.machines.transactions.record import Record
-from kpybroker.machines.transactions.timers import Timers
+from kpybroker.machines.transactions.record import TransactionRecord
+from kpybroker.machines.transactions.timers import TransactionTimers
 from kpybroker.machines.transactions.transaction import Transaction
 
 
@@ -24,16 +24,16 @@ class TransactionShard:
         """The partitions that still need the marker of a prepared transaction."""
         self.unfinished: set[str] = set()
         """Transactions whose markers are all written, and whose last record is not."""
-        self.timers = Timers()
+        self.timers = TransactionTimers()
         self.sweeps = Sweeps()
 
-    def watch(self, transactional_id: str, transaction: Transaction, decision: Decision) -> None:
+    def watch(self, transactional_id: str, transaction: Transaction, decision: TransactionDecision) -> None:
         """Set a timer for the timeout of a transaction, if it is open."""
         if transaction.may_time_out:
             left_ms = transaction.start_ms + transaction.timeout_ms + 1 - decision.timestamp_ms
             self.timers.set(transactional_id, decision.now_ms + max(left_ms, 0))
 
-    def apply(self, record: Record) -> None:
+    def apply(self, record: TransactionRecord) -> None:
         """Apply one record of the log."""
         transactional_id, transaction, _ = record
         if transaction is None:

@@ -5,7 +5,7 @@
 
 from typing import Final
 
-from kpybroker.machines.transactions.decision import Decision
+from kpybroker.machines.transactions.decision import TransactionDecision
 from kpybroker.machines.transactions.outcome import fence
 from kpybroker.machines.transactions.shard import TransactionShard
 
@@ -13,7 +13,7 @@ RETRY_MS: Final = 1_000
 """The delay after which a step that no client waits for is retried, for example because the log accepted no writes."""
 
 
-def look_at(shard: TransactionShard, transactional_id: str, decision: Decision) -> bool:
+def look_at(shard: TransactionShard, transactional_id: str, decision: TransactionDecision) -> bool:
     """Handle the deadline of a transactional id: abort its transaction, if that has timed out.
 
     False if there is no room for that in the records of this decision.

@@ -6,7 +6,7 @@ The coordinator decides what to do then, so an entry may be too early but not to
 from heapq import heappop, heappush
 
 
-class Timers:
+class TransactionTimers:
     """At most one deadline for each transactional id."""
 
     __slots__ = ("_deadlines", "_heap")

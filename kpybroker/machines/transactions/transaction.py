@@ -24,7 +24,7 @@ EPOCH_BUMP_VERSION: Final = 2
 """From this ``transaction.version`` on, every transaction has an epoch of its own."""
 
 
-class State(IntEnum):
+class TransactionState(IntEnum):
     """The states with Kafka's numbers. Dead and PrepareEpochFence are transient states in Kafka, and never in a
     record."""
 
@@ -41,7 +41,7 @@ class State(IntEnum):
 _new: Final = tuple.__new__
 _NOWHERE: Final[frozenset[Partition]] = frozenset()
 
-STATE_NAMES: Final = {state: state.name.title().replace("_", "") for state in State}
+STATE_NAMES: Final = {state: state.name.title().replace("_", "") for state in TransactionState}
 """The names of the states in the API, such as ``PrepareCommit``."""
 
 
@@ -51,7 +51,7 @@ class Transaction(NamedTuple):
     producer_id: int
     producer_epoch: int
     timeout_ms: int
-    state: State = State.EMPTY
+    state: TransactionState = TransactionState.EMPTY
     partitions: frozenset[Partition] = frozenset()
     last_update_ms: int = NO_TIME
     start_ms: int = NO_TIME
@@ -68,7 +68,7 @@ class Transaction(NamedTuple):
     @property
     def is_prepared(self) -> bool:
         """Whether the outcome is decided and markers are missing."""
-        return self.state is State.PREPARE_COMMIT or self.state is State.PREPARE_ABORT
+        return self.state is TransactionState.PREPARE_COMMIT or self.state is TransactionState.PREPARE_ABORT
 
     @property
     def is_exhausted(self) -> bool:
@@ -83,7 +83,7 @@ class Transaction(NamedTuple):
     def may_time_out(self) -> bool:
         """Whether it is open, and its end not left to another coordinator (two-phase commit, in logs of other
         brokers)."""
-        return self.state is State.ONGOING and self.timeout_ms != NO_TIMEOUT_MS
+        return self.state is TransactionState.ONGOING and self.timeout_ms != NO_TIMEOUT_MS
 
     def empty(
         self, producer_id: int, producer_epoch: int, last_producer_epoch: int, timeout_ms: int, timestamp_ms: int
@@ -95,7 +95,7 @@ class Transaction(NamedTuple):
                 producer_id,
                 producer_epoch,
                 timeout_ms,
-                State.EMPTY,
+                TransactionState.EMPTY,
                 _NOWHERE,
                 timestamp_ms,
                 NO_TIME,
@@ -114,10 +114,10 @@ class Transaction(NamedTuple):
                 self.producer_id,
                 self.producer_epoch,
                 self.timeout_ms,
-                State.ONGOING,
+                TransactionState.ONGOING,
                 self.partitions | added if self.partitions else added,
                 timestamp_ms,
-                self.start_ms if self.state is State.ONGOING else timestamp_ms,
+                self.start_ms if self.state is TransactionState.ONGOING else timestamp_ms,
                 self.producer_id,
                 self.next_producer_id,
                 client_version,
@@ -125,7 +125,9 @@ class Transaction(NamedTuple):
             ),
         )
 
-    def prepared(self, state: State, client_version: int, next_producer_id: int, timestamp_ms: int) -> Transaction:
+    def prepared(
+        self, state: TransactionState, client_version: int, next_producer_id: int, timestamp_ms: int
+    ) -> Transaction:
         """The state after the outcome was decided. In version 2 the epoch rises, so that a late write cannot enter the
         next transaction."""
         bumped = client_version >= EPOCH_BUMP_VERSION
@@ -138,7 +140,7 @@ class Transaction(NamedTuple):
                 state,
                 self.partitions,
                 timestamp_ms,
-                self.start_ms if self.state is State.ONGOING else timestamp_ms,
+                self.start_ms if self.state is TransactionState.ONGOING else timestamp_ms,
                 self.producer_id,
                 next_producer_id,
                 client_version,
@@ -160,7 +162,9 @@ class Transaction(NamedTuple):
                 self.next_producer_id if is_rotated else self.producer_id,
                 0 if is_rotated else self.producer_epoch,
                 self.timeout_ms,
-                State.COMPLETE_COMMIT if self.state is State.PREPARE_COMMIT else State.COMPLETE_ABORT,
+                TransactionState.COMPLETE_COMMIT
+                if self.state is TransactionState.PREPARE_COMMIT
+                else TransactionState.COMPLETE_ABORT,
                 _NOWHERE,
                 self.last_update_ms,
                 self.start_ms,

@@ -12,7 +12,7 @@ from struct import error as StructError  # noqa: N812
 from typing import Final
 
 from kpybroker.machines.transactions.events import Partition
-from kpybroker.machines.transactions.transaction import NO_EPOCH, NO_ID, State, Transaction
+from kpybroker.machines.transactions.transaction import NO_EPOCH, NO_ID, Transaction, TransactionState
 
 _HEAD: Final = Struct(">hqhib")
 _INT: Final = Struct(">i")
@@ -22,7 +22,11 @@ _TAIL_WITH_VERSION: Final = Struct(">qqBHqHh")
 """The same with a second tag: the client's version."""
 _PREVIOUS_ID_TAG: Final = 0x0008
 _VERSION_TAG: Final = 0x0202
-_STATES: Final = {int(state): state for state in State if state not in (State.DEAD, State.PREPARE_EPOCH_FENCE)}
+_STATES: Final = {
+    int(state): state
+    for state in TransactionState
+    if state not in (TransactionState.DEAD, TransactionState.PREPARE_EPOCH_FENCE)
+}
 _VALUE_VERSION: Final = 1
 _ONE_BYTE: Final = 0x80
 """Lengths from here on take another byte."""
@@ -35,7 +39,7 @@ def write_usual(transaction: Transaction) -> bytes | None:
     if transaction.next_producer_id != NO_ID or transaction.previous_producer_id == NO_ID:
         return None
     state, client_version = transaction.state, transaction.client_version
-    partitions = b"\0" if state is State.EMPTY else _section(transaction.partitions)
+    partitions = b"\0" if state is TransactionState.EMPTY else _section(transaction.partitions)
     if partitions is None:
         return None
     head = _HEAD.pack(

@@ -4,15 +4,15 @@ from collections.abc import Iterator, Mapping
 from enum import Enum
 from typing import NamedTuple
 
-from kpybroker.machines.zookeeper.snapshot import Snapshot
+from kpybroker.machines.zookeeper.snapshot import TreeSnapshot
 from kpybroker.machines.zookeeper.tree import paths
 from kpybroker.machines.zookeeper.tree.controller import ElectedController, MigrationState
-from kpybroker.machines.zookeeper.tree.topics import PartitionState
+from kpybroker.machines.zookeeper.tree.topics import LeaderIsrAndControllerEpoch
 
 FLAG = "zookeeper.metadata.migration.enable"
 
 
-class Phase(Enum):
+class MigrationPhase(Enum):
     """The phases, with their names for people."""
 
     IN_ZOOKEEPER = "not begun: the metadata are in ZooKeeper alone"
@@ -22,17 +22,17 @@ class Phase(Enum):
     FINALISED = "finalised: the controllers no longer use ZooKeeper"
 
 
-class Asked(NamedTuple):
+class NodeAnswer(NamedTuple):
     """The answer of a node. ``is_ready``: whether it is configured for the migration; None if it did not answer."""
 
     name: str
     is_ready: bool | None
 
 
-class Progress(NamedTuple):
+class MigrationOverview(NamedTuple):
     """The state of the migration."""
 
-    phase: Phase
+    phase: MigrationPhase
     facts: dict[str, object]
     left: list[str]
     """The next things that somebody has to do, in order."""
@@ -40,7 +40,9 @@ class Progress(NamedTuple):
     """The next things that may go wrong."""
 
 
-def progress_of(tree: Snapshot, brokers: Mapping[int, Asked], controllers: list[Asked]) -> Progress:
+def progress_of(
+    tree: TreeSnapshot, brokers: Mapping[int, NodeAnswer], controllers: list[NodeAnswer]
+) -> MigrationOverview:
     """The state of the migration. ``brokers`` in ZooKeeper mode and ``controllers`` are what they answered; none were
     asked where there are none."""
     elected = tree.values.get(paths.CONTROLLER)
@@ -56,29 +58,33 @@ def progress_of(tree: Snapshot, brokers: Mapping[int, Asked], controllers: list[
     if isinstance(mark, MigrationState) and mark.kraft_metadata_offset >= 0:
         facts["offset of the metadata log that ZooKeeper has"] = mark.kraft_metadata_offset
         facts["epoch of the quorum"] = mark.kraft_controller_epoch
-    return Progress(
+    return MigrationOverview(
         phase, facts, list(_left(phase, tree, brokers, controllers)), list(_risks(phase, tree, controllers))
     )
 
 
-def _phase(kraft: ElectedController | None, mark: MigrationState | None, controllers: list[Asked]) -> Phase:
+def _phase(
+    kraft: ElectedController | None, mark: MigrationState | None, controllers: list[NodeAnswer]
+) -> MigrationPhase:
     if mark is None:
-        return Phase.IN_ZOOKEEPER
+        return MigrationPhase.IN_ZOOKEEPER
     if kraft is None:
-        return Phase.PREPARED if mark.kraft_metadata_offset < 0 else Phase.IN_ZOOKEEPER
+        return MigrationPhase.PREPARED if mark.kraft_metadata_offset < 0 else MigrationPhase.IN_ZOOKEEPER
     if mark.kraft_metadata_offset < 0:
-        return Phase.COPYING
+        return MigrationPhase.COPYING
     answered = [each.is_ready for each in controllers if each.is_ready is not None]
-    return Phase.FINALISED if answered and not any(answered) else Phase.DUAL_WRITE
+    return MigrationPhase.FINALISED if answered and not any(answered) else MigrationPhase.DUAL_WRITE
 
 
-def _left(phase: Phase, tree: Snapshot, brokers: Mapping[int, Asked], controllers: list[Asked]) -> Iterator[str]:
+def _left(
+    phase: MigrationPhase, tree: TreeSnapshot, brokers: Mapping[int, NodeAnswer], controllers: list[NodeAnswer]
+) -> Iterator[str]:
     unready = sorted(each.name for each in controllers if each.is_ready is False)
     without = sorted(broker_id for broker_id, each in brokers.items() if each.is_ready is False)
-    if phase is Phase.IN_ZOOKEEPER:
+    if phase is MigrationPhase.IN_ZOOKEEPER:
         yield f"format and start controllers with {FLAG}=true, zookeeper.connect and the cluster id in /cluster/id"
-    if phase in (Phase.IN_ZOOKEEPER, Phase.PREPARED):
-        if phase is Phase.PREPARED and unready:
+    if phase in (MigrationPhase.IN_ZOOKEEPER, MigrationPhase.PREPARED):
+        if phase is MigrationPhase.PREPARED and unready:
             yield f"set {FLAG}=true on the controllers {', '.join(unready)}"
         if without:
             yield (
@@ -88,11 +94,11 @@ def _left(phase: Phase, tree: Snapshot, brokers: Mapping[int, Asked], controller
         missing = sorted(_assigned(tree) - set(tree.brokers))
         if missing:
             yield f"start the brokers {_listed(missing)}: they hold replicas, so the copy waits for them"
-        if phase is Phase.PREPARED and not (unready or without or missing):
+        if phase is MigrationPhase.PREPARED and not (unready or without or missing):
             yield "nothing by hand: the copy begins when all brokers are registered with the quorum"
-    if phase is Phase.COPYING:
+    if phase is MigrationPhase.COPYING:
         yield "nothing by hand: wait"
-    if phase is Phase.DUAL_WRITE:
+    if phase is MigrationPhase.DUAL_WRITE:
         if tree.brokers:
             yield (
                 f"restart the brokers {_listed(sorted(tree.brokers))} one by one with process.roles=broker and without "
@@ -100,16 +106,16 @@ def _left(phase: Phase, tree: Snapshot, brokers: Mapping[int, Asked], controller
             )
         else:
             yield f"remove {FLAG} and zookeeper.connect from the controllers, and restart them: that is final"
-    if phase is Phase.FINALISED:
+    if phase is MigrationPhase.FINALISED:
         if tree.brokers:
             yield f"stop the brokers {_listed(sorted(tree.brokers))}: they are still in ZooKeeper mode"
         yield "ZooKeeper is not needed any more"
 
 
-def _risks(phase: Phase, tree: Snapshot, controllers: list[Asked]) -> Iterator[str]:
+def _risks(phase: MigrationPhase, tree: TreeSnapshot, controllers: list[NodeAnswer]) -> Iterator[str]:
     yield from tree.faults
     epoch = tree.controller_epoch
-    states = {path: value for path, value in tree.values.items() if isinstance(value, PartitionState)}
+    states = {path: value for path, value in tree.values.items() if isinstance(value, LeaderIsrAndControllerEpoch)}
     ahead = [path for path, value in states.items() if epoch is not None and value.controller_epoch > epoch]
     if ahead:
         yield (
@@ -120,14 +126,14 @@ def _risks(phase: Phase, tree: Snapshot, controllers: list[Asked]) -> Iterator[s
         if each.is_ready is None:
             yield f"the controller {each.name} does not answer"
     ready = {each.is_ready for each in controllers} - {None}
-    if phase is Phase.DUAL_WRITE and len(ready) > 1:
+    if phase is MigrationPhase.DUAL_WRITE and len(ready) > 1:
         yield "some controllers are without the flag: when one of them becomes active, the migration is final"
         if tree.brokers:
             yield (
                 f"the brokers {_listed(sorted(tree.brokers))} are in ZooKeeper mode: a controller of Apache Kafka "
                 "would leave them behind, one of kpybroker would stop"
             )
-    if phase in (Phase.IN_ZOOKEEPER, Phase.PREPARED):
+    if phase in (MigrationPhase.IN_ZOOKEEPER, MigrationPhase.PREPARED):
         for topic in tree.topics:
             if topic.topic_id is None:
                 yield f"topic {topic.name} has no id and cannot be copied"
@@ -139,7 +145,7 @@ def _risks(phase: Phase, tree: Snapshot, controllers: list[Asked]) -> Iterator[s
         yield f"the topics {', '.join(sorted(doomed))} are being deleted; they are not copied"
 
 
-def _assigned(tree: Snapshot) -> set[int]:
+def _assigned(tree: TreeSnapshot) -> set[int]:
     return {each for topic in tree.topics for replicas in topic.replicas.values() for each in replicas}
 
 

@@ -7,12 +7,12 @@ from kpybroker.machines.zookeeper.tree import kinds, paths
 from kpybroker.machines.zookeeper.tree.brokers import Registration
 from kpybroker.machines.zookeeper.tree.contents import InvalidZnode
 from kpybroker.machines.zookeeper.tree.controller import ElectedController
-from kpybroker.machines.zookeeper.tree.topics import PartitionState, TopicAssignment
+from kpybroker.machines.zookeeper.tree.topics import LeaderIsrAndControllerEpoch, TopicAssignment
 
 HIDDEN: Final = "[hidden]"
 
 
-class Node(NamedTuple):
+class ReadZnode(NamedTuple):
     """One znode as it was read."""
 
     data: bytes | None
@@ -27,10 +27,10 @@ class Node(NamedTuple):
         return self.data.decode("utf-8", "replace")
 
 
-class Snapshot:
+class TreeSnapshot:
     """The znodes of one moment, nearly: they are read one after the other while the cluster works."""
 
-    def __init__(self, nodes: dict[str, Node], server: str = "") -> None:
+    def __init__(self, nodes: dict[str, ReadZnode], server: str = "") -> None:
         self.nodes = nodes
         self.server = server
         """The server of ZooKeeper that answered."""
@@ -69,7 +69,7 @@ class Snapshot:
         """The assignments of all topics."""
         return [value for value in self.values.values() if isinstance(value, TopicAssignment)]
 
-    def state(self, topic: str, partition: int) -> PartitionState | None:
+    def state(self, topic: str, partition: int) -> LeaderIsrAndControllerEpoch | None:
         """The state of a partition; None if it has none yet."""
         found = self.values.get(paths.partition_state(topic, partition))
-        return found if isinstance(found, PartitionState) else None
+        return found if isinstance(found, LeaderIsrAndControllerEpoch) else None

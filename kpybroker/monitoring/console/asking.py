@@ -13,10 +13,10 @@ from kpybroker.monitoring.console.viewer import Viewer
 from kpybroker.requests import handlers
 from kpybroker.requests.guards.stage import guarded_work
 from kpybroker.runtime.calls.call import Call
-from kpybroker.runtime.calls.client import Client
+from kpybroker.runtime.calls.client import ConnectedClient
 from kpybroker.runtime.calls.pending import Pending
 from kpybroker.runtime.calls.steps import Work
-from kpybroker.runtime.http.request import Refused
+from kpybroker.runtime.http.request import HttpRefused
 from kpywire import api, error_codes
 from kpywire.codec import decoder, encoder
 
@@ -54,7 +54,7 @@ class Asking:
     async def __call__(self, viewer: Viewer, request: Any) -> Any:
         """The response to a request of this viewer, in the latest version. Raises Refused."""
         key = type(request).KEY
-        client = Client(viewer.host, 0, next(iter(self._role.config.listeners)).name)
+        client = ConnectedClient(viewer.host, 0, next(iter(self._role.config.listeners)).name)
         client.authenticated(viewer.principal)
         peer = _Peer()
         call = Call(key, self._versions[key][1], CLIENT_ID, client, peer, self._versions)
@@ -80,9 +80,9 @@ class Asking:
             async with asyncio.timeout(PATIENCE_S):
                 return await _done(handle(self._role, request, call))
         except AuthorizerNotReady:
-            raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, "the ACLs are not loaded yet; try again") from None
+            raise HttpRefused(HTTPStatus.SERVICE_UNAVAILABLE, "the ACLs are not loaded yet; try again") from None
         except TimeoutError:
-            raise Refused(HTTPStatus.GATEWAY_TIMEOUT, "the cluster did not answer in time; try again") from None
+            raise HttpRefused(HTTPStatus.GATEWAY_TIMEOUT, "the cluster did not answer in time; try again") from None
         finally:
             call.client.gone()
 
@@ -148,4 +148,4 @@ def refuse(code: int, what: str, message: str | None = None) -> None:
     if code:
         status = _STATUS.get(code, HTTPStatus.BAD_REQUEST)
         line = f"{what}: {error_codes.name(code)}: {message or error_codes.message(code)}"
-        raise Refused(status, line)
+        raise HttpRefused(status, line)

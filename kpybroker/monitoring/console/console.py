@@ -20,18 +20,18 @@ from kpybroker.monitoring.console.json_form import json_pieces
 from kpybroker.monitoring.console.lag_history import LagHistory
 from kpybroker.monitoring.console.node_parts import NodeParts
 from kpybroker.monitoring.console.pace import paced
-from kpybroker.monitoring.console.pages import ACTIONS, PAGES, Action, Page, match
+from kpybroker.monitoring.console.pages import ACTIONS, PAGES, Action, ConsolePage, match
 from kpybroker.monitoring.console.protection import FORM, HEADERS, JSON, SAFE, check_site, check_token, token_of
 from kpybroker.monitoring.console.query import Query, from_json, parsed
 from kpybroker.monitoring.console.rendering import HTML, MENU, environment, page_of, static_file
-from kpybroker.monitoring.console.schema_tasks import Address
+from kpybroker.monitoring.console.schema_tasks import RegistryAddress
 from kpybroker.monitoring.console.searches import Searches
-from kpybroker.monitoring.console.sources import Sources
+from kpybroker.monitoring.console.sources import ConsoleSources
 from kpybroker.monitoring.console.taps import Taps
 from kpybroker.monitoring.console.viewer import Viewer
 from kpybroker.runtime.calls.principal import ANONYMOUS
 from kpybroker.runtime.http.gate import credentials_in
-from kpybroker.runtime.http.request import Answer, Refused, Request
+from kpybroker.runtime.http.request import HttpAnswer, HttpRefused, Request
 from kpybroker.runtime.io.scheduler import Scheduler
 
 log = logging.getLogger("kpybroker.console")
@@ -53,11 +53,11 @@ class Console:
 
     def __init__(
         self,
-        sources: Sources,
+        sources: ConsoleSources,
         scheduler: Scheduler,
         *,
         is_writable: bool,
-        registry: Address | None = None,
+        registry: RegistryAddress | None = None,
     ) -> None:
         """``registry``: the schema registry of the records, if there is one."""
         self._node = NodeParts(
@@ -89,7 +89,7 @@ class Console:
     def _authorizer(self) -> Authorizer | None:
         return self._node.role.authorizer
 
-    async def answer(self, request: Request) -> Answer:
+    async def answer(self, request: Request) -> HttpAnswer:
         """The answer to a request, with the headers that every answer has."""
         as_json = request.path.startswith(API + "/")
         viewer = self._viewer(request)
@@ -98,13 +98,13 @@ class Console:
             if request.path.startswith("/static/") and request.method in SAFE:
                 return _with_headers(static_file(request.path))
             if self._working >= MOST_AT_ONCE:
-                raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, "the console is busy; try again in a moment")
+                raise HttpRefused(HTTPStatus.SERVICE_UNAVAILABLE, "the console is busy; try again in a moment")
             self._working += 1
             try:
                 answer = await self._answered(request, viewer)
             finally:
                 self._working -= 1
-        except Refused as refused:
+        except HttpRefused as refused:
             answer = await self._refusal(refused, viewer, as_json=as_json)
         return _with_headers(answer)
 
@@ -114,17 +114,17 @@ class Console:
         password = found[1] if found is not None and has_logged_in else None
         return Viewer(request.principal, request.host, self._authorizer, password)
 
-    async def _refusal(self, refused: Refused, viewer: Viewer, *, as_json: bool) -> Answer:
+    async def _refusal(self, refused: HttpRefused, viewer: Viewer, *, as_json: bool) -> HttpAnswer:
         if as_json:
             return _json(refused.status, {"error": str(refused)}, refused.headers)
         if environment() is not None:
             values = {"line": str(refused), "title": refused.status.phrase, "menu": self._menu}
-            return Answer(
+            return HttpAnswer(
                 refused.status, await page_of("refused.html", "/refused", viewer, values), HTML, refused.headers
             )
-        return Answer(refused.status, [f"{refused}\n".encode()], headers=refused.headers)
+        return HttpAnswer(refused.status, [f"{refused}\n".encode()], headers=refused.headers)
 
-    async def _answered(self, request: Request, viewer: Viewer) -> Answer:
+    async def _answered(self, request: Request, viewer: Viewer) -> HttpAnswer:
         self._node.history.look()
         if request.path == "/api/openapi.json":
             return static_file("/static/openapi.json")
@@ -133,7 +133,7 @@ class Console:
             return await self._shown(path, request, viewer)
         return await self._changed(path, request, viewer)
 
-    async def _shown(self, path: str, request: Request, viewer: Viewer) -> Answer:
+    async def _shown(self, path: str, request: Request, viewer: Viewer) -> HttpAnswer:
         for page in self._pages:
             for is_api, pattern in ((True, page.api_path), (False, page.path)):
                 found = match(pattern, path)
@@ -144,16 +144,18 @@ class Console:
                         return _download(value)
                     if is_api:
                         pieces = [piece async for piece in paced(json_pieces(value))]
-                        return Answer(HTTPStatus.OK, ["".join(pieces).encode()], JSON)
+                        return HttpAnswer(HTTPStatus.OK, ["".join(pieces).encode()], JSON)
                     return await self._page(page, viewer, value, query)
-        raise Refused(HTTPStatus.NOT_FOUND, ONLY_CONTROLLER if self._is_on_brokers(path) else "there is no such page")
+        raise HttpRefused(
+            HTTPStatus.NOT_FOUND, ONLY_CONTROLLER if self._is_on_brokers(path) else "there is no such page"
+        )
 
     def _is_on_brokers(self, path: str) -> bool:
         """Whether brokers have this page and this node, a controller alone, does not."""
         others = (page for page in PAGES if page not in self._pages)
         return any(match(pattern, path) is not None for page in others for pattern in (page.path, page.api_path))
 
-    async def _page(self, page: Page, viewer: Viewer, value: Any, query: Query) -> Answer:
+    async def _page(self, page: ConsolePage, viewer: Viewer, value: Any, query: Query) -> HttpAnswer:
         values = {
             "menu": self._menu,
             "page": page,
@@ -163,26 +165,26 @@ class Console:
             "value": value,
             "writable": self._node.is_writable,
         }
-        return Answer(HTTPStatus.OK, await page_of(page.template, page.path, viewer, values), HTML)
+        return HttpAnswer(HTTPStatus.OK, await page_of(page.template, page.path, viewer, values), HTML)
 
-    async def _changed(self, path: str, request: Request, viewer: Viewer) -> Answer:
+    async def _changed(self, path: str, request: Request, viewer: Viewer) -> HttpAnswer:
         is_api = path.startswith(API + "/")
         action, found = _action(path.removeprefix(API), request.method)
         if self._node.role.is_controller_role:
-            raise Refused(HTTPStatus.NOT_FOUND, ONLY_CONTROLLER)
+            raise HttpRefused(HTTPStatus.NOT_FOUND, ONLY_CONTROLLER)
         if action.is_change and not self._node.is_writable:
-            raise Refused(HTTPStatus.FORBIDDEN, NO_WRITES)
+            raise HttpRefused(HTTPStatus.FORBIDDEN, NO_WRITES)
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != (JSON if is_api else FORM):
             wanted = JSON if is_api else FORM
-            raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"the Content-Type has to be {wanted}")
+            raise HttpRefused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"the Content-Type has to be {wanted}")
         body = from_json(request.body) if is_api else parsed(request.body.decode("latin-1"))
         if not is_api:
             check_token(body.text("token"), token_of(self._secret, str(viewer.principal)))
         where = await action.change(self._node, viewer, _with_path(body, found))
         if is_api:
             return _json(HTTPStatus.OK, {"see": where})
-        return Answer(HTTPStatus.SEE_OTHER, [], headers={"Location": where})
+        return HttpAnswer(HTTPStatus.SEE_OTHER, [], headers={"Location": where})
 
 
 def _action(path: str, method: str) -> tuple[Action, dict[str, str]]:
@@ -191,7 +193,7 @@ def _action(path: str, method: str) -> tuple[Action, dict[str, str]]:
             found = match(action.path, path)
             if found is not None:
                 return action, found
-    raise Refused(HTTPStatus.METHOD_NOT_ALLOWED, f"{method} does nothing here")
+    raise HttpRefused(HTTPStatus.METHOD_NOT_ALLOWED, f"{method} does nothing here")
 
 
 def _with_path(query: Query, found: dict[str, str]) -> Query:
@@ -199,15 +201,15 @@ def _with_path(query: Query, found: dict[str, str]) -> Query:
     return Query({**query.values, **{name: unquote(text, errors="replace") for name, text in found.items()}})
 
 
-def _json(status: HTTPStatus, value: Any, headers: Any = None) -> Answer:
+def _json(status: HTTPStatus, value: Any, headers: Any = None) -> HttpAnswer:
     text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
-    return Answer(status, [text.encode(), b"\n"], JSON, headers or {})
+    return HttpAnswer(status, [text.encode(), b"\n"], JSON, headers or {})
 
 
-def _download(found: Download) -> Answer:
+def _download(found: Download) -> HttpAnswer:
     headers = {"Content-Disposition": f'attachment; filename="{found.name}"'}
-    return Answer(HTTPStatus.OK, [found.data], "application/octet-stream", headers)
+    return HttpAnswer(HTTPStatus.OK, [found.data], "application/octet-stream", headers)
 
 
-def _with_headers(answer: Answer) -> Answer:
+def _with_headers(answer: HttpAnswer) -> HttpAnswer:
     return answer._replace(headers={**HEADERS, "Cache-Control": "no-store", **answer.headers})

@@ -9,9 +9,16 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kpybroker.client.schemas.registry import names_schema
-from kpybroker.machines.console.content import BySchema
-from kpybroker.machines.console.record_tasks import Found
-from kpybroker.monitoring.console.schema_tasks import Address, Answer, Decoded, Ended, Task, Trouble
+from kpybroker.machines.console.content import ContentBySchema
+from kpybroker.machines.console.record_tasks import FoundRecord
+from kpybroker.monitoring.console.schema_tasks import (
+    Answer,
+    DecodedValue,
+    DecodingEnded,
+    RegistryAddress,
+    SchemaTask,
+    SchemaTrouble,
+)
 from kpybroker.runtime.io.scheduler import Scheduler, Timer
 
 if TYPE_CHECKING:
@@ -26,21 +33,21 @@ IDLE_MS: Final = 30_000
 """The process ends this long after the last look."""
 
 
-class Shown(NamedTuple):
+class DecodedPage(NamedTuple):
     """The values of a page by their schemas."""
 
-    values: Mapping[bytes, BySchema]
+    values: Mapping[bytes, ContentBySchema]
     notes: tuple[str, ...]
     """Lines about all values."""
 
 
-NOTHING: Final = Shown({}, ())
+NOTHING: Final = DecodedPage({}, ())
 
 
 class Decoding:
     """Decodes by the schemas of one registry, if there is one."""
 
-    def __init__(self, scheduler: Scheduler, address: Address | None) -> None:
+    def __init__(self, scheduler: Scheduler, address: RegistryAddress | None) -> None:
         self._scheduler = scheduler
         self._address = address
         self._turn = asyncio.Lock()
@@ -49,46 +56,46 @@ class Decoding:
         self._rests_until_ms = 0.0
         self._why = ""
 
-    async def of(self, records: Iterable[Found]) -> Shown:
+    async def of(self, records: Iterable[FoundRecord]) -> DecodedPage:
         """The keys and values of these records, as far as they come in time."""
         wanted = tuple(dict.fromkeys(part for each in records for part in _whole_parts(each) if names_schema(part)))
         if self._address is None or not wanted:
             return NOTHING
         if self._scheduler.monotonic_ms() < self._rests_until_ms:
-            return Shown({}, (self._why,))
-        values: dict[bytes, BySchema] = {}
+            return DecodedPage({}, (self._why,))
+        values: dict[bytes, ContentBySchema] = {}
         notes: list[str] = []
         try:
             async with asyncio.timeout(PATIENCE_S), self._turn:
-                await self._ask(Task(self._address, wanted), values, notes)
+                await self._ask(SchemaTask(self._address, wanted), values, notes)
         except TimeoutError:
             self._rest(f"schema registry {self._address.url} or its values took more than {PATIENCE_S:g} s")
             notes.append(self._why)
-        return Shown(values, tuple(dict.fromkeys(notes)))
+        return DecodedPage(values, tuple(dict.fromkeys(notes)))
 
-    async def _ask(self, task: Task, values: dict[bytes, BySchema], notes: list[str]) -> None:
+    async def _ask(self, task: SchemaTask, values: dict[bytes, ContentBySchema], notes: list[str]) -> None:
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-        def told(answer: "Answer | WorkerDied") -> None:
+        def on_answer(answer: "Answer | WorkerDied") -> None:
             if done.done():
                 return
             match answer:
-                case Decoded():
+                case DecodedValue():
                     values[task.values[answer.place]] = answer.content
-                case Trouble():
+                case SchemaTrouble():
                     notes.append(answer.line)
                     if answer.is_away:
                         self._rest(answer.line)
-                case Ended(""):
+                case DecodingEnded(""):
                     done.set_result(None)
                 case _:
-                    reason = answer.reason if isinstance(answer, Ended) else str(answer)
+                    reason = answer.reason if isinstance(answer, DecodingEnded) else str(answer)
                     notes.append(f"values cannot be decoded: {reason}")
                     self._end()
                     done.set_result(None)
 
         worker = self._started()
-        worker.ask(task, told)
+        worker.ask(task, on_answer)
         try:
             await done
         except asyncio.CancelledError:
@@ -121,11 +128,11 @@ class Decoding:
         self._end()
 
 
-def _whole_parts(record: Found) -> Iterable[bytes]:
+def _whole_parts(record: FoundRecord) -> Iterable[bytes]:
     for part, size in ((record.key, record.key_bytes), (record.value, record.value_bytes)):
         if part is not None and len(part) == size:
             yield part
 
 
 def _is_last(answer: Any) -> bool:
-    return isinstance(answer, Ended)
+    return isinstance(answer, DecodingEnded)

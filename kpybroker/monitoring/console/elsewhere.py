@@ -8,8 +8,8 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
 from kpybroker.client.asyncio_connection import AsyncioConnection
-from kpybroker.client.protection import Protection
-from kpybroker.client.security import Login, Security
+from kpybroker.client.protection import ConnectionProtection
+from kpybroker.client.security import ClientSecurity, PasswordLogin
 from kpybroker.machines.errors import KafkaError
 from kpybroker.monitoring.console.asking import CLIENT_ID
 from kpybroker.monitoring.console.viewer import Viewer
@@ -47,12 +47,12 @@ class Elsewhere:
             line = f"it cannot be reached at {host}:{port}: {error}"
             raise KafkaError(error_codes.NETWORK_EXCEPTION, line) from None
 
-    def _way(self, viewer: Viewer, node_id: int) -> tuple[str, int, Protection | None]:
+    def _way(self, viewer: Viewer, node_id: int) -> tuple[str, int, ConnectionProtection | None]:
         node = self._role.image.brokers.get(node_id)
         for each in () if node is None else node.listeners.values():
             if each.security_protocol == SASL_PLAINTEXT and viewer.password is not None:
-                login = Login(MECHANISM, viewer.principal.name, viewer.password)
-                return each.host, each.port, Protection(Security(login=login))
+                login = PasswordLogin(MECHANISM, viewer.principal.name, viewer.password)
+                return each.host, each.port, ConnectionProtection(ClientSecurity(login=login))
             if each.security_protocol == PLAINTEXT and viewer.password is None:
                 return each.host, each.port, None
         line = "it has no listener that you can use from here; open its own console"

@@ -13,7 +13,7 @@ from kpybroker.runtime.io.scheduler import Scheduler, Timer
 from kpywire import api
 
 if TYPE_CHECKING:
-    from kpybroker.monitoring.console.sources import Sources
+    from kpybroker.monitoring.console.sources import ConsoleSources
 
 EVERY_MS: Final = 2_000
 SAMPLES: Final = 300
@@ -33,7 +33,7 @@ class Sample(NamedTuple):
     values: Mapping[str, float]
 
 
-class Reading(NamedTuple):
+class CounterReading(NamedTuple):
     """The counters at one moment. Those of a loop are times in seconds."""
 
     at_ms: float
@@ -41,7 +41,7 @@ class Reading(NamedTuple):
     buckets: Mapping[str, Sequence[int]]
 
 
-def sample_between(before: Reading, now: Reading) -> Sample:
+def sample_between(before: CounterReading, now: CounterReading) -> Sample:
     """The rates and quantiles of the time between two readings. Counters that have fallen count as no change: a topic
     was deleted."""
     passed_s = max(now.at_ms - before.at_ms, 1.0) / 1000
@@ -58,11 +58,11 @@ def sample_between(before: Reading, now: Reading) -> Sample:
 class History:
     """Samples the sources."""
 
-    def __init__(self, sources: "Sources", scheduler: Scheduler) -> None:
+    def __init__(self, sources: "ConsoleSources", scheduler: Scheduler) -> None:
         self.samples: deque[Sample] = deque(maxlen=SAMPLES)
         self._sources = sources
         self._scheduler = scheduler
-        self._last: Reading | None = None
+        self._last: CounterReading | None = None
         self._looked_ms = 0.0
         self._timer: Timer | None = None
 
@@ -93,7 +93,7 @@ class History:
         self._last = now
         self._arm()
 
-    def _read(self) -> Reading:
+    def _read(self) -> CounterReading:
         watch = self._sources.watch
         bytes_in = bytes_out = records_in = 0
         held = () if self._sources.role.is_controller_role else self._sources.broker.replicas.topics.values()
@@ -114,4 +114,4 @@ class History:
             if counted is not None and counted.total:
                 buckets[name] = tuple(counted.total)
         counters["requests"] = requests
-        return Reading(self._scheduler.monotonic_ms(), counters, buckets)
+        return CounterReading(self._scheduler.monotonic_ms(), counters, buckets)

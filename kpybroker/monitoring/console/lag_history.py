@@ -5,8 +5,8 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from kpybroker.machines.console.plots import Line, Plot
-from kpybroker.machines.console.stuck import WATCHED_S, Pace
+from kpybroker.machines.console.plots import Plot, PlotLine
+from kpybroker.machines.console.stuck import WATCHED_S, ReadingPace
 from kpybroker.runtime.io.scheduler import Scheduler
 
 MOST_GROUPS: Final = 50
@@ -20,7 +20,7 @@ Spots = Mapping[tuple[str, int], tuple[int, int]]
 """The position of a group in each partition, which it has committed or only fetched, and the end of that partition."""
 
 
-class Sample(NamedTuple):
+class LagSample(NamedTuple):
     """A lag at one time, with the sums of all positions and ends."""
 
     at_ms: float
@@ -30,18 +30,18 @@ class Sample(NamedTuple):
     written: int
 
 
-class Watched(NamedTuple):
+class WatchedGroup(NamedTuple):
     """The facts about a group that only repeated looks show."""
 
     plots: tuple[Plot, ...]
-    pace: Pace | None
+    pace: ReadingPace | None
     still_s: Mapping[tuple[str, int], float]
     """How long the position in each partition has been seen without a change."""
 
 
 class _Group:
     def __init__(self) -> None:
-        self.samples: deque[Sample] = deque(maxlen=SAMPLES)
+        self.samples: deque[LagSample] = deque(maxlen=SAMPLES)
         self.positions: dict[tuple[str, int], tuple[int, float]] = {}
         """Each position, and since when it is known to be there."""
         self.same_since_ms = 0.0
@@ -56,14 +56,14 @@ class _Group:
             before = known.get(spot)
             self.positions[spot] = before if before is not None and before[0] == position else (position, now_ms)
 
-    def pace(self, now_ms: float) -> Pace | None:
+    def pace(self, now_ms: float) -> ReadingPace | None:
         since_ms = max(self.same_since_ms, now_ms - PACE_MS)
         first = next((each for each in self.samples if each.at_ms >= since_ms), None)
         if first is None or self.samples[-1].at_ms - first.at_ms < WATCHED_S * 1000:
             return None
         last = self.samples[-1]
         passed_s = (last.at_ms - first.at_ms) / 1000
-        return Pace(
+        return ReadingPace(
             max(0, last.read - first.read) / passed_s, max(0, last.written - first.written) / passed_s, passed_s
         )
 
@@ -75,7 +75,7 @@ class LagHistory:
         self._scheduler = scheduler
         self._groups: dict[tuple[str, str], _Group] = {}
 
-    def look(self, key: tuple[str, str], lag: tuple[int | None, float | None], spots: Spots) -> Watched:
+    def look(self, key: tuple[str, str], lag: tuple[int | None, float | None], spots: Spots) -> WatchedGroup:
         """Note the lag of a group, in records and seconds, and its positions."""
         group = self._groups.pop(key, None)
         if group is None:
@@ -88,14 +88,14 @@ class LagHistory:
         samples = group.samples
         if not samples or now_ms - samples[-1].at_ms >= LEAST_MS:
             read, written = (sum(each[part] for each in spots.values()) for part in (0, 1))
-            samples.append(Sample(now_ms, *lag, read, written))
+            samples.append(LagSample(now_ms, *lag, read, written))
         passed_s = (samples[-1].at_ms - samples[0].at_ms) / 1000
         every_s = passed_s / (len(samples) - 1) if len(samples) > 1 else 0.0
         records = tuple(None if each.records is None else float(each.records) for each in samples)
-        seconds_line = Line("seconds", tuple(each.seconds for each in samples))
+        seconds_line = PlotLine("seconds", tuple(each.seconds for each in samples))
         plots = (
-            Plot("Lag in records", "records", every_s, (Line("records", records),)),
+            Plot("Lag in records", "records", every_s, (PlotLine("records", records),)),
             Plot("Lag in time", "s", every_s, (seconds_line,)),
         )
         still_s = {spot: (now_ms - since_ms) / 1000 for spot, (_, since_ms) in group.positions.items()}
-        return Watched(plots, group.pace(now_ms), still_s)
+        return WatchedGroup(plots, group.pace(now_ms), still_s)

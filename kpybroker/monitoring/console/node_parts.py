@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kpybroker.monitoring.console.sources import Sources
+from kpybroker.monitoring.console.sources import ConsoleSources
 
 if TYPE_CHECKING:
     from kpybroker.monitoring.console.decoding import Decoding
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class NodeParts(NamedTuple):
     """The sources, and the console's own parts."""
 
-    sources: Sources
+    sources: ConsoleSources
     ask: "Callable[[Viewer, Any], Awaitable[Any]]"
     history: "History"
     lags: "LagHistory"

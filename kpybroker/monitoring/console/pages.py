@@ -6,7 +6,7 @@ Routes, the JSON API and its document are made from this table.
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, NamedTuple
 
-from kpybroker.machines.console.cluster import Cluster
+from kpybroker.machines.console.cluster import ClusterView
 from kpybroker.machines.console.configs import ConfigsPage
 from kpybroker.machines.console.connections import ConnectionPage, Connections
 from kpybroker.machines.console.groups import GroupPage, Groups
@@ -15,8 +15,8 @@ from kpybroker.machines.console.quotas import QuotasPage
 from kpybroker.machines.console.records import RecordsPage, SearchPage
 from kpybroker.machines.console.security import SecurityPage
 from kpybroker.machines.console.segments import PartitionPage, SegmentPage
-from kpybroker.machines.console.topics import TopicPage, Topics
-from kpybroker.machines.console.transactions import Transactions
+from kpybroker.machines.console.topics import TopicPage, TopicsPage
+from kpybroker.machines.console.transactions import TransactionsPage
 from kpybroker.monitoring.console.answers.cluster import cluster
 from kpybroker.monitoring.console.answers.configs import configs
 from kpybroker.monitoring.console.answers.connections import connection, connections
@@ -46,7 +46,7 @@ class Parameter(NamedTuple):
     is_needed: bool = False
 
 
-class Page(NamedTuple):
+class ConsolePage(NamedTuple):
     """A page: its path with parameters in braces, its template, and the view with the type of its value."""
 
     path: str
@@ -83,22 +83,22 @@ FORM: Final = Parameter("form", "auto, text, json or hex: how keys and values ar
 NUMBER_OF_PAGE: Final = Parameter("page", "The number of the page, from 1", "integer")
 
 PAGES: Final = (
-    Page("/", "cluster.html", "Cluster", cluster, Cluster, every_s=4, is_of_controllers=True),
-    Page(
+    ConsolePage("/", "cluster.html", "Cluster", cluster, ClusterView, every_s=4, is_of_controllers=True),
+    ConsolePage(
         "/topics",
         "topics.html",
         "Topics",
         topics,
-        Topics,
+        TopicsPage,
         (
             Parameter("q", "A part of the names"),
             Parameter("internal", "1 to list Kafka's own topics, too"),
             NUMBER_OF_PAGE,
         ),
     ),
-    Page("/topics/{topic}", "topic.html", "Topic", topic, TopicPage, (NUMBER_OF_PAGE,), every_s=10),
-    Page("/topics/{topic}/{partition}", "partition.html", "Partition", partition, PartitionPage, every_s=10),
-    Page(
+    ConsolePage("/topics/{topic}", "topic.html", "Topic", topic, TopicPage, (NUMBER_OF_PAGE,), every_s=10),
+    ConsolePage("/topics/{topic}/{partition}", "partition.html", "Partition", partition, PartitionPage, every_s=10),
+    ConsolePage(
         "/topics/{topic}/{partition}/{segment}",
         "segment.html",
         "Segment",
@@ -106,7 +106,7 @@ PAGES: Final = (
         SegmentPage,
         (Parameter("position", "The byte where the first batch begins", "integer"),),
     ),
-    Page(
+    ConsolePage(
         "/records",
         "records.html",
         "Records",
@@ -124,7 +124,7 @@ PAGES: Final = (
             Parameter("live", "1 for a page that shows the newest records again and again"),
         ),
     ),
-    Page(
+    ConsolePage(
         "/records/raw",
         "",
         "A key or value",
@@ -137,9 +137,11 @@ PAGES: Final = (
             Parameter("part", "value or key"),
         ),
     ),
-    Page("/groups", "groups.html", "Groups", groups, Groups, (Parameter("q", "A part of the ids"), NUMBER_OF_PAGE), 10),
-    Page("/group", "group.html", "Group", group, GroupPage, (Parameter("id", "The group", is_needed=True),), 4),
-    Page(
+    ConsolePage(
+        "/groups", "groups.html", "Groups", groups, Groups, (Parameter("q", "A part of the ids"), NUMBER_OF_PAGE), 10
+    ),
+    ConsolePage("/group", "group.html", "Group", group, GroupPage, (Parameter("id", "The group", is_needed=True),), 4),
+    ConsolePage(
         "/connections",
         "connections.html",
         "Connections",
@@ -149,7 +151,7 @@ PAGES: Final = (
         4,
         is_of_controllers=True,
     ),
-    Page(
+    ConsolePage(
         "/connections/{connection}",
         "connection.html",
         "Connection",
@@ -158,17 +160,17 @@ PAGES: Final = (
         every_s=2,
         is_of_controllers=True,
     ),
-    Page(
+    ConsolePage(
         "/transactions",
         "transactions.html",
         "Transactions",
         transactions,
-        Transactions,
+        TransactionsPage,
         (Parameter("q", "A part of the ids"), NUMBER_OF_PAGE),
         10,
     ),
-    Page("/quorum", "quorum.html", "Quorum", quorum, QuorumPage, every_s=4, is_of_controllers=True),
-    Page(
+    ConsolePage("/quorum", "quorum.html", "Quorum", quorum, QuorumPage, every_s=4, is_of_controllers=True),
+    ConsolePage(
         "/configs",
         "configs.html",
         "Configs",
@@ -180,9 +182,9 @@ PAGES: Final = (
         ),
         is_of_controllers=True,
     ),
-    Page("/security", "security.html", "Security", security, SecurityPage),
-    Page("/quotas", "quotas.html", "Quotas", quotas, QuotasPage, every_s=4),
-    Page("/searches/{search}", "search.html", "Search", found, SearchPage, (FORM,)),
+    ConsolePage("/security", "security.html", "Security", security, SecurityPage),
+    ConsolePage("/quotas", "quotas.html", "Quotas", quotas, QuotasPage, every_s=4),
+    ConsolePage("/searches/{search}", "search.html", "Search", found, SearchPage, (FORM,)),
 )
 
 ACTIONS: Final = (

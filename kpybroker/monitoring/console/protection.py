@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Final
 
-from kpybroker.runtime.http.request import Refused
+from kpybroker.runtime.http.request import HttpRefused
 
 FORM: Final = "application/x-www-form-urlencoded"
 JSON: Final = "application/json"
@@ -40,11 +40,11 @@ def check_site(method: str, headers: Mapping[str, str]) -> None:
     if site is not None:
         is_link = method in SAFE and headers.get("sec-fetch-mode") == "navigate"
         if site not in ("none", "same-origin") and not is_link:
-            raise Refused(HTTPStatus.FORBIDDEN, f"a page of another site sent this request ({site[:100]})")
+            raise HttpRefused(HTTPStatus.FORBIDDEN, f"a page of another site sent this request ({site[:100]})")
         return
     origin = headers.get("origin")
     if origin is not None and not _is_at(origin, headers.get("host", "")):
-        raise Refused(HTTPStatus.FORBIDDEN, f"a page of {origin[:100]!r} sent this request")
+        raise HttpRefused(HTTPStatus.FORBIDDEN, f"a page of {origin[:100]!r} sent this request")
 
 
 def _is_at(origin: str, host: str) -> bool:
@@ -63,4 +63,6 @@ def token_of(secret: bytes, name: str) -> str:
 def check_token(given: str, expected: str) -> None:
     """Raise Refused unless a form came from a page of the console."""
     if not hmac.compare_digest(given.encode(), expected.encode()):
-        raise Refused(HTTPStatus.FORBIDDEN, "this form is old, since the node was started again; load its page again")
+        raise HttpRefused(
+            HTTPStatus.FORBIDDEN, "this form is old, since the node was started again; load its page again"
+        )

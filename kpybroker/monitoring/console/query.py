@@ -6,7 +6,7 @@ from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import parse_qsl
 
-from kpybroker.runtime.http.request import Refused
+from kpybroker.runtime.http.request import HttpRefused
 
 MOST_FIELDS: Final = 200
 
@@ -73,6 +73,6 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def bad(line: str) -> Refused:
+def bad(line: str) -> HttpRefused:
     """A refusal of what the sender can mend."""
-    return Refused(HTTPStatus.BAD_REQUEST, line)
+    return HttpRefused(HTTPStatus.BAD_REQUEST, line)

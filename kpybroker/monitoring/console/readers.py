@@ -7,14 +7,14 @@ nodes are asked for theirs, as a client would ask, where somebody fetches here w
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final
 
-from kpybroker.machines.authorization.resources import CLUSTER_NAME, Operation, ResourceType
+from kpybroker.machines.authorization.resources import CLUSTER_NAME, AclOperation, ResourceType
 from kpybroker.machines.console.topics import TopicReader
 from kpybroker.machines.errors import KafkaError
 from kpybroker.monitoring.console.node_parts import NodeParts
 from kpybroker.monitoring.console.pace import paced
 from kpybroker.monitoring.console.viewer import Viewer
 from kpybroker.monitoring.metrics.lag import Times, lag_of
-from kpybroker.monitoring.metrics.readers import Position, Readers, committed_by, groups_of, name_of, names_of
+from kpybroker.monitoring.metrics.readers import ReaderPosition, Readers, committed_by, groups_of, name_of, names_of
 from kpywire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from kpywire.messages.describe_groups import DescribeGroupsRequest
 from kpywire.messages.list_groups import ListGroupsRequest
@@ -36,21 +36,21 @@ async def gathered(node: NodeParts) -> Readers:
 
 def may_see_readers(viewer: Viewer) -> bool:
     """Whether the viewer may see who reads without a group: that is known from connections and their client ids."""
-    return viewer.may(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
+    return viewer.may(AclOperation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
 
 
 async def readers_of(node: NodeParts, viewer: Viewer, topic: str) -> tuple[tuple[TopicReader, ...], int]:
     """The readers of a topic that the viewer may see, those with the largest lag first, and how many are left out."""
     readers = await gathered(node)
     fetched = await _fetched_of(readers, topic)
-    positions: list[Position] = []
+    positions: list[ReaderPosition] = []
     uncommitted: dict[str, set[int]] = {}
     groups: set[str] = set()
     in_groups: set[str] = set()
     async for group in paced(groups_of(node.broker)):
         names = names_of(group)
         in_groups |= names
-        if not viewer.may(Operation.DESCRIBE, ResourceType.GROUP, group.group_id):
+        if not viewer.may(AclOperation.DESCRIBE, ResourceType.GROUP, group.group_id):
             continue
         groups.add(group.group_id)
         committed: Collection[int] = ()
@@ -89,13 +89,13 @@ async def _fetched_of(readers: Readers, topic: str) -> dict[str, set[int]]:
     return found
 
 
-async def without_group(node: NodeParts, viewer: Viewer, readers: Readers, in_groups: set[str]) -> list[Position]:
+async def without_group(node: NodeParts, viewer: Viewer, readers: Readers, in_groups: set[str]) -> list[ReaderPosition]:
     """The positions of the readers that are in no group that is known here or elsewhere."""
     alone = {name for name, _, _ in readers.furthest} - in_groups
     if alone:
         for other in sorted(node.broker.alive_brokers - {node.broker.node_id}):
             alone -= await names_at(node, viewer, other)
-    return [Position(*key, offset) for key, offset in readers.furthest.items() if key[0] in alone]
+    return [ReaderPosition(*key, offset) for key, offset in readers.furthest.items() if key[0] in alone]
 
 
 async def names_at(node: NodeParts, viewer: Viewer, other: int) -> set[str]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from kpybroker.machines.console.record_tasks import Answer, Ended, Task, work
+from kpybroker.machines.console.record_tasks import Answer, RecordTask, SearchEnded, work
 from kpybroker.runtime.io.worker_process import run
 from kpystorage.reading_disk import ReadingDisk
 from kpystorage.real_file import Descriptors
@@ -12,10 +12,10 @@ def main() -> None:
     """Do tasks until there are no more."""
     disk = ReadingDisk(Descriptors(16))
 
-    def answers(task: Task) -> Iterator[Answer]:
+    def answers(task: RecordTask) -> Iterator[Answer]:
         return work(disk, task)
 
-    run(answers, lambda reason: Ended(reason, ()))
+    run(answers, lambda reason: SearchEnded(reason, ()))
 
 
 if __name__ == "__main__":

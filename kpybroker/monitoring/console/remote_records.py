@@ -21,7 +21,7 @@ MOST_INFLATED_BYTES: Final = 16 * 1024 * 1024
 """A batch that is larger without its compression is named: a thread that copies it keeps the loop waiting."""
 
 
-class Stretch(NamedTuple):
+class RemoteRecords(NamedTuple):
     """The records that are asked for."""
 
     topic: str
@@ -36,7 +36,7 @@ class Stretch(NamedTuple):
     committed: bool
 
 
-async def fetched(elsewhere: Elsewhere, viewer: Viewer, wanted: Stretch) -> list[Answer]:
+async def fetched(elsewhere: Elsewhere, viewer: Viewer, wanted: RemoteRecords) -> list[Answer]:
     """The records. What keeps them from being read is an answer, too."""
     try:
         end = await _offset(elsewhere, viewer, wanted, LATEST)
@@ -56,7 +56,7 @@ async def fetched(elsewhere: Elsewhere, viewer: Viewer, wanted: Stretch) -> list
         return [Unreadable(wanted.partition, wanted.offset or 0, reason)]
 
 
-async def _offset(elsewhere: Elsewhere, viewer: Viewer, wanted: Stretch, timestamp: int) -> int:
+async def _offset(elsewhere: Elsewhere, viewer: Viewer, wanted: RemoteRecords, timestamp: int) -> int:
     spot = ListOffsetsPartition(partition_index=wanted.partition, timestamp=timestamp)
     topics = [ListOffsetsTopic(name=wanted.topic, partitions=[spot])]
     request = ListOffsetsRequest(replica_id=-1, isolation_level=int(wanted.committed), topics=topics)
@@ -67,7 +67,7 @@ async def _offset(elsewhere: Elsewhere, viewer: Viewer, wanted: Stretch, timesta
     return offset
 
 
-async def _fetched(elsewhere: Elsewhere, viewer: Viewer, wanted: Stretch, start: int) -> PartitionData:
+async def _fetched(elsewhere: Elsewhere, viewer: Viewer, wanted: RemoteRecords, start: int) -> PartitionData:
     spot = FetchPartition(partition=wanted.partition, fetch_offset=start, partition_max_bytes=MOST_BYTES)
     request = FetchRequest(
         max_wait_ms=0,
@@ -84,7 +84,7 @@ async def _fetched(elsewhere: Elsewhere, viewer: Viewer, wanted: Stretch, start:
     return found
 
 
-def _records(wanted: Stretch, data: PartitionData, start: int) -> list[Answer]:
+def _records(wanted: RemoteRecords, data: PartitionData, start: int) -> list[Answer]:
     """The records of an answer, from an offset on. In a thread."""
     found: list[Answer] = []
     aborted = Aborted((each.first_offset, each.producer_id) for each in data.aborted_transactions or ())

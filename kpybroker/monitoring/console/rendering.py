@@ -12,7 +12,7 @@ from kpybroker.machines.console.content import visible
 from kpybroker.machines.console.plots import in_bytes, in_words, last_of, svg_of
 from kpybroker.monitoring.console.pace import paced
 from kpybroker.monitoring.console.viewer import Viewer
-from kpybroker.runtime.http.request import Answer, Refused
+from kpybroker.runtime.http.request import HttpAnswer, HttpRefused
 
 HTML: Final = "text/html; charset=utf-8"
 TYPES: Final = {
@@ -36,14 +36,14 @@ MENU: Final = (
 )
 
 
-def static_file(path: str) -> Answer:
+def static_file(path: str) -> HttpAnswer:
     """A file of the console. Raises Refused."""
     name = path.removeprefix("/static/")
     kind = TYPES.get(name)
     if kind is None:
-        raise Refused(HTTPStatus.NOT_FOUND, "there is no such file")
+        raise HttpRefused(HTTPStatus.NOT_FOUND, "there is no such file")
     content = files("kpybroker.monitoring.console").joinpath("static", name).read_bytes()
-    return Answer(HTTPStatus.OK, [content], kind, {"Cache-Control": "no-cache"})
+    return HttpAnswer(HTTPStatus.OK, [content], kind, {"Cache-Control": "no-cache"})
 
 
 @cache
@@ -84,7 +84,7 @@ async def page_of(template: str, path: str, viewer: Viewer, values: dict[str, An
     """A page, rendered in pieces between which the loop serves others. Raises Refused where Jinja2 is missing."""
     if environment() is None:
         line = "the pages need Jinja2: pip install jinja2; /api/ works without it"
-        raise Refused(HTTPStatus.NOT_IMPLEMENTED, line)
+        raise HttpRefused(HTTPStatus.NOT_IMPLEMENTED, line)
     compiled = await asyncio.to_thread(template_of, template)
     pieces = compiled.generate(values, path=path, viewer=viewer)
     return ["".join([piece async for piece in paced(pieces)]).encode("utf-8", "backslashreplace")]

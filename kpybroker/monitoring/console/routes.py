@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from kpybroker.runtime.http.request import Answer, Request, Route
+from kpybroker.runtime.http.request import HttpAnswer, Request, Route
 
 if TYPE_CHECKING:
     from kpybroker.monitoring.console.console import Console
@@ -43,7 +43,7 @@ class ConsoleRoutes:
         self._console: Console | None = None
         self.routes = {path: Route(self._answer, METHODS) for path in PATHS}
 
-    async def _answer(self, request: Request) -> Answer:
+    async def _answer(self, request: Request) -> HttpAnswer:
         if self._console is None:
             await asyncio.to_thread(_load)
         if self._console is None:  # another request may have come first

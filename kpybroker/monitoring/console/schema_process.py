@@ -5,7 +5,7 @@ import resource
 from contextlib import suppress
 from typing import Final
 
-from kpybroker.monitoring.console.schema_tasks import Decoder, Ended
+from kpybroker.monitoring.console.schema_tasks import DecodingEnded, SchemaDecoder
 from kpybroker.runtime.io.worker_process import run
 
 MOST_MEMORY_BYTES: Final = 1024**3
@@ -16,7 +16,7 @@ def main() -> None:
     """Do tasks until there are no more."""
     with suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY_BYTES, MOST_MEMORY_BYTES))
-    run(Decoder().work, Ended)
+    run(SchemaDecoder().work, DecodingEnded)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
 from kpybroker.client.schemas.registry import AVRO, FIVE_BYTES, JSON, PROTOBUF, Registry, Schema, schema_id
-from kpybroker.machines.console.content import BySchema, indented
+from kpybroker.machines.console.content import ContentBySchema, indented
 from kpybroker.machines.schemas.errors import SchemaError, Unknown, one_line
 
 MOST_ASKED: Final = 50
@@ -21,7 +21,7 @@ NAMES: Final = {AVRO: "avro", JSON: "json schema", PROTOBUF: "protobuf"}
 EXTRA: Final = "pip install 'kpybroker[schemas]'"
 
 
-class Address(NamedTuple):
+class RegistryAddress(NamedTuple):
     """A registry, and the login there: ``user:password``."""
 
     url: str
@@ -31,52 +31,52 @@ class Address(NamedTuple):
         return f"Address({self.url!r})"
 
 
-class Task(NamedTuple):
+class SchemaTask(NamedTuple):
     """Values of which each begins with the id of its schema."""
 
-    address: Address
+    address: RegistryAddress
     values: Sequence[bytes]
 
 
-class Decoded(NamedTuple):
+class DecodedValue(NamedTuple):
     """One value, by its place in the task."""
 
     place: int
-    content: BySchema
+    content: ContentBySchema
 
 
-class Trouble(NamedTuple):
+class SchemaTrouble(NamedTuple):
     """One line about all values: a library is missing, or the registry is away."""
 
     line: str
     is_away: bool
 
 
-class Ended(NamedTuple):
+class DecodingEnded(NamedTuple):
     """The last answer to a task."""
 
     reason: str
 
 
-Answer = Decoded | Trouble | Ended
+Answer = DecodedValue | SchemaTrouble | DecodingEnded
 
 
-class Reader(Protocol):
+class SchemaReader(Protocol):
     """One schema."""
 
     def text(self, content: bytes) -> tuple[str, str]:
         """The text of a value, and a note about it. Any exception says that the bytes are not of this schema."""
 
 
-class Decoder:
+class SchemaDecoder:
     """Does tasks, and keeps the schemas."""
 
-    def __init__(self, open_registry: Callable[[Address], Registry] | None = None) -> None:
+    def __init__(self, open_registry: Callable[[RegistryAddress], Registry] | None = None) -> None:
         self._open = open_registry or _registry
-        self._registries: dict[Address, Registry] = {}
-        self._readers: dict[tuple[Address, int], tuple[str, Reader] | Unknown] = {}
+        self._registries: dict[RegistryAddress, Registry] = {}
+        self._readers: dict[tuple[RegistryAddress, int], tuple[str, SchemaReader] | Unknown] = {}
 
-    def work(self, task: Task) -> Iterator[Answer]:
+    def work(self, task: SchemaTask) -> Iterator[Answer]:
         """Do a task."""
         registry = self._registries.get(task.address)
         if registry is None:
@@ -92,20 +92,20 @@ class Decoder:
             asked += not is_known
             try:
                 form, reader = self._reader(task.address, registry, number)
-                yield Decoded(place, _content(number, form, reader, value))
+                yield DecodedValue(place, _content(number, form, reader, value))
             except Unknown as error:
-                yield Decoded(place, BySchema(number, "", None, str(error)))
+                yield DecodedValue(place, ContentBySchema(number, "", None, str(error)))
             except SchemaError as error:
                 away = True
-                yield Trouble(str(error), is_away=True)
+                yield SchemaTrouble(str(error), is_away=True)
             except ImportError as error:
                 library = (error.name or "a library").partition(".")[0]
                 if library not in missing:
                     missing.add(library)
-                    yield Trouble(f"values of schema {number} need {library}: {EXTRA}", is_away=False)
-        yield Ended("")
+                    yield SchemaTrouble(f"values of schema {number} need {library}: {EXTRA}", is_away=False)
+        yield DecodingEnded("")
 
-    def _reader(self, address: Address, registry: Registry, number: int) -> tuple[str, Reader]:
+    def _reader(self, address: RegistryAddress, registry: Registry, number: int) -> tuple[str, SchemaReader]:
         key = (address, number)
         if key not in self._readers:
             try:
@@ -119,21 +119,21 @@ class Decoder:
         return found
 
 
-def _registry(address: Address) -> Registry:
+def _registry(address: RegistryAddress) -> Registry:
     return Registry(address.url, login=address.login, timeout_s=REQUEST_TIMEOUT_S)
 
 
-def _content(number: int, form: str, reader: Reader, value: bytes) -> BySchema:
+def _content(number: int, form: str, reader: SchemaReader, value: bytes) -> ContentBySchema:
     try:
         text, note = reader.text(value[FIVE_BYTES:])
     except Exception as error:  # hostile bytes raise errors of many kinds in the libraries
-        return BySchema(number, form, None, f"not of schema {number}: {one_line(error)}")
+        return ContentBySchema(number, form, None, f"not of schema {number}: {one_line(error)}")
     if len(text) > MOST_CHARACTERS:
         text, note = text[:MOST_CHARACTERS], note or "only the beginning of its text"
-    return BySchema(number, form, text, note)
+    return ContentBySchema(number, form, text, note)
 
 
-def _reader_of(kind: str, name: str, schema: Schema) -> Reader:
+def _reader_of(kind: str, name: str, schema: Schema) -> SchemaReader:
     """Unknown, or ImportError if its library is missing."""
     if kind == AVRO:
         return _Avro(name, schema)

@@ -12,9 +12,18 @@ from threading import Event
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
-from kpybroker.machines.console.record_tasks import Answer, Ended, Found, Place, Progress, Task, Unreadable, work
+from kpybroker.machines.console.record_tasks import (
+    Answer,
+    FoundRecord,
+    PartitionFiles,
+    RecordTask,
+    SearchEnded,
+    SearchProgress,
+    Unreadable,
+    work,
+)
 from kpybroker.monitoring.console.query import bad
-from kpybroker.runtime.http.request import Refused
+from kpybroker.runtime.http.request import HttpRefused
 from kpybroker.runtime.io.scheduler import Scheduler, Timer
 from kpystorage.disk import Disk
 from kpystorage.real_disk import RealDisk
@@ -34,7 +43,7 @@ IDLE_MS: Final = 30_000
 CHECK_MS: Final = 5_000
 PATIENCE_S: Final = 30.0
 
-Told = Callable[[Any], object]
+OnAnswer = Callable[[Any], object]
 
 
 class Search:
@@ -42,7 +51,7 @@ class Search:
 
     def __init__(
         self,
-        task: Task,
+        task: RecordTask,
         title: dict[str, str],
         owner: str,
         total_bytes: int,
@@ -59,17 +68,17 @@ class Search:
         self.started_ms = int(monotonic() * 1000)
         self.state = "running"
         self.reason = ""
-        self.found: list[Found] = []
+        self.found: list[FoundRecord] = []
         self.unreadable: deque[Unreadable] = deque(maxlen=20)
         self.gaps = 0
-        self.progress = Progress(0, 0, -1, -1)
+        self.progress = SearchProgress(0, 0, -1, -1)
         self.next_offsets: dict[int, int] = {}
         self.looked_ms = 0.0
         self.ended_ms: int | None = None
         self.cancel: Callable[[], None] = lambda: None
 
     @property
-    def places_left(self) -> tuple[Place, ...]:
+    def places_left(self) -> tuple[PartitionFiles, ...]:
         """The places that it has not read."""
         places = (
             each._replace(start_offset=self.next_offsets.get(each.partition, each.start_offset))
@@ -87,19 +96,19 @@ class Search:
         """How long it has run."""
         return ((self.ended_ms or int(monotonic() * 1000)) - self.started_ms) / 1000
 
-    def told(self, answer: "Answer | WorkerDied") -> None:
+    def on_answer(self, answer: "Answer | WorkerDied") -> None:
         """Take the next answer of the process."""
         if self.state != "running":
             return
         match answer:
-            case Found():
+            case FoundRecord():
                 self.found.append(answer)
             case Unreadable():
                 self.unreadable.append(answer)
                 self.gaps += 1
-            case Progress():
+            case SearchProgress():
                 self.progress = answer
-            case Ended():
+            case SearchEnded():
                 self.progress = self.progress._replace(read_bytes=answer.read_bytes, records=answer.records)
                 self.next_offsets = dict(answer.next_offsets)
                 self._end("done", answer.reason)
@@ -128,7 +137,7 @@ class Searches:
         self._waiting = 0
         self._timer: Timer | None = None
 
-    async def read(self, disk: Disk, task: Task) -> list[Answer]:
+    async def read(self, disk: Disk, task: RecordTask) -> list[Answer]:
         """All answers to a task that is short. Raises Refused if too many wait already."""
         if self._waiting >= MOST_WAITING:
             raise bad("too many look at records; try again in a moment")
@@ -141,22 +150,22 @@ class Searches:
         finally:
             self._waiting -= 1
 
-    async def _read(self, disk: Disk, task: Task) -> list[Answer]:
+    async def _read(self, disk: Disk, task: RecordTask) -> list[Answer]:
         answers: list[Answer] = []
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-        def told(answer: "Answer | WorkerDied") -> None:
+        def on_answer(answer: "Answer | WorkerDied") -> None:
             if done.done():
                 return
             if isinstance(answer, tuple):
                 answers.append(answer)
-                if not isinstance(answer, Ended):
+                if not isinstance(answer, SearchEnded):
                     return
                 done.set_result(None)
             else:
                 done.set_exception(bad(f"these records cannot be read: {answer}"))
 
-        cancel = self._begin(disk, task, told)
+        cancel = self._begin(disk, task, on_answer)
         try:
             await done
         except asyncio.CancelledError:
@@ -174,13 +183,13 @@ class Searches:
             del self._searches[number]
         search.looked_ms = self._scheduler.monotonic_ms()
         self._searches[search.id] = search
-        search.cancel = self._begin(disk, search.task, search.told)
+        search.cancel = self._begin(disk, search.task, search.on_answer)
 
     def find(self, number: str, owner: str) -> Search:
         """A search of this user. Raises Refused."""
         search = self._searches.get(number)
         if search is None or search.owner != owner:
-            raise Refused(HTTPStatus.NOT_FOUND, "there is no such search, or it is over for long")
+            raise HttpRefused(HTTPStatus.NOT_FOUND, "there is no such search, or it is over for long")
         search.looked_ms = self._scheduler.monotonic_ms()
         return search
 
@@ -197,31 +206,35 @@ class Searches:
 
     # Processes and threads
 
-    def _begin(self, disk: Disk, task: Task, told: Told) -> Callable[[], None]:
+    def _begin(self, disk: Disk, task: RecordTask, on_answer: OnAnswer) -> Callable[[], None]:
         """Begin a task; the result is what cancels it."""
         if self._timer is None:
             self._timer = self._scheduler.call_later(CHECK_MS, self._check)
-        return self._in_process(task, told) if isinstance(disk, RealDisk) else self._in_thread(disk, task, told)
+        return (
+            self._in_process(task, on_answer) if isinstance(disk, RealDisk) else self._in_thread(disk, task, on_answer)
+        )
 
-    def _in_process(self, task: Task, told: Told) -> Callable[[], None]:
+    def _in_process(self, task: RecordTask, on_answer: OnAnswer) -> Callable[[], None]:
         from kpybroker.runtime.io.worker import Worker
 
         worker = (
-            self._idle.pop()[0] if self._idle else Worker(self._scheduler, MODULE, lambda each: isinstance(each, Ended))
+            self._idle.pop()[0]
+            if self._idle
+            else Worker(self._scheduler, MODULE, lambda each: isinstance(each, SearchEnded))
         )
         self._busy.add(worker)
 
         def answered(answer: "Answer | WorkerDied") -> None:
-            if isinstance(answer, tuple) and not isinstance(answer, Ended):
-                told(answer)
+            if isinstance(answer, tuple) and not isinstance(answer, SearchEnded):
+                on_answer(answer)
                 return
             if worker in self._busy:
                 self._busy.discard(worker)
-                if isinstance(answer, Ended) and not worker.is_stopped:
+                if isinstance(answer, SearchEnded) and not worker.is_stopped:
                     self._idle.append((worker, self._scheduler.monotonic_ms()))
                 else:
                     worker.stop()
-            told(answer)
+            on_answer(answer)
 
         worker.ask(task, answered)
 
@@ -231,7 +244,7 @@ class Searches:
 
         return cancel
 
-    def _in_thread(self, disk: Disk, task: Task, told: Told) -> Callable[[], None]:
+    def _in_thread(self, disk: Disk, task: RecordTask, on_answer: OnAnswer) -> Callable[[], None]:
         """A disk in memory is seen by this process alone."""
         from kpybroker.runtime.io.one_off import in_thread
 
@@ -241,11 +254,11 @@ class Searches:
             for answer in work(disk, task):
                 if cancelled.is_set():
                     return
-                self._scheduler.call_soon_threadsafe(told, answer)
+                self._scheduler.call_soon_threadsafe(on_answer, answer)
 
         def done(_result: None, error: BaseException | None) -> None:
             if error is not None and not cancelled.is_set():
-                told(Ended(f"{type(error).__name__}: {error}", ()))
+                on_answer(SearchEnded(f"{type(error).__name__}: {error}", ()))
 
         in_thread(self._scheduler, run, done, "kpybroker-console")
         return cancelled.set
@@ -264,4 +277,4 @@ class Searches:
 
 
 def _is_last(answer: object) -> bool:
-    return isinstance(answer, Ended)
+    return isinstance(answer, SearchEnded)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from kpybroker.requests.server.listener import Server
 
 
-class Sources(NamedTuple):
+class ConsoleSources(NamedTuple):
     """The sources of everything that is shown."""
 
     role: "Broker | ControllerRole"

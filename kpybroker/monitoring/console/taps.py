@@ -27,7 +27,7 @@ IDLE_MS: Final = 30_000
 _IN_MEMORY: Final = (bytes, bytearray, memoryview)
 
 
-class Exchange:
+class TappedExchange:
     """A request and its answer."""
 
     __slots__ = ("answer", "answer_bytes", "answered_ms", "at_ms", "began_ns", "request", "request_bytes")
@@ -60,13 +60,13 @@ class Tap:
     """Stands before the dispatcher of one connection."""
 
     def __init__(self, dispatch: "Dispatch") -> None:
-        self.exchanges: deque[Exchange] = deque(maxlen=MOST_EXCHANGES)
+        self.exchanges: deque[TappedExchange] = deque(maxlen=MOST_EXCHANGES)
         self.looked_ms = 0.0
         self.dispatch = dispatch
 
     def __call__(self, connection: "Connection", frame: memoryview) -> "Reply | Pending | None":
         """Pass a frame on, and note it with its answer."""
-        exchange = Exchange(frame)
+        exchange = TappedExchange(frame)
         self.exchanges.append(exchange)
         reply = self.dispatch(connection, frame)
         if isinstance(reply, Pending):
@@ -79,7 +79,7 @@ class Tap:
         return self.dispatch.trait_at(view, position)
 
 
-def _noted(pending: Pending, exchange: Exchange) -> Pending:
+def _noted(pending: Pending, exchange: TappedExchange) -> Pending:
     """A reply that is noted when it comes."""
     outer = Pending(overlaps=pending.overlaps)
     outer.due = pending.due

@@ -4,12 +4,12 @@ from http import HTTPStatus
 from typing import NamedTuple
 
 from kpybroker.machines.authorization.authorizer import Authorizer
-from kpybroker.machines.authorization.resources import CLUSTER_NAME, Operation, ResourceType
+from kpybroker.machines.authorization.resources import CLUSTER_NAME, AclOperation, ResourceType
 from kpybroker.machines.console.content import visible
 from kpybroker.machines.errors import AuthorizerNotReady
 from kpybroker.runtime.calls.address import java_address
 from kpybroker.runtime.calls.principal import ANONYMOUS, Principal
-from kpybroker.runtime.http.request import Refused
+from kpybroker.runtime.http.request import HttpRefused
 
 
 class Viewer(NamedTuple):
@@ -25,11 +25,11 @@ class Viewer(NamedTuple):
         return f"Viewer({self.principal}, {self.host!r})"
 
     @property
-    def who(self) -> str:
+    def identity(self) -> str:
         """The viewer in the lines of the log: whatever is in its name, they stay one line."""
         return visible(f"{self.principal} at {self.host}").replace("\n", "<U+000A>").replace("\t", "<U+0009>")
 
-    def may(self, operation: Operation, kind: ResourceType, name: str) -> bool:
+    def may(self, operation: AclOperation, kind: ResourceType, name: str) -> bool:
         """Whether it may do this with a resource."""
         if self.authorizer is None:
             return True
@@ -38,17 +38,17 @@ class Viewer(NamedTuple):
         except AuthorizerNotReady:
             return False
 
-    def must(self, operation: Operation, kind: ResourceType, name: str) -> None:
+    def must(self, operation: AclOperation, kind: ResourceType, name: str) -> None:
         """Raise Refused if it may not do this."""
         if not self.may(operation, kind, name):
             what = "the cluster" if kind == ResourceType.CLUSTER else f"{kind.name.lower()} {name}"
             hint = "; kpybroker.http.users=scram lets users log in" if self.principal == ANONYMOUS else ""
-            raise Refused(HTTPStatus.FORBIDDEN, f"{self.principal} lacks {operation.name} on {what}{hint}")
+            raise HttpRefused(HTTPStatus.FORBIDDEN, f"{self.principal} lacks {operation.name} on {what}{hint}")
 
     def must_see_node(self) -> None:
         """Raise Refused if it may not see the node itself: that takes DESCRIBE on the cluster, as for metrics."""
-        self.must(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
+        self.must(AclOperation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
 
     def may_see_topic(self, topic: str) -> bool:
         """Whether it may know that a topic exists."""
-        return self.may(Operation.DESCRIBE, ResourceType.TOPIC, topic)
+        return self.may(AclOperation.DESCRIBE, ResourceType.TOPIC, topic)

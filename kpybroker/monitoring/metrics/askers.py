@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from kpybroker.monitoring.metrics.table import COUNTER, NATIVE, Row, Table, known_by
+from kpybroker.monitoring.metrics.table import COUNTER, NATIVE, MetricRow, Table, known_by
 
 if TYPE_CHECKING:
     from kpybroker.runtime.calls.askers import Askers
@@ -27,4 +27,4 @@ METADATA_REQUESTS = Table(
 def tables(askers: "Askers") -> Iterator[Table]:
     """The table of the clients that asked most often."""
     most = sorted(askers.known.items(), key=lambda each: -each[1].requests)[:MOST_SHOWN]
-    yield METADATA_REQUESTS.with_rows([Row(who, (asker.requests,)) for who, asker in most])
+    yield METADATA_REQUESTS.with_rows([MetricRow(caller, (asker.requests,)) for caller, asker in most])

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from kpybroker.machines.authorization.authorizer import Authorizer
-from kpybroker.monitoring.metrics.table import COUNTER, GAUGE, NATIVE, Row, Table, kafka, known_by
+from kpybroker.monitoring.metrics.table import COUNTER, GAUGE, NATIVE, MetricRow, Table, kafka, known_by
 
 _PLUGIN: Final = "kafka.server:type=plugins,config=authorizer.class.name,class=StandardAuthorizer"
 
@@ -36,6 +36,6 @@ DECISIONS = Table(
 def tables(authorizer: Authorizer | None) -> Iterator[Table]:
     """The tables of an authorizer."""
     if authorizer is not None:
-        yield ACLS.with_rows([Row((), (authorizer.acl_count,))])
+        yield ACLS.with_rows([MetricRow((), (authorizer.acl_count,))])
         counts = {"allowed": authorizer.allowed_count, "denied": authorizer.denied_count}
-        yield DECISIONS.with_rows([Row((result,), (count,)) for result, count in counts.items()])
+        yield DECISIONS.with_rows([MetricRow((result,), (count,)) for result, count in counts.items()])

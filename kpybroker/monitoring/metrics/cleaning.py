@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kpybroker.monitoring.metrics.table import GAUGE, Row, Table, kafka
+from kpybroker.monitoring.metrics.table import GAUGE, MetricRow, Table, kafka
 
 if TYPE_CHECKING:
     from kpybroker.requests.broker import Broker
@@ -94,9 +94,9 @@ def tables(broker: "Broker") -> Iterator[Table]:
         100 * figures.max_dirty_ratio,
         broker.scheduler.now_ms() - figures.last_run_ms,
     )
-    yield CLEANERS.with_rows([Row((), tuple(int(value) for value in values))])
+    yield CLEANERS.with_rows([MetricRow((), tuple(int(value) for value in values))])
     rows = []
     for directory in broker.replicas.directories:
         failed = [each.dirty_bytes for found, each in compaction.uncleanable.items() if found.directory is directory]
-        rows.append(Row((directory.path,), (len(failed), sum(failed))))
+        rows.append(MetricRow((directory.path,), (len(failed), sum(failed))))
     yield UNCLEANABLE.with_rows(rows)

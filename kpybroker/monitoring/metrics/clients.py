@@ -11,8 +11,8 @@ from kpybroker.monitoring.metrics.table import (
     NATIVE,
     STRIMZI,
     Measure,
+    MetricRow,
     Name,
-    Row,
     Table,
     kafka,
     known_by,
@@ -104,13 +104,13 @@ def tables(server: "Server") -> Iterator[Table | None]:
         if number % 500 == 499:
             yield None
     listeners = sorted({*server.listener_names, *by_listener})
-    yield CONNECTIONS.with_rows([Row((name, "0"), (by_listener[name],)) for name in listeners])
-    yield SOFTWARE.with_rows([Row((*which, "0"), (count,)) for which, count in _most(by_software)])
+    yield CONNECTIONS.with_rows([MetricRow((name, "0"), (by_listener[name],)) for name in listeners])
+    yield SOFTWARE.with_rows([MetricRow((*which, "0"), (count,)) for which, count in _most(by_software)])
     budget = server.budget
     used, limit = budget.used_bytes, budget.limit_bytes
     yield TOTALS.with_rows(
         [
-            Row(
+            MetricRow(
                 (),
                 (
                     server.accepted_connections,

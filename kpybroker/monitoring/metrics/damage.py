@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from kpybroker.monitoring.metrics.table import GAUGE, NATIVE, Row, Table, known_by
+from kpybroker.monitoring.metrics.table import GAUGE, NATIVE, MetricRow, Table, known_by
 
 if TYPE_CHECKING:
     from kpybroker.requests.broker import Broker
@@ -27,12 +27,12 @@ DAMAGED = Table(
 
 def tables(broker: "Broker") -> Iterator[Table | None]:
     """The tables of damage; None is a place to pause."""
-    rows: list[Row] = []
+    rows: list[MetricRow] = []
     for directory in broker.replicas.directories:
         for number, log in enumerate(list(directory.logs.values())):
             places = sum([each.checks.damaged_places for each in log.segments if each.checks is not None])
             if places and len(rows) < MOST_SHOWN:
-                rows.append(Row((log.topic, str(log.partition), directory.path), (places,)))
+                rows.append(MetricRow((log.topic, str(log.partition), directory.path), (places,)))
             if number % LOGS_PER_SLICE == LOGS_PER_SLICE - 1:
                 yield None
     yield DAMAGED.with_rows(rows)

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kpybroker.monitoring.metrics.loop_watch import LoopWatch
-from kpybroker.monitoring.metrics.table import COUNTER, GAUGE, NATIVE, Row, Table, kafka, known_by
-from kpybroker.monitoring.metrics.window import QUANTILE_LABELS, Windows, quantiles_ms
+from kpybroker.monitoring.metrics.table import COUNTER, GAUGE, NATIVE, MetricRow, Table, kafka, known_by
+from kpybroker.monitoring.metrics.window import QUANTILE_LABELS, MinuteWindows, quantiles_ms
 
 NS_PER_S = 1_000_000_000
 
@@ -64,7 +64,7 @@ class LoopTables:
 
     def __init__(self, watch: LoopWatch) -> None:
         self.watch = watch
-        self._windows = Windows()
+        self._windows = MinuteWindows()
 
     def turn(self) -> None:
         """Note that ten seconds have passed."""
@@ -85,12 +85,12 @@ class LoopTables:
             sum(watch.gc_pauses),
             _anonymous_bytes(),
         )
-        yield LOOP.with_rows([Row((), values)])
+        yield LOOP.with_rows([MetricRow((), values)])
         lag = quantiles_ms(self._windows.recent("lag", watch.lateness))
         pauses = quantiles_ms(self._windows.recent("gc", watch.gc_pauses))
         yield LATENESS.with_rows(
             [
-                Row((label,), (late_ms / 1000, pause_ms / 1000))
+                MetricRow((label,), (late_ms / 1000, pause_ms / 1000))
                 for label, late_ms, pause_ms in zip(QUANTILE_LABELS, lag, pauses, strict=True)
             ]
         )

@@ -31,7 +31,7 @@ from kpybroker.monitoring.metrics.quorum import QuorumTables
 from kpybroker.monitoring.metrics.requests import RequestTables
 from kpybroker.monitoring.metrics.shares import ShareTables
 from kpybroker.monitoring.metrics.static_labels import static_labels
-from kpybroker.monitoring.metrics.table import Table, Writer
+from kpybroker.monitoring.metrics.table import MetricsWriter, Table
 from kpybroker.monitoring.metrics.window import SLICE_MS
 
 if TYPE_CHECKING:
@@ -46,26 +46,26 @@ PAUSE_S: Final = 0.002
 """The pause for other work after each slice."""
 
 
-class Sources(NamedTuple):
+class MetricSources(NamedTuple):
     """The sources of the tables, and the objects that are called every ten seconds."""
 
     tables: Sequence[Callable[[], Iterator[Table | None]]]
     turns: Sequence[Callable[[], object]]
 
 
-def of_node(role: "Broker | ControllerRole", server: "Server", watch: "LoopWatch") -> Sources:
+def of_node(role: "Broker | ControllerRole", server: "Server", watch: "LoopWatch") -> MetricSources:
     """The sources of a broker, or of a controller without one."""
     if role.is_controller_role:
         return of_controller(cast("ControllerRole", role), server, watch)
     return of_broker(cast("Broker", role), server, watch)
 
 
-def of_broker(broker: "Broker", server: "Server", watch: "LoopWatch") -> Sources:
+def of_broker(broker: "Broker", server: "Server", watch: "LoopWatch") -> MetricSources:
     """The sources of a broker, a controller beside it included."""
     most: int = broker.config["kpybroker.metrics.max.partitions"]
     loop, requests, quorum = LoopTables(watch), RequestTables(watch.dispatchers), QuorumTables(broker)
     dispatcher, share_groups = watch.dispatchers[0], ShareTables(broker)
-    return Sources(
+    return MetricSources(
         [
             lambda: node_state.tables(broker),
             loop.tables,
@@ -89,10 +89,10 @@ def of_broker(broker: "Broker", server: "Server", watch: "LoopWatch") -> Sources
     )
 
 
-def of_controller(role: "ControllerRole", server: "Server", watch: "LoopWatch") -> Sources:
+def of_controller(role: "ControllerRole", server: "Server", watch: "LoopWatch") -> MetricSources:
     """The sources of a node that is a controller and not a broker."""
     loop, requests, quorum = LoopTables(watch), RequestTables(watch.dispatchers), QuorumTables(role)
-    return Sources(
+    return MetricSources(
         [
             loop.tables,
             quorum.tables,
@@ -107,9 +107,9 @@ def of_controller(role: "ControllerRole", server: "Server", watch: "LoopWatch") 
 class Exposition:
     """The metrics of one node as text. Made at the first scrape, and closed with the node (`close`)."""
 
-    def __init__(self, config: BrokerConfig, loop: asyncio.AbstractEventLoop, sources: Sources) -> None:
+    def __init__(self, config: BrokerConfig, loop: asyncio.AbstractEventLoop, sources: MetricSources) -> None:
         self._loop = loop
-        self._writer = Writer(
+        self._writer = MetricsWriter(
             config["kpybroker.metrics.dialects"], static_labels(config["kpybroker.metrics.static.labels"])
         )
         self._sources = sources

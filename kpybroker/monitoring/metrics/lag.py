@@ -16,18 +16,19 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.groups.classic.classic_group import CLASSIC_TYPE
 from kpybroker.machines.groups.consumer.consumer_group import CONSUMER
+from kpybroker.machines.groups.counts import DELETED, NOT_SHOWN, REFUSED, SHOWN, STORED
 from kpybroker.machines.groups.share.share_group import SHARE
 from kpybroker.machines.groups.streams.streams_group import NOT_READY, STREAMS
-from kpybroker.machines.partition.leader import Leader
+from kpybroker.machines.partition.leader import PartitionLeader
 from kpybroker.monitoring.metrics.readers import (
     GroupFacts,
-    Position,
+    ReaderPosition,
     Readers,
     committed_by,
+    counts_of,
     facts_of,
     groups_of,
     names_of,
-    rebalances_of,
 )
 from kpybroker.monitoring.metrics.table import (
     COUNTER,
@@ -36,7 +37,7 @@ from kpybroker.monitoring.metrics.table import (
     KAFKA_LAG_EXPORTER,
     NATIVE,
     Measure,
-    Row,
+    MetricRow,
     Table,
     kafka,
     known_by,
@@ -151,7 +152,7 @@ SHARE_GROUPS = _coordinated("share_group_count", "Share groups in a state", "sta
 STREAMS_GROUPS = _coordinated("streams_group_count", "Groups of the streams protocol in a state", "state")
 
 
-def _rebalances(name: str, about: str) -> Measure:
+def _counted(name: str, about: str) -> Measure:
     return kafka(
         COUNTER,
         f"kafka_server_groupcoordinatormetrics_{name}",
@@ -164,18 +165,31 @@ def _rebalances(name: str, about: str) -> Measure:
 REBALANCES = Table(
     (),
     (
-        _rebalances("group_completed_rebalance_count", "Rebalances of classic groups that were completed"),
-        _rebalances("consumer_group_rebalance_count", "Rebalances of groups of the consumer protocol"),
-        _rebalances("share_group_rebalance_count", "Rebalances of share groups"),
-        _rebalances("streams_group_rebalance_count", "Rebalances of streams groups"),
+        _counted("group_completed_rebalance_count", "Rebalances of classic groups that were completed"),
+        _counted("consumer_group_rebalance_count", "Rebalances of groups of the consumer protocol"),
+        _counted("share_group_rebalance_count", "Rebalances of share groups"),
+        _counted("streams_group_rebalance_count", "Rebalances of streams groups"),
+    ),
+)
+
+_DESCRIPTION = "streams_group_topology_description"
+DESCRIBED: Final = (STORED, REFUSED, SHOWN, NOT_SHOWN, DELETED)
+DESCRIPTIONS = Table(
+    (),
+    (
+        _counted(f"{_DESCRIPTION}_set_success_count", "Descriptions of topologies that were kept"),
+        _counted(f"{_DESCRIPTION}_set_error_count", "Descriptions of topologies that were refused"),
+        _counted(f"{_DESCRIPTION}_get_success_count", "Descriptions of topologies that were looked up"),
+        _counted(f"{_DESCRIPTION}_get_error_count", "Descriptions of topologies that an answer had no room for"),
+        _counted(f"{_DESCRIPTION}_delete_success_count", "Descriptions of topologies that DeleteGroups ended"),
     ),
 )
 
 
-class Lag(NamedTuple):
+class PartitionLag(NamedTuple):
     """The lag of a group in one partition. ``seconds`` is None where the records have no timestamp."""
 
-    position: Position
+    position: ReaderPosition
     records: int
     seconds: float | None
 
@@ -194,7 +208,7 @@ class LagTables:
         readers = Readers(self.broker, self.server)
         yield from readers.gather()
         facts: list[GroupFacts] = []
-        positions: list[Position] = []
+        positions: list[ReaderPosition] = []
         in_groups: set[str] = set()
         left_out = 0
         for group in groups_of(self.broker):
@@ -213,32 +227,37 @@ class LagTables:
         for (name, topic, partition), offset in readers.furthest.items():
             if name in alone:
                 if len(positions) < self.most_positions:
-                    positions.append(Position(name, topic, partition, offset))
+                    positions.append(ReaderPosition(name, topic, partition, offset))
                 else:
                     left_out += 1
         yield None
-        lags: list[Lag] = []
+        lags: list[PartitionLag] = []
         yield from self._lags(positions, lags)
         yield from self._lag_tables(lags)
         members = {name: len(ids) for name, ids in alone.items()} | {each.name: each.members for each in facts}
-        yield MEMBERS.with_rows([Row((name,), (count,)) for name, count in members.items()])
-        generations = [Row((each.name,), (each.generation,)) for each in facts if each.generation is not None]
+        yield MEMBERS.with_rows([MetricRow((name,), (count,)) for name, count in members.items()])
+        generations = [MetricRow((each.name,), (each.generation,)) for each in facts if each.generation is not None]
         yield GENERATIONS.with_rows(generations)
-        yield WITHOUT_GROUP.with_rows([Row((name, each), (1,)) for name, ids in alone.items() for each in sorted(ids)])
-        yield GROUPS.with_rows([Row((), _summary(facts, left_out))])
+        yield WITHOUT_GROUP.with_rows(
+            [MetricRow((name, each), (1,)) for name, ids in alone.items() for each in sorted(ids)]
+        )
+        yield GROUPS.with_rows([MetricRow((), _summary(facts, left_out))])
         kinds = Counter(each.kind for each in facts)
         kinds_of = (CLASSIC_TYPE, CONSUMER, SHARE, STREAMS)
-        yield GROUPS_BY_PROTOCOL.with_rows([Row((kind,), (kinds[kind],)) for kind in kinds_of])
+        yield GROUPS_BY_PROTOCOL.with_rows([MetricRow((kind,), (kinds[kind],)) for kind in kinds_of])
         states = Counter(each.state for each in facts if each.kind == CONSUMER)
-        yield CONSUMER_GROUPS.with_rows([Row((state.lower(),), (states[state],)) for state in CONSUMER_STATES])
+        yield CONSUMER_GROUPS.with_rows([MetricRow((state.lower(),), (states[state],)) for state in CONSUMER_STATES])
         states = Counter(each.state for each in facts if each.kind == SHARE)
-        yield SHARE_GROUPS.with_rows([Row((state.lower(),), (states[state],)) for state in SHARE_STATES])
-        rebalances = rebalances_of(self.broker)
-        yield REBALANCES.with_rows([Row((), [rebalances.get(kind, 0) for kind in kinds_of])])
+        yield SHARE_GROUPS.with_rows([MetricRow((state.lower(),), (states[state],)) for state in SHARE_STATES])
+        counts = counts_of(self.broker)
+        rebalances = counts.rebalances
+        yield REBALANCES.with_rows([MetricRow((), [rebalances.get(kind, 0) for kind in kinds_of])])
+        outcomes = [counts.descriptions.get(outcome, 0) for outcome in DESCRIBED]
+        yield DESCRIPTIONS.with_rows([MetricRow((), outcomes)])
         states = Counter(each.state for each in facts if each.kind == STREAMS)
-        yield STREAMS_GROUPS.with_rows([Row((tag,), (states[state],)) for state, tag in STREAMS_STATES.items()])
+        yield STREAMS_GROUPS.with_rows([MetricRow((tag,), (states[state],)) for state, tag in STREAMS_STATES.items()])
 
-    def _lags(self, positions: list[Position], lags: list[Lag]) -> Iterator[None]:
+    def _lags(self, positions: list[ReaderPosition], lags: list[PartitionLag]) -> Iterator[None]:
         now_ms = self.broker.scheduler.now_ms()
         times: Times = {}
         for number, position in enumerate(positions):
@@ -249,9 +268,9 @@ class LagTables:
                 yield None
         self._times = times
 
-    def _lag_tables(self, lags: list[Lag]) -> Iterator[Table | None]:
+    def _lag_tables(self, lags: list[PartitionLag]) -> Iterator[Table | None]:
         rows = [
-            Row((p.name, p.topic, str(p.partition)), (p.offset, lag.records, lag.seconds))
+            MetricRow((p.name, p.topic, str(p.partition)), (p.offset, lag.records, lag.seconds))
             for lag in lags
             for p in (lag.position,)
         ]
@@ -263,17 +282,17 @@ class LagTables:
             sums[position.name, position.topic] = (offsets + position.offset, lacking + records)
             most, longest = worst.get(position.name, (0, 0.0))
             worst[position.name] = (max(most, records), max(longest, seconds or 0.0))
-        yield LAG_SUMS.with_rows([Row(labels, values) for labels, values in sums.items()])
+        yield LAG_SUMS.with_rows([MetricRow(labels, values) for labels, values in sums.items()])
         cluster = self.broker.image.cluster_id
-        yield OF_LAG_EXPORTER.with_rows([Row((cluster, *row.labels), row.values) for row in rows])
-        yield WORST_OF_LAG_EXPORTER.with_rows([Row((cluster, name), values) for name, values in worst.items()])
+        yield OF_LAG_EXPORTER.with_rows([MetricRow((cluster, *row.labels), row.values) for row in rows])
+        yield WORST_OF_LAG_EXPORTER.with_rows([MetricRow((cluster, name), values) for name, values in worst.items()])
 
 
 Times = dict[tuple[bytes, int, int], int]
 """Times of batches in ms, by topic id, partition and offset; -1 for a batch that has none."""
 
 
-def lag_of(broker: "Broker", position: Position, now_ms: int, known: Times, seen: Times) -> Lag | None:
+def lag_of(broker: "Broker", position: ReaderPosition, now_ms: int, known: Times, seen: Times) -> PartitionLag | None:
     """The lag at a position; None if this node does not lead its partition. A time that is not ``known`` is read; each
     that is used is added to ``seen``."""
     try:
@@ -281,7 +300,7 @@ def lag_of(broker: "Broker", position: Position, now_ms: int, known: Times, seen
         leader = replica.led()
         records = max(0, leader.high_watermark.offset - position.offset)
         if records == 0:
-            return Lag(position, 0, 0.0)
+            return PartitionLag(position, 0, 0.0)
         key = (replica.topic.id, replica.index, position.offset)
         time_ms = known.get(key)
         if time_ms is None:
@@ -293,10 +312,10 @@ def lag_of(broker: "Broker", position: Position, now_ms: int, known: Times, seen
         if isinstance(error, DiskFailure):
             broker.replicas.directory_failed(error)
         return None
-    return Lag(position, records, max(0, now_ms - time_ms) / 1000 if time_ms >= 0 else None)
+    return PartitionLag(position, records, max(0, now_ms - time_ms) / 1000 if time_ms >= 0 else None)
 
 
-def time_of(leader: Leader, offset: int) -> int:
+def time_of(leader: PartitionLeader, offset: int) -> int:
     """The time of the first batch at or behind ``offset``, in ms; -1 if there is none or it has no time.
 
     Raises:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kpybroker.monitoring.metrics.table import GAUGE, NATIVE, Row, Table, known_by
+from kpybroker.monitoring.metrics.table import GAUGE, NATIVE, MetricRow, Table, known_by
 
 if TYPE_CHECKING:
     from kpybroker.hosts.leases.leases import Leases
@@ -19,4 +19,4 @@ LEASES = Table(
 
 def tables(leases: "Leases") -> Iterator[Table]:
     """The table of leases."""
-    yield LEASES.with_rows([Row((), (len(leases), leases.segments))])
+    yield LEASES.with_rows([MetricRow((), (len(leases), leases.segments))])

@@ -144,11 +144,11 @@ class Monitoring:
         authorizer = None if self._watched is None else self._watched.authorizer
         if authorizer is None or request.principal == ANONYMOUS:
             return True
-        from kpybroker.machines.authorization.resources import CLUSTER_NAME, Operation, ResourceType
+        from kpybroker.machines.authorization.resources import CLUSTER_NAME, AclOperation, ResourceType
 
         host = java_address(request.host)
         try:
-            return authorizer.allows(request.principal, host, Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
+            return authorizer.allows(request.principal, host, AclOperation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
         except AuthorizerNotReady:
             return False
 

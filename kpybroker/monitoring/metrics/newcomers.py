@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kpybroker.monitoring.metrics.table import GAUGE, NATIVE, Row, Table, known_by
+from kpybroker.monitoring.metrics.table import GAUGE, NATIVE, MetricRow, Table, known_by
 from kpybroker.requests.dispatching.newcomers import MOST_LOOKING
 
 if TYPE_CHECKING:
@@ -38,4 +38,4 @@ def tables(server: "Server", newcomers: "Newcomers") -> Iterator[Table]:
                 break
     suspects = newcomers.suspects(connected, server.poller.now_ms)
     longest = sorted(suspects.items(), key=lambda each: -each[1])[:MOST_SHOWN]
-    yield WITHOUT_RETURN.with_rows([Row(tuple(client), (span_ms / 1000,)) for client, span_ms in longest])
+    yield WITHOUT_RETURN.with_rows([MetricRow(tuple(client), (span_ms / 1000,)) for client, span_ms in longest])

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kpybroker.monitoring.metrics.table import COUNTER, GAUGE, KAFKA_EXPORTER, Row, Table, kafka, known_by
+from kpybroker.monitoring.metrics.table import COUNTER, GAUGE, KAFKA_EXPORTER, MetricRow, Table, kafka, known_by
 
 if TYPE_CHECKING:
     from kpybroker.requests.broker import Broker
@@ -62,9 +62,9 @@ def tables(broker: "Broker") -> Iterator[Table]:
         sessions.evictions,
         len(broker.alive_brokers),
     )
-    yield BROKER.with_rows([Row((), values)])
+    yield BROKER.with_rows([MetricRow((), values)])
     alive = [node for node in broker.image.brokers.values() if not node.fenced]
     addresses = [
         (str(node.id), f"{each.host}:{each.port}") for node in alive for each in list(node.listeners.values())[:1]
     ]
-    yield BROKER_INFO.with_rows([Row(labels, (1,)) for labels in addresses])
+    yield BROKER_INFO.with_rows([MetricRow(labels, (1,)) for labels in addresses])

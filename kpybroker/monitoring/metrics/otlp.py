@@ -23,7 +23,7 @@ from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.own_configs import OTLP_ENDPOINT, OTLP_HEADERS, OTLP_INTERVAL_MS
 from kpybroker.machines.config_def import Password
 from kpybroker.monitoring.metrics.static_labels import static_labels
-from kpybroker.monitoring.metrics.table import COUNTER, Measure, Name, Row, Table, names_of
+from kpybroker.monitoring.metrics.table import COUNTER, Measure, MetricRow, Name, Table, names_of
 
 if TYPE_CHECKING:
     from kpybroker.monitoring.metrics.exposition import Exposition
@@ -52,7 +52,7 @@ class Pusher:
             "service.instance.id": str(config.node_id),
             **static_labels(config["kpybroker.metrics.static.labels"]),
         }
-        self._post = Collector(config[OTLP_ENDPOINT], _headers(config[OTLP_HEADERS])).post
+        self._post = OtlpCollector(config[OTLP_ENDPOINT], _headers(config[OTLP_HEADERS])).post
         self._started_ns = time.time_ns()
         self._is_away = False
         self._task = asyncio.ensure_future(self._run())
@@ -120,7 +120,7 @@ class Pusher:
         measure: Measure,
         name: Name,
         table: Table,
-        rows: Sequence[Row],
+        rows: Sequence[MetricRow],
         column: int,
         now_ns: int,
     ) -> int:
@@ -146,7 +146,7 @@ class Pusher:
         return len(points)
 
 
-class Collector:
+class OtlpCollector:
     """An address that takes OTLP over HTTP."""
 
     def __init__(self, endpoint: str, headers: dict[str, str]) -> None:
@@ -183,5 +183,5 @@ def _headers(value: Password | None) -> dict[str, str]:
     return {name.strip(): text.strip() for name, _, text in pairs}
 
 
-def _slices(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
+def _slices(rows: Sequence[MetricRow]) -> Iterator[Sequence[MetricRow]]:
     return (rows[start : start + ROWS_PER_SLICE] for start in range(0, len(rows), ROWS_PER_SLICE))

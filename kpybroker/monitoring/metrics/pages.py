@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import Final
 
-from kpybroker.runtime.http.request import Answer, Request, Route
+from kpybroker.runtime.http.request import HttpAnswer, Request, Route
 
 PROMETHEUS: Final = "text/plain; version=0.0.4; charset=utf-8"
 FAST: Final = 1
@@ -28,25 +28,25 @@ class Pages:
         self._metrics = metrics
         self.routes = {"/metrics": Route(self._show), "/live": Route(self._live), "/ready": Route(self._ready)}
 
-    async def _live(self, _request: Request) -> Answer:
-        return Answer(HTTPStatus.OK, [b"live\n"])
+    async def _live(self, _request: Request) -> HttpAnswer:
+        return HttpAnswer(HTTPStatus.OK, [b"live\n"])
 
-    async def _ready(self, _request: Request) -> Answer:
+    async def _ready(self, _request: Request) -> HttpAnswer:
         reason = self._unready()
         if reason is None:
-            return Answer(HTTPStatus.OK, [b"ready\n"])
-        return Answer(HTTPStatus.SERVICE_UNAVAILABLE, [f"not ready: {reason}\n".encode()])
+            return HttpAnswer(HTTPStatus.OK, [b"ready\n"])
+        return HttpAnswer(HTTPStatus.SERVICE_UNAVAILABLE, [f"not ready: {reason}\n".encode()])
 
-    async def _show(self, request: Request) -> Answer:
+    async def _show(self, request: Request) -> HttpAnswer:
         if not self._may_see(request):
-            return Answer(HTTPStatus.FORBIDDEN, [f"{request.principal} lacks DESCRIBE on the cluster\n".encode()])
+            return HttpAnswer(HTTPStatus.FORBIDDEN, [f"{request.principal} lacks DESCRIBE on the cluster\n".encode()])
         text = await self._metrics()
         if text is None:
-            return Answer(HTTPStatus.SERVICE_UNAVAILABLE, [f"no metrics yet: {self._unready()}\n".encode()])
+            return HttpAnswer(HTTPStatus.SERVICE_UNAVAILABLE, [f"no metrics yet: {self._unready()}\n".encode()])
         if "gzip" not in request.headers.get("accept-encoding", ""):
-            return Answer(HTTPStatus.OK, text, PROMETHEUS)
+            return HttpAnswer(HTTPStatus.OK, text, PROMETHEUS)
         compressed = await asyncio.to_thread(_compressed, text)
-        return Answer(HTTPStatus.OK, [compressed], PROMETHEUS, {"Content-Encoding": "gzip"})
+        return HttpAnswer(HTTPStatus.OK, [compressed], PROMETHEUS, {"Content-Encoding": "gzip"})
 
 
 def _compressed(text: list[bytes]) -> bytes:

@@ -14,7 +14,7 @@ from kpybroker.monitoring.metrics.table import (
     KAFKA_LAG_EXPORTER,
     NATIVE,
     Measure,
-    Row,
+    MetricRow,
     Table,
     Value,
     kafka,
@@ -215,9 +215,13 @@ class PartitionTables:
         yield None
         sums = [sum(column) for column in zip(self._gone, *counted.values(), strict=True)]
         shown = self._shown(topics)
-        yield TOPICS.with_rows([Row(("",), sums), *(Row((topic.name,), counted[topic.id]) for topic in shown)])
+        yield TOPICS.with_rows(
+            [MetricRow(("",), sums), *(MetricRow((topic.name,), counted[topic.id]) for topic in shown)]
+        )
         image = self.broker.image.topics
-        sizes = [Row((topic.name,), (len(image[topic.name].partitions),)) for topic in shown if topic.name in image]
+        sizes = [
+            MetricRow((topic.name,), (len(image[topic.name].partitions),)) for topic in shown if topic.name in image
+        ]
         yield TOPIC_PARTITIONS.with_rows(sizes)
 
     def _shown(self, topics: list[HeldTopic]) -> list[HeldTopic]:
@@ -231,8 +235,8 @@ class PartitionTables:
 
     def _partitions(self, topics: list[HeldTopic]) -> Iterator[Table | None]:
         node_id = self.broker.node_id
-        rows: list[Row] = []
-        ends: list[Row] = []
+        rows: list[MetricRow] = []
+        ends: list[MetricRow] = []
         cluster = self.broker.image.cluster_id
         held = led = under = too_few = just_enough = offline = reassigning = 0
         for topic in topics:
@@ -253,15 +257,15 @@ class PartitionTables:
                     values = _values(replica, node_id)
                     if values is not None:
                         labels = (topic.name, str(replica.index))
-                        rows.append(Row(labels, values))
-                        ends.append(Row((cluster, *labels), values[-OF_LEADERS:][:2]))
+                        rows.append(MetricRow(labels, values))
+                        ends.append(MetricRow((cluster, *labels), values[-OF_LEADERS:][:2]))
         yield PARTITIONS.with_rows(rows)
         yield OF_LAG_EXPORTER.with_rows(ends)
         left_out = max(0, held - self.most_partitions)
         keeper = self.broker.in_sync
         changes = (keeper.shrinks, keeper.expands, keeper.failures)
         counts = (held, led, under, too_few, just_enough, offline, reassigning, *changes, left_out)
-        yield NODE.with_rows([Row((), counts)])
+        yield NODE.with_rows([MetricRow((), counts)])
 
 
 def _counted(topic: HeldTopic) -> tuple[int, ...]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 from prometheus_client.metrics_core import Metric
 
-from kpybroker.monitoring.metrics.table import EVERY, Measure, Name, Row, Table
+from kpybroker.monitoring.metrics.table import EVERY, Measure, MetricRow, Name, Table
 
 
 class ProcessTables:
@@ -30,4 +30,4 @@ def _table(metric: Metric) -> Table:
     labels = tuple(samples[0].labels) if samples else ()
     name = samples[0].name if samples else metric.name
     measure = Measure(metric.type, metric.documentation, {EVERY: Name(name)})
-    return Table(labels, (measure,), [Row(tuple(sample.labels.values()), (sample.value,)) for sample in samples])
+    return Table(labels, (measure,), [MetricRow(tuple(sample.labels.values()), (sample.value,)) for sample in samples])

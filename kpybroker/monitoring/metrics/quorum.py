@@ -6,7 +6,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kpybroker.machines.raft.local_state import LocalState
-from kpybroker.monitoring.metrics.table import COUNTER, GAUGE, STRIMZI, UNTYPED, Measure, Name, Row, Table, kafka
+from kpybroker.monitoring.metrics.table import COUNTER, GAUGE, STRIMZI, UNTYPED, Measure, MetricRow, Name, Table, kafka
 from kpybroker.monitoring.metrics.window import SLICES
 
 if TYPE_CHECKING:
@@ -144,8 +144,8 @@ class QuorumTables:
             (now.appended - since.appended) / passed_s,
             (now.fetched - since.fetched) / passed_s,
         )
-        yield QUORUM.with_rows([Row((), values)])
-        yield STATE.with_rows([Row((state.role,), (1,))])
+        yield QUORUM.with_rows([MetricRow((), values)])
+        yield STATE.with_rows([MetricRow((state.role,), (1,))])
 
     def _grown(self, state: LocalState) -> Growth:
         """The growth of the log since this node has been watched. A truncation is no growth."""
@@ -173,4 +173,4 @@ class QuorumTables:
         unclean, applied = self.role.unclean_elections, image.next_offset - 1
         alive = len(brokers) - fenced
         values = (active, topics, partitions, leaderless, unpreferred, alive, fenced, unclean, applied)
-        yield CONTROLLER.with_rows([Row((), values)])
+        yield CONTROLLER.with_rows([MetricRow((), values)])

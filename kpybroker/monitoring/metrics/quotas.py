@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from kpybroker.monitoring.metrics.table import GAUGE, Row, Table, kafka
+from kpybroker.monitoring.metrics.table import GAUGE, MetricRow, Table, kafka
 
 if TYPE_CHECKING:
     from kpybroker.requests.dispatching.throttling import Throttling
@@ -51,8 +51,8 @@ def tables(throttling: "Throttling | None", server: "Server") -> Iterator[Table]
     ):
         yield table.with_rows(
             [
-                Row((each.share.user, each.share.client_id), (each.per_second, each.throttle_ms))
+                MetricRow((each.share.user, each.share.client_id), (each.per_second, each.throttle_ms))
                 for each in throttle.shown(now_ms, MOST_SHOWN)
             ]
         )
-    yield DELAYED.with_rows([Row((), (len(server.mutes),))])
+    yield DELAYED.with_rows([MetricRow((), (len(server.mutes),))])

@@ -8,14 +8,15 @@ group, is not listed: what a member was sent does not say what its group has pro
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kpybroker.machines.fetch.session import Entry
+from kpybroker.machines.fetch.session import CachedPartition
 from kpybroker.machines.groups.classic.classic_group import CLASSIC_TYPE, ClassicGroup
 from kpybroker.machines.groups.consumer.consumer_group import CONSUMER, ConsumerGroup
 from kpybroker.machines.groups.coordinator import GroupCoordinator
+from kpybroker.machines.groups.counts import Counts
 from kpybroker.machines.groups.group import EMPTY, Group
 from kpybroker.machines.groups.offsets.committed import find_committed
 from kpybroker.machines.groups.share.share_group import SHARE, ShareGroup
@@ -36,7 +37,7 @@ LONGEST_CHARS: Final = 249
 PER_SLICE: Final = 100
 
 
-class Position(NamedTuple):
+class ReaderPosition(NamedTuple):
     """The next offset that a group or a reader wants in a partition."""
 
     name: str
@@ -72,12 +73,12 @@ def groups_of(broker: "Broker") -> Iterator[Group]:
             yield from list(machine.shard.groups.values())
 
 
-def rebalances_of(broker: "Broker") -> Mapping[str, int]:
-    """The rebalances by kind of group since the node has started; they are counted for all its shards together."""
+def counts_of(broker: "Broker") -> Counts:
+    """The counters of all shards of a node, since it has started."""
     for shard in broker.groups.shards.values():
         if isinstance(shard.machine, GroupCoordinator):
-            return shard.machine.shard.rebalances
-    return {}
+            return shard.machine.shard.counts
+    return Counts()
 
 
 def facts_of(group: Group) -> GroupFacts:
@@ -93,13 +94,13 @@ def facts_of(group: Group) -> GroupFacts:
     return GroupFacts(group.group_id, kind, state, members, offsets, generation)
 
 
-def committed_by(group: Group) -> Iterator[Position | None]:
+def committed_by(group: Group) -> Iterator[ReaderPosition | None]:
     """The positions that a group has committed; None is a place to pause."""
     for topic, partitions in list(group.offsets.items()):
         for number, partition in enumerate(list(partitions)):
-            committed = find_committed(group, topic, partition)
+            committed = find_committed(group.offsets, topic, partition)
             if committed is not None:
-                yield Position(group.group_id, topic, partition, committed.offset)
+                yield ReaderPosition(group.group_id, topic, partition, committed.offset)
             if number % PER_SLICE == PER_SLICE - 1:
                 yield None
 
@@ -156,21 +157,21 @@ class Readers:
             if seen % PER_SLICE == 0:
                 yield None
 
-    def _in_sessions(self) -> Iterator[tuple[str | None, Entry, float]]:
+    def _in_sessions(self) -> Iterator[tuple[str | None, CachedPartition, float]]:
         since_ms = self.broker.scheduler.monotonic_ms() - IDLE_MS
         for session in list(self.broker.fetch_sessions.sessions.values()):
             if not session.is_follower and session.last_used_ms >= since_ms:
                 for entry in list(session.entries.values()):
                     yield session.client_id, entry, session.last_used_ms
 
-    def _outside(self) -> Iterator[tuple[str | None, Entry, float]]:
+    def _outside(self) -> Iterator[tuple[str | None, CachedPartition, float]]:
         since_ms = self.broker.scheduler.monotonic_ms() - IDLE_MS
         for connection in list(self.server.connections):
             if (reading := connection.client.reading) is not None and connection.last_active_ms >= since_ms:
                 for entry in list(reading.entries):
                     yield reading.client_id, entry, connection.last_active_ms
 
-    def _reached(self, topic: str, entry: Entry) -> int:
+    def _reached(self, topic: str, entry: CachedPartition) -> int:
         """The end of what was sent, if all there was has been sent; otherwise the offset that was asked for."""
         end = entry.sent_high_watermark
         held = self.broker.replicas.topics.get(topic)

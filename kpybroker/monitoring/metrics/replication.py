@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kpybroker.monitoring.metrics.table import COUNTER, GAUGE, Row, Table, kafka
+from kpybroker.monitoring.metrics.table import COUNTER, GAUGE, MetricRow, Table, kafka
 
 if TYPE_CHECKING:
     from kpybroker.requests.broker import Broker
@@ -62,5 +62,5 @@ def tables(broker: "Broker") -> Iterator[Table]:
     """The tables of replication."""
     fetchers = broker.fetchers
     max_lag, failed = fetchers.state()
-    yield FETCHERS.with_rows([Row((_CLIENT,), (max_lag, failed, 0))])
-    yield BYTES.with_rows([Row((), (fetchers.received_bytes, broker.replicas.bytes_to_followers))])
+    yield FETCHERS.with_rows([MetricRow((_CLIENT,), (max_lag, failed, 0))])
+    yield BYTES.with_rows([MetricRow((), (fetchers.received_bytes, broker.replicas.bytes_to_followers))])

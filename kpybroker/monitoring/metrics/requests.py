@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from kpybroker.monitoring.metrics.table import COUNTER, GAUGE, NATIVE, Measure, Row, Table, kafka, known_by
-from kpybroker.monitoring.metrics.window import QUANTILE_LABELS, Windows, quantiles_ms
+from kpybroker.monitoring.metrics.table import COUNTER, GAUGE, NATIVE, Measure, MetricRow, Table, kafka, known_by
+from kpybroker.monitoring.metrics.window import QUANTILE_LABELS, MinuteWindows, quantiles_ms
 from kpybroker.runtime.counters import ApiCounters
 from kpywire import error_codes
 from kpywire.api import API_KEYS
@@ -80,7 +80,7 @@ class RequestTables:
 
     def __init__(self, dispatchers: Sequence["Dispatcher"]) -> None:
         self.dispatchers = dispatchers
-        self._windows = Windows()
+        self._windows = MinuteWindows()
 
     def turn(self) -> None:
         """Note that ten seconds have passed."""
@@ -94,13 +94,13 @@ class RequestTables:
         """The tables; None is a place to pause."""
         yield REQUESTS.with_rows(list(self._requests()))
         yield ERRORS.with_rows(list(self._errors()))
-        quantiles: list[Row] = []
-        counts: list[Row] = []
-        costs: list[Row] = []
+        quantiles: list[MetricRow] = []
+        counts: list[MetricRow] = []
+        costs: list[MetricRow] = []
         for name, counters in self._used():
             quantiles += self._quantiles(name, counters)
-            counts.append(Row((name,), _counts(counters)))
-            costs.append(Row((name,), _costs(counters)))
+            counts.append(MetricRow((name,), _counts(counters)))
+            costs.append(MetricRow((name,), _costs(counters)))
             yield None
         yield TIMES.with_rows(_with_consumers(quantiles))
         yield COUNTS.with_rows(_with_consumers(counts))
@@ -112,23 +112,23 @@ class RequestTables:
             if counters.total:
                 yield API_KEYS[key].name, counters
 
-    def _requests(self) -> Iterator[Row]:
+    def _requests(self) -> Iterator[MetricRow]:
         sums: dict[tuple[int, int], int] = {}
         for dispatcher in self.dispatchers:
             for which, served in dispatcher.served.items():
                 sums[which] = sums.get(which, 0) + served.requests
         for (key, version), requests in sorted(sums.items()):
-            yield Row((API_KEYS[key].name, str(version)), (requests,))
+            yield MetricRow((API_KEYS[key].name, str(version)), (requests,))
 
-    def _errors(self) -> Iterator[Row]:
+    def _errors(self) -> Iterator[MetricRow]:
         for name, counters in self._used():
             by_name: dict[str, int] = {}
             for code, times in sorted(counters.error_codes.items()):
                 error = error_codes.name(code)
                 by_name[error] = by_name.get(error, 0) + times
-            yield from (Row((name, error), (times,)) for error, times in by_name.items())
+            yield from (MetricRow((name, error), (times,)) for error, times in by_name.items())
 
-    def _quantiles(self, name: str, counters: ApiCounters) -> Iterator[Row]:
+    def _quantiles(self, name: str, counters: ApiCounters) -> Iterator[MetricRow]:
         answered = sum(self._windows.recent((name, "total"), counters.total))
         columns: list[list[float]] = []
         for phase, _, _ in PHASES:
@@ -136,7 +136,7 @@ class RequestTables:
             # Who had hardly to wait for anything is not counted there: it took no time.
             columns.append(quantiles_ms(recent, max(0, answered - sum(recent))))
         for number, label in enumerate(QUANTILE_LABELS):
-            yield Row((name, label), [round(column[number], 6) for column in columns])
+            yield MetricRow((name, label), [round(column[number], 6) for column in columns])
 
 
 def _counts(counters: ApiCounters) -> list[int]:
@@ -148,12 +148,12 @@ def _costs(counters: ApiCounters) -> list[int | float]:
     return [counters.local_ns / NS_PER_S, counters.request_bytes, counters.response_bytes, counters.failures]
 
 
-def _with_consumers(rows: Iterable[Row]) -> list[Row]:
+def _with_consumers(rows: Iterable[MetricRow]) -> list[MetricRow]:
     """Add a copy of the fetches of consumers under a name of their own, as Kafka does. On one node all fetches are
     theirs."""
-    found: list[Row] = []
+    found: list[MetricRow] = []
     for row in rows:
         found.append(row)
         if row.labels[0] == FETCH:
-            found.append(Row((FETCH_CONSUMER, *row.labels[1:]), row.values))
+            found.append(MetricRow((FETCH_CONSUMER, *row.labels[1:]), row.values))
     return found

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from kpybroker.monitoring.metrics.table import COUNTER, GAUGE, NATIVE, Row, Table, kafka, known_by
-from kpybroker.monitoring.metrics.window import QUANTILE_LABELS, Windows, quantiles_ms, quantiles_of
+from kpybroker.monitoring.metrics.table import COUNTER, GAUGE, NATIVE, MetricRow, Table, kafka, known_by
+from kpybroker.monitoring.metrics.window import QUANTILE_LABELS, MinuteWindows, quantiles_ms, quantiles_of
 
 if TYPE_CHECKING:
     from kpybroker.requests.broker import Broker
@@ -113,6 +113,38 @@ ACKNOWLEDGEMENTS = Table(
         ),
     ),
 )
+DEAD_LETTERS = Table(
+    ("group",),
+    (
+        kafka(
+            COUNTER,
+            "kafka_server_sharegroupmetrics_deadletterqueuerecordcount_total",
+            "Records that were written to the dead-letter topic of a group; one that was written twice counts twice",
+            "kafka.server:type=ShareGroupMetrics,name=DeadLetterQueueRecordCount",
+            confluent="kafka_server_sharegroupmetrics_deadletterqueuerecordcount",
+        ),
+        kafka(
+            COUNTER,
+            "kafka_server_sharegroupmetrics_deadletterqueuetotalproducerequests_total",
+            "Ranges of records that were produced to it, each attempt",
+            "kafka.server:type=ShareGroupMetrics,name=DeadLetterQueueTotalProduceRequestsPerSec",
+            confluent="kafka_server_sharegroupmetrics_deadletterqueuetotalproducerequestspersec",
+        ),
+        kafka(
+            COUNTER,
+            "kafka_server_sharegroupmetrics_deadletterqueuefailedproducerequests_total",
+            "Ranges of records that could not be produced, after all attempts",
+            "kafka.server:type=ShareGroupMetrics,name=DeadLetterQueueFailedProduceRequestsPerSec",
+            confluent="kafka_server_sharegroupmetrics_deadletterqueuefailedproducerequestspersec",
+        ),
+        known_by(
+            NATIVE,
+            COUNTER,
+            "kpybroker_share_dead_letters_given_up_total",
+            "Records that were archived without a dead letter, since its topic does not allow it or cannot be written",
+        ),
+    ),
+)
 IN_FLIGHT = Table(
     ("group", "topic", "partition"),
     (
@@ -144,7 +176,7 @@ class ShareTables:
 
     def __init__(self, broker: "Broker") -> None:
         self.broker = broker
-        self._windows = Windows()
+        self._windows = MinuteWindows()
 
     def turn(self) -> None:
         """Note that ten seconds have passed."""
@@ -167,18 +199,24 @@ class ShareTables:
         counted, sessions = leader.metrics, leader.sessions
         loads, load_s = counted.loads, counted.load_ms / 1000
         values = (len(sessions), sessions.partitions, counted.expired, loads, load_s, loads)
-        yield SESSIONS.with_rows([Row((), values)])
+        yield SESSIONS.with_rows([MetricRow((), values)])
         times = quantiles_ms(self._windows.recent(_LOADS, counted.load_times))
-        yield LOADS.with_rows([Row((label,), (ms,)) for label, ms in zip(QUANTILE_LABELS, times, strict=True)])
+        yield LOADS.with_rows([MetricRow((label,), (ms,)) for label, ms in zip(QUANTILE_LABELS, times, strict=True)])
         yield ACKNOWLEDGEMENTS.with_rows(
-            [Row((name,), (count,)) for name, count in list(zip(TYPES, counted.acknowledged, strict=True))[1:]]
+            [MetricRow((name,), (count,)) for name, count in list(zip(TYPES, counted.acknowledged, strict=True))[1:]]
         )
         yield from self._reads(counted.groups)
+        rows = []
+        for number, (group_id, letters) in enumerate(list(counted.dead_letters.items()), 1):
+            rows.append(MetricRow((group_id,), (letters.written, letters.produced, letters.failed, letters.given_up)))
+            if number % GROUPS_PER_PIECE == 0:
+                yield None
+        yield DEAD_LETTERS.with_rows(rows)
         rows = []
         for number, led in enumerate(list(leader.led.values())):
             partition = led.partition
             labels = (led.key.group_id, led.replica.topic.name, str(led.key.partition))
-            rows.append(Row(labels, (partition.in_flight_count, partition.batch_count, led.lock_timeouts)))
+            rows.append(MetricRow(labels, (partition.in_flight_count, partition.batch_count, led.lock_timeouts)))
             if number % PARTITIONS_PER_PIECE == PARTITIONS_PER_PIECE - 1:
                 yield None
         yield IN_FLIGHT.with_rows(rows)
@@ -186,14 +224,14 @@ class ShareTables:
     def _reads(self, groups: "Mapping[str, GroupReads]") -> Iterator[Table | None]:
         counts, quantiles, recent = [], [], self._windows.recent
         for number, (group_id, reads) in enumerate(list(groups.items()), 1):
-            counts.append(Row((group_id,), (reads.looks, reads.fetches, reads.batches)))
+            counts.append(MetricRow((group_id,), (reads.looks, reads.fetches, reads.batches)))
             columns = (
                 quantiles_ms(recent((_ACQUIRE_TIME, group_id), reads.acquire_times)),
                 quantiles_of(recent((_FETCH_RATIO, group_id), reads.fetch_ratios)),
                 quantiles_ms(recent((_BATCH_SIZE, group_id), reads.batch_sizes)),
             )
             labelled = zip(QUANTILE_LABELS, *columns, strict=True)
-            quantiles += [Row((group_id, label), values) for label, *values in labelled]
+            quantiles += [MetricRow((group_id, label), values) for label, *values in labelled]
             if number % GROUPS_PER_PIECE == 0:
                 yield None
         yield READS.with_rows(counts)

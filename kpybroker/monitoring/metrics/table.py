@@ -50,7 +50,7 @@ class Measure(NamedTuple):
     source: str = ""
 
 
-class Row(NamedTuple):
+class MetricRow(NamedTuple):
     """The values of the labels, and one value per measure."""
 
     labels: tuple[str, ...]
@@ -62,12 +62,12 @@ class Table:
 
     __slots__ = ("labels", "measures", "rows")
 
-    def __init__(self, labels: tuple[str, ...], measures: Sequence[Measure], rows: Sequence[Row] = ()) -> None:
+    def __init__(self, labels: tuple[str, ...], measures: Sequence[Measure], rows: Sequence[MetricRow] = ()) -> None:
         self.labels = labels
         self.measures = measures
         self.rows = rows
 
-    def with_rows(self, rows: Sequence[Row]) -> "Table":
+    def with_rows(self, rows: Sequence[MetricRow]) -> "Table":
         """The same columns with these rows, which have one value per measure."""
         assert not rows or len(rows[0].values) == len(self.measures)
         return Table(self.labels, self.measures, rows)
@@ -95,7 +95,7 @@ def known_by(dialect: str, kind: str, name: str, about: str, labels: tuple[str, 
     return Measure(kind, about, {dialect: Name(name, labels)}, dialect if dialect != NATIVE else "")
 
 
-class Writer:
+class MetricsWriter:
     """Writes tables in the chosen dialects, every line with the static labels."""
 
     def __init__(self, dialects: Sequence[str], static_labels: Mapping[str, str]) -> None:
@@ -150,12 +150,12 @@ def _kind(measure: Measure, name: Name) -> str:
     return measure.kind
 
 
-def _slices(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
+def _slices(rows: Sequence[MetricRow]) -> Iterator[Sequence[MetricRow]]:
     for start in range(0, len(rows), LINES_PER_PIECE):
         yield rows[start : start + LINES_PER_PIECE]
 
 
-def _lines(name: Name, texts: Sequence[str], rows: Sequence[Row], column: int) -> Iterator[str]:
+def _lines(name: Name, texts: Sequence[str], rows: Sequence[MetricRow], column: int) -> Iterator[str]:
     text, scale = name.text, name.scale
     for start in range(0, len(rows), LINES_PER_PIECE):
         end = start + LINES_PER_PIECE

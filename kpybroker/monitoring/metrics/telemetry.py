@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from kpybroker.machines.telemetry.payload import Labels
-from kpybroker.machines.telemetry.series import CLIENT_LABELS, OWN_LABELS, Sample
-from kpybroker.monitoring.metrics.table import COUNTER, EVERY, GAUGE, NATIVE, Measure, Name, Row, Table, known_by
+from kpybroker.machines.telemetry.series import CLIENT_LABELS, OWN_LABELS, SeriesSample
+from kpybroker.monitoring.metrics.table import COUNTER, EVERY, GAUGE, NATIVE, Measure, MetricRow, Name, Table, known_by
 from kpywire.uuid import to_string
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ QUANTILES: Final = (0.5, 0.95, 1.0)
 SERIES_PER_PIECE: Final = 200
 MOST_LABEL_NAMES: Final = 24
 """The most names of labels that one metric has: every row of a table has a place for each."""
-Shown = tuple[Labels, Sample]
+Shown = tuple[Labels, SeriesSample]
 """A series, and the labels that it has from its client."""
 
 RECEIVER = Table(
@@ -61,7 +61,7 @@ def tables(broker: "Broker") -> Iterator[Table | None]:
     counts = receiver.counts
     yield RECEIVER.with_rows(
         [
-            Row(
+            MetricRow(
                 (),
                 (
                     len(receiver.instances),
@@ -97,7 +97,7 @@ def _over_clients(largest: Mapping[str, list[float]]) -> Iterator[Table | None]:
     rows = []
     for name, values in largest.items():
         ordered = sorted(values)
-        rows += [Row((name, f"{each:g}"), (ordered[round(each * (len(ordered) - 1))],)) for each in QUANTILES]
+        rows += [MetricRow((name, f"{each:g}"), (ordered[round(each * (len(ordered) - 1))],)) for each in QUANTILES]
         yield None
     yield OVER_CLIENTS.with_rows(rows)
 
@@ -125,7 +125,7 @@ def _of_metric(name: str, samples: Sequence[Shown]) -> Iterator[Table | None]:
             values = dict((*own, *sample.key.labels))
             if len(clients_with) > MOST_LABEL_NAMES and not more.issuperset(label for label, _ in sample.key.labels):
                 continue
-            rows.append(Row(tuple(values.get(label, "") for label in labels), (sample.value,)))
+            rows.append(MetricRow(tuple(values.get(label, "") for label in labels), (sample.value,)))
         yield None
     first = samples[0][1]
     kind = COUNTER if first.is_counter else GAUGE

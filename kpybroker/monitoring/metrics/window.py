@@ -53,7 +53,7 @@ def _between(bucket: int, share: float) -> float:
     return (low + (high - low) * min(max(share, 0.0), 1.0)) / 1e6
 
 
-class Window:
+class MinuteWindow:
     """The last minute of one list of buckets."""
 
     __slots__ = ("_copies",)
@@ -72,11 +72,11 @@ class Window:
         return [now - before for now, before in zip(buckets, self._copies[0], strict=True)]
 
 
-class Windows:
+class MinuteWindows:
     """The windows of many lists, by a key; they turn together."""
 
     def __init__(self) -> None:
-        self._windows: dict[object, Window] = {}
+        self._windows: dict[object, MinuteWindow] = {}
 
     def turn(self, all_buckets: dict[object, Sequence[int]]) -> None:
         """Note that ten seconds have passed. These are the lists now; others are forgotten."""
@@ -85,7 +85,7 @@ class Windows:
         for key, buckets in all_buckets.items():
             window = self._windows.get(key)
             if window is None:
-                window = self._windows[key] = Window()
+                window = self._windows[key] = MinuteWindow()
                 window.turn((0,) * len(buckets))
             window.turn(buckets)
 

@@ -17,10 +17,10 @@ from kpybroker.machines.metadata.features import SUPPORTED
 from kpybroker.node.assembly.hosting import build_coordinators
 from kpybroker.node.assembly.platform import Platform
 from kpybroker.node.assembly.quorum import QuorumParts, build_channel
-from kpybroker.node.assembly.replication import Kept, build_partitions
-from kpybroker.node.assembly.security import Security
+from kpybroker.node.assembly.replication import KeptLogs, build_partitions
+from kpybroker.node.assembly.security import NodeSecurity
 from kpybroker.node.assembly.storage import StoredNode
-from kpybroker.requests.broker import Broker, Cluster
+from kpybroker.requests.broker import Broker, ClusterLinks
 from kpybroker.requests.server.listener import Server
 from kpybroker.runtime.io.machine import name_of_this_machine
 from kpywire.messages.broker_registration import BrokerRegistrationRequest, Feature, Listener
@@ -30,9 +30,9 @@ def build_broker(
     current: CurrentConfig,
     platform: Platform,
     quorum: QuorumParts,
-    security: Security,
+    security: NodeSecurity,
     lifecycle: Lifecycle,
-    kept: Kept,
+    kept: KeptLogs,
     server: Server,
 ) -> Broker:
     """A broker that follows the metadata and its configuration from now on. Its requests come through ``server``."""
@@ -47,14 +47,14 @@ def build_broker(
 
 
 def _cluster(
-    config: BrokerConfig, platform: Platform, quorum: QuorumHost, lifecycle: Lifecycle, security: Security
-) -> Cluster:
+    config: BrokerConfig, platform: Platform, quorum: QuorumHost, lifecycle: Lifecycle, security: NodeSecurity
+) -> ClusterLinks:
     # What clients ask may take its time; heartbeats and in-sync sets must not wait behind it.
     treatment = security.forwarding(config, quorum.image)
     forwarding = build_channel(config, platform, quorum, "forwarding", config.request_timeout_ms, treatment)
     nodes = Nodes(quorum.image, config.inter_broker_listener_name, platform.broker_peers(config, "brokers"))
     platform.ends.callback(nodes.close)
-    return Cluster(forwarding, nodes, lifecycle, security.authorizer)
+    return ClusterLinks(forwarding, nodes, lifecycle, security.authorizer)
 
 
 def build_lifecycle(

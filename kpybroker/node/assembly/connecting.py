@@ -7,7 +7,13 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kpybroker.config import between_nodes
-from kpybroker.config.between_nodes import Credentials, Dialled, KerberosCredentials, NodeCredentials, TokenCredentials
+from kpybroker.config.between_nodes import (
+    Credentials,
+    DialledNodes,
+    KerberosCredentials,
+    NodeCredentials,
+    TokenCredentials,
+)
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.hosts.network.outgoing import OpenStream, plain_stream
 from kpybroker.hosts.network.peer import Connect
@@ -17,7 +23,7 @@ from kpybroker.hosts.quorum.recovery import StartRefused
 from kpybroker.runtime.io.scheduler import LoopScheduler
 
 if TYPE_CHECKING:
-    from kpybroker.hosts.network.sessions import Account, LoginConnect
+    from kpybroker.hosts.network.sessions import LoginAccount, LoginConnect
     from kpybroker.hosts.network.tls_stream import ClientContext
     from kpybroker.node.assembly.node_tokens import NodeToken
 
@@ -76,9 +82,9 @@ class NodeLogin:
 
     def __init__(
         self,
-        dialled: Callable[[BrokerConfig], Dialled],
+        dialled: Callable[[BrokerConfig], DialledNodes],
         credentials: NodeCredentials,
-        account: "Account",
+        account: "LoginAccount",
         token: "NodeToken | None" = None,
     ) -> None:
         """``dialled`` finds the kind of nodes in a configuration. ``token``: the token that is shown there."""
@@ -138,7 +144,7 @@ class _Builder:
         """A way without protection."""
         return self.timed(connect_over(self._loop, buffer_bytes))
 
-    def login(self, find: Callable[[BrokerConfig], Dialled]) -> "NodeLogin | None":
+    def login(self, find: Callable[[BrokerConfig], DialledNodes]) -> "NodeLogin | None":
         """The login at a kind of nodes; None if they demand none."""
         credentials = find(self._config).credentials
         if credentials is None:
@@ -153,7 +159,7 @@ class _Builder:
             self.logins.append(NodeLogin(find, credentials, account_of(credentials)))
         return self.logins[-1]
 
-    def to(self, dialled: Dialled, login: "NodeLogin | None", buffer_bytes: int = -1) -> Connect:
+    def to(self, dialled: DialledNodes, login: "NodeLogin | None", buffer_bytes: int = -1) -> Connect:
         """The way to a kind of nodes."""
         if dialled.protocol == "PLAINTEXT":
             return self.plain(buffer_bytes)
@@ -195,53 +201,55 @@ def ways_of(
     return Ways(to_controllers, to_brokers, to_leaders, build.plain(), *parts)
 
 
-def account_of(credentials: Credentials | KerberosCredentials) -> "Account":
+def account_of(credentials: Credentials | KerberosCredentials) -> "LoginAccount":
     """The account of a node with these credentials."""
     return _ACCOUNTS[credentials.mechanism](credentials)
 
 
-def _plain(credentials: Credentials) -> "Account":
-    from kpybroker.hosts.network.login import Login
-    from kpybroker.hosts.network.sessions import Account
+def _plain(credentials: Credentials) -> "LoginAccount":
+    from kpybroker.hosts.network.login import OutgoingLogin
+    from kpybroker.hosts.network.sessions import LoginAccount
     from kpybroker.machines.sasl.plain import PlainClient
 
     mechanism, user, password, _ = credentials
-    return Account(mechanism, user, lambda _host: Login(mechanism, PlainClient(user, password)))
+    return LoginAccount(mechanism, user, lambda _host: OutgoingLogin(mechanism, PlainClient(user, password)))
 
 
-def _scram(credentials: Credentials) -> "Account":
+def _scram(credentials: Credentials) -> "LoginAccount":
     import secrets
 
-    from kpybroker.hosts.network.login import Login
-    from kpybroker.hosts.network.sessions import Account
+    from kpybroker.hosts.network.login import OutgoingLogin
+    from kpybroker.hosts.network.sessions import LoginAccount
     from kpybroker.machines.sasl import scram
     from kpybroker.machines.sasl.scram_client import ScramClient
 
     mechanism, user, password, by_token = credentials
 
-    def new_login(_host: str) -> Login:
+    def new_login(_host: str) -> OutgoingLogin:
         kind, nonce = scram.MECHANISMS[mechanism], secrets.token_hex(16)
-        return Login(mechanism, ScramClient(kind, user, password, nonce, by_token=by_token))
+        return OutgoingLogin(mechanism, ScramClient(kind, user, password, nonce, by_token=by_token))
 
-    return Account(mechanism, user, new_login)
+    return LoginAccount(mechanism, user, new_login)
 
 
-def _gssapi(credentials: KerberosCredentials) -> "Account":
+def _gssapi(credentials: KerberosCredentials) -> "LoginAccount":
     from functools import partial
 
-    from kpybroker.hosts.network.login import Login
-    from kpybroker.hosts.network.sessions import Account
+    from kpybroker.hosts.network.login import OutgoingLogin
+    from kpybroker.hosts.network.sessions import LoginAccount
     from kpybroker.machines.sasl.gssapi import GssapiClient
     from kpybroker.security.kerberos.contexts import Initiator
 
     mechanism, login = credentials
     initiator = Initiator(login)
-    return Account(
-        mechanism, login.principal, lambda host: Login(mechanism, GssapiClient(partial(initiator.context, host)))
+    return LoginAccount(
+        mechanism,
+        login.principal,
+        lambda host: OutgoingLogin(mechanism, GssapiClient(partial(initiator.context, host))),
     )
 
 
-_ACCOUNTS: "Final[Mapping[str, Callable[[Any], Account]]]" = {
+_ACCOUNTS: "Final[Mapping[str, Callable[[Any], LoginAccount]]]" = {
     "PLAIN": _plain,
     "SCRAM-SHA-256": _scram,
     "SCRAM-SHA-512": _scram,

@@ -45,17 +45,17 @@ def build_console_routes(
 
     def new_console() -> "Console":
         from kpybroker.monitoring.console.console import Console
-        from kpybroker.monitoring.console.schema_tasks import Address
-        from kpybroker.monitoring.console.sources import Sources
+        from kpybroker.monitoring.console.schema_tasks import RegistryAddress
+        from kpybroker.monitoring.console.sources import ConsoleSources
 
         config = role.config
         url, login = config[REGISTRY_URL], config[REGISTRY_LOGIN]
         assert monitoring.watch is not None  # the node is shown
         return Console(
-            Sources(role, server, clients, monitoring.watch),
+            ConsoleSources(role, server, clients, monitoring.watch),
             platform.scheduler,
             is_writable=config["kpybroker.console.write.enable"],
-            registry=Address(url, None if login is None else login.value) if url else None,
+            registry=RegistryAddress(url, None if login is None else login.value) if url else None,
         )
 
     return ConsoleRoutes(new_console)

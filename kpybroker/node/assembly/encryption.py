@@ -13,7 +13,7 @@ from kpybroker.config.listener_tls import check_entries, settings_of
 from kpybroker.hosts.quorum.recovery import StartRefused
 from kpybroker.machines.endpoints import WITH_TLS, Listener
 from kpybroker.requests.server.tls_channel import PrincipalOf, TlsListener
-from kpybroker.requests.server.tls_mistakes import Terms, TlsFailure
+from kpybroker.requests.server.tls_mistakes import ListenerTerms, TlsFailure
 from kpybroker.runtime.calls.principal import ANONYMOUS, USER, Principal
 from kpybroker.runtime.io.scheduler import Scheduler, Timer
 from kpybroker.security.tls.contexts import server_context_of
@@ -135,12 +135,12 @@ class Encryption:
             self._looks_again = False
             self.look()
 
-    def _terms(self, name: str, settings: TlsSettings, entries: tuple[KeyEntry, ...]) -> Terms:
+    def _terms(self, name: str, settings: TlsSettings, entries: tuple[KeyEntry, ...]) -> ListenerTerms:
         certificate = ""
         if entries:
             names = names_of(entries[0].chain[0])
             certificate = f"{names.subject}, issued by {names.issuer}"
-        return Terms(name, self._protocols[name], certificate, settings.client_auth)
+        return ListenerTerms(name, self._protocols[name], certificate, settings.client_auth)
 
 
 def _principals(config: BrokerConfig, listener: str, protocol: str) -> PrincipalOf | None:

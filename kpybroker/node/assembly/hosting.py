@@ -2,7 +2,7 @@
 
 from kpybroker.config.stored import CurrentConfig
 from kpybroker.hosts.coordinators.groups import group_coordinator
-from kpybroker.hosts.coordinators.marker_writer import MarkerWriter, Turns
+from kpybroker.hosts.coordinators.marker_writer import MarkerWriter, ServerTurns
 from kpybroker.hosts.coordinators.markers import Markers
 from kpybroker.hosts.coordinators.markers_elsewhere import MarkersElsewhere
 from kpybroker.hosts.coordinators.share_coordinator import share_coordinator
@@ -14,7 +14,7 @@ from kpybroker.hosts.replicas.replicas import Replicas
 from kpybroker.machines.metadata.features import TRANSACTION_VERSION
 from kpybroker.machines.metadata.image import MetadataImage
 from kpybroker.node.assembly.platform import Platform
-from kpybroker.requests.broker import Cluster, Coordinators
+from kpybroker.requests.broker import ClusterLinks, Coordinators
 from kpybroker.requests.server.listener import Server
 
 
@@ -22,7 +22,7 @@ def build_coordinators(
     current: CurrentConfig,
     platform: Platform,
     image: MetadataImage,
-    cluster: Cluster,
+    cluster: ClusterLinks,
     replicas: Replicas,
     server: Server,
 ) -> Coordinators:
@@ -37,7 +37,7 @@ def build_coordinators(
         markers,
         lambda: image,
         lambda: int(current.config["request.timeout.ms"]),
-        Turns(lambda: server.turn, server.aside.look),
+        ServerTurns(lambda: server.turn, server.aside.look),
         node_id=config.node_id,
         elsewhere=MarkersElsewhere(scheduler, takers),
     )

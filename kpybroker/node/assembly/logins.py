@@ -15,7 +15,7 @@ from kpybroker.machines.sasl import kerberos_names, krb5_login
 from kpybroker.machines.sasl.exchange import ServerExchange
 from kpybroker.machines.sasl.gssapi import GssapiServer, GssFailure
 from kpybroker.machines.sasl.kerberos_names import ShortNamer
-from kpybroker.machines.sasl.login import Terms
+from kpybroker.machines.sasl.login import LoginTerms
 from kpybroker.machines.sasl.plain import PlainServer
 from kpybroker.machines.sasl.scram import SCRAM_SHA_256, SCRAM_SHA_512, ScramCredential, ScramMechanism
 from kpybroker.machines.sasl.scram_server import ScramLogin, ScramServer
@@ -139,9 +139,9 @@ class Logins:
             except GssFailure as why:
                 log.warning("listener %s keeps its former logins: %s", name, why)
 
-    def _terms(self, config: BrokerConfig, listener: str) -> Terms:
+    def _terms(self, config: BrokerConfig, listener: str) -> LoginTerms:
         mechanisms = logins_of(config, listener).mechanisms
-        return Terms(
+        return LoginTerms(
             {each.name: MECHANISMS[each.name](each, self._users) for each in mechanisms},
             {each.name: each.reauth_ms for each in mechanisms},
             BLOCKING,

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.stored import CurrentConfig
 from kpybroker.machines.metadata.image import MetadataImage
-from kpybroker.node.assembly.replication import Kept
-from kpybroker.node.assembly.security import Metadata, Security
+from kpybroker.machines.metadata.loader import Metadata
+from kpybroker.node.assembly.replication import KeptLogs
+from kpybroker.node.assembly.security import NodeSecurity
 from kpybroker.node.assembly.storage import Identify, StoredNode
 from kpybroker.requests.broker import Broker
 from kpybroker.requests.controller_role import ControllerRole
@@ -28,7 +29,7 @@ class Opened(NamedTuple):
     """The parts that a node opens before it knows any metadata."""
 
     stored: StoredNode
-    kept: Kept | None
+    kept: KeptLogs | None
     """None on a node that is a controller only."""
     ports: Mapping[str, int]
     """The ports of the listeners, by their names."""
@@ -38,7 +39,7 @@ class Parts(NamedTuple):
     """The parts on which the roles of a node are built."""
 
     current: CurrentConfig
-    security: Security
+    security: NodeSecurity
     server: Server
     opened: Opened
     intercept: "Intercept | None"

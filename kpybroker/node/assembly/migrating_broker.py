@@ -9,7 +9,7 @@ from kpybroker.config.broker import BrokerConfig
 from kpybroker.hosts.lifecycle import Lifecycle
 from kpybroker.hosts.quorum.metadata_log import metadata_log_path
 from kpybroker.hosts.zookeeper.broker.known_controller import ZooKeeperController
-from kpybroker.hosts.zookeeper.broker.sessions import Joined
+from kpybroker.hosts.zookeeper.broker.sessions import ClusterParts
 from kpybroker.hosts.zookeeper.broker.two_controllers import TwoControllers, TwoRegistrations
 from kpybroker.machines.metadata import metadata_version
 from kpybroker.machines.metadata.broker import FeatureRange
@@ -57,7 +57,7 @@ def forget_metadata_log(disk: Disk, directory: str) -> None:
 
 
 def build_migrating(
-    config: BrokerConfig, platform: Platform, parts: Parts, joined: Joined, way: ZooKeeperController
+    config: BrokerConfig, platform: Platform, parts: Parts, joined: ClusterParts, way: ZooKeeperController
 ) -> MigratingBroker:
     """The parts. ``way`` is the one to the controller in ZooKeeper."""
     (stored, kept, ports), security, ruler = parts.opened, parts.security, joined.ruler

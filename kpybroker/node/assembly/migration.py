@@ -5,7 +5,7 @@ from kpybroker.config.dynamic import is_password
 from kpybroker.hosts.quorum.formatter import new_uuid
 from kpybroker.hosts.quorum.host import QuorumHost
 from kpybroker.hosts.quorum.recovery import StartRefused
-from kpybroker.hosts.zookeeper.broker.layout import Acls
+from kpybroker.hosts.zookeeper.broker.layout import DefaultAcls
 from kpybroker.hosts.zookeeper.controller.senders import Senders
 from kpybroker.hosts.zookeeper.migration.migrating import Migrating, note
 from kpybroker.machines.controller.activation import bootstrap_levels
@@ -39,7 +39,7 @@ def build_migration(
         voters=lambda: list(host.voters.voters),
         send=senders.command,
         log=note,
-        acl_of=Acls(is_secure=config["zookeeper.set.acl"]).of,
+        acl_of=DefaultAcls(is_secure=config["zookeeper.set.acl"]).of,
         copying=Copying(
             lambda: new_uuid(platform.rng),
             BrokerPasswords(is_password, encoding_of(config), platform.secret_rng.randbytes),

@@ -9,8 +9,8 @@ import random
 from functools import partial
 from typing import Final
 
-from kpybroker.hosts.network.login import Login
-from kpybroker.hosts.network.sessions import Account
+from kpybroker.hosts.network.login import OutgoingLogin
+from kpybroker.hosts.network.sessions import LoginAccount
 from kpybroker.hosts.quorum.recovery import StartRefused
 from kpybroker.machines.sasl.oauthbearer import NAME, OAuthBearerClient
 from kpybroker.runtime.io.one_off import in_thread
@@ -37,10 +37,10 @@ class NodeToken:
         self._is_closed = False
         self.account = self._account()
 
-    def _account(self) -> Account:
+    def _account(self) -> LoginAccount:
         source = self._source
         name = "an unsigned token" if source.endpoint is None else source.endpoint.url
-        return Account(NAME, source.client.who if source.client else name, self._new_login)
+        return LoginAccount(NAME, source.client.identity if source.client else name, self._new_login)
 
     def load(self) -> None:
         """Get the first token. Blocks. Raises StartRefused."""
@@ -70,9 +70,9 @@ class NodeToken:
         if self._timer is not None:
             self._timer.cancel()
 
-    def _new_login(self, _host: str) -> Login:
+    def _new_login(self, _host: str) -> OutgoingLogin:
         assert self._token is not None, "loaded at the start"
-        return Login(NAME, OAuthBearerClient(self._token.text, dict(self._extensions)))
+        return OutgoingLogin(NAME, OAuthBearerClient(self._token.text, dict(self._extensions)))
 
     def _wait(self) -> None:
         token, now_ms = self._token, self._scheduler.now_ms()

@@ -6,12 +6,12 @@ from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.controller_rules import BrokerConfigRules
 from kpybroker.config.delegation_tokens import token_secret
 from kpybroker.hosts.quorum.channel import OPEN, ControllerChannel, Forwarding
-from kpybroker.hosts.quorum.host import Identity, QuorumConfig, QuorumHost, Timings
-from kpybroker.hosts.quorum.membership import Membership
+from kpybroker.hosts.quorum.host import QuorumConfig, QuorumHost, QuorumIdentity, Timings
+from kpybroker.hosts.quorum.membership import QuorumMembership
 from kpybroker.hosts.quorum.metadata_log import MetadataLog
 from kpybroker.hosts.quorum.reign import ControllerParts
 from kpybroker.hosts.quorum.snapshotting import SnapshotPolicy
-from kpybroker.machines.controller.state import Settings, TokenSettings
+from kpybroker.machines.controller.state import StaticSettings, TokenSettings
 from kpybroker.machines.endpoints import protocol_id
 from kpybroker.machines.raft.timing import Timing, longest_fetch_wait_ms
 from kpybroker.node.assembly.limits import mutation_windows, topic_bounds
@@ -25,7 +25,7 @@ class QuorumParts(NamedTuple):
     host: QuorumHost
     channel: ControllerChannel
     """The way of the node's own requests to the active controller."""
-    membership: Membership
+    membership: QuorumMembership
 
 
 def build_quorum(config: BrokerConfig, platform: Platform, stored: StoredNode) -> QuorumParts:
@@ -33,12 +33,12 @@ def build_quorum(config: BrokerConfig, platform: Platform, stored: StoredNode) -
     identity = _identity(config, stored)
     host = _host(config, platform, stored, identity)
     channel = build_channel(config, platform, host, "controller", config["broker.session.timeout.ms"])
-    membership = Membership(platform.scheduler, host, identity, channel.send, platform.rng)
+    membership = QuorumMembership(platform.scheduler, host, identity, channel.send, platform.rng)
     platform.ends.callback(membership.stop)
     return QuorumParts(host, channel, membership)
 
 
-def _host(config: BrokerConfig, platform: Platform, stored: StoredNode, identity: Identity) -> QuorumHost:
+def _host(config: BrokerConfig, platform: Platform, stored: StoredNode, identity: QuorumIdentity) -> QuorumHost:
     timeout_ms = config["controller.quorum.request.timeout.ms"]
     host = QuorumHost(
         platform.scheduler,
@@ -70,8 +70,8 @@ def build_channel(
     return channel
 
 
-def _identity(config: BrokerConfig, stored: StoredNode) -> Identity:
-    return Identity(
+def _identity(config: BrokerConfig, stored: StoredNode) -> QuorumIdentity:
+    return QuorumIdentity(
         stored.identity.cluster_id,
         stored.identity.voter,
         stored.identity.static_voters,
@@ -85,7 +85,7 @@ def _identity(config: BrokerConfig, stored: StoredNode) -> Identity:
 
 
 def _controller_parts(config: BrokerConfig, platform: Platform, stored: StoredNode) -> ControllerParts:
-    settings = Settings(
+    settings = StaticSettings(
         node_id=config.node_id,
         default_partitions=config.num_partitions,
         default_replication_factor=config.default_replication_factor,

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.machines.metadata.delta import MetadataDelta
 from kpybroker.machines.metadata.image import MetadataImage
-from kpybroker.node.assembly.security import Metadata
+from kpybroker.machines.metadata.loader import Metadata
 from kpybroker.requests.dispatching.dispatcher import Dispatcher
 from kpybroker.requests.server.listener import Server
 from kpybroker.runtime.io.scheduler import Scheduler
@@ -39,10 +39,10 @@ class FollowedQuotas:
 
     def _parts(self) -> "tuple[Throttling, AddressRates]":
         from kpybroker.machines.quotas.addresses import AddressRates
-        from kpybroker.machines.quotas.rate import Windows
+        from kpybroker.machines.quotas.rate import QuotaWindows
         from kpybroker.requests.dispatching.throttling import Throttling
 
-        windows = Windows(self._config["quota.window.num"], self._config["quota.window.size.seconds"] * 1_000)
+        windows = QuotaWindows(self._config["quota.window.num"], self._config["quota.window.size.seconds"] * 1_000)
         throttling = Throttling(self._dispatcher, self._scheduler, windows)
         return throttling, AddressRates(throttling.quotas, windows)
 

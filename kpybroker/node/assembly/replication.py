@@ -20,32 +20,32 @@ from kpybroker.hosts.replicas.upkeep import Upkeep
 from kpybroker.machines.partition.in_sync import Rules
 from kpybroker.node.assembly.platform import Platform
 from kpybroker.node.assembly.storage import StoredNode
-from kpybroker.requests.broker import Cluster, Partitions, cordoned_paths
-from kpybroker.requests.serving.context import Controller
+from kpybroker.requests.broker import ClusterLinks, Partitions, cordoned_paths
+from kpybroker.requests.serving.context import ActiveController
 from kpystorage.disk import Disk
 from kpystorage.real_disk import RealDisk
 
 
-class Kept(NamedTuple):
+class KeptLogs(NamedTuple):
     """The directories of a broker's logs, and the cleaners of the compacted ones."""
 
     directories: Directories
     cleaners: Cleaners
 
 
-def build_kept(config: BrokerConfig, platform: Platform, stored: StoredNode, disk: Disk) -> Kept:
+def build_kept(config: BrokerConfig, platform: Platform, stored: StoredNode, disk: Disk) -> KeptLogs:
     """The log directories, those that cannot be used included, and their cleaners."""
     directories = Directories(stored.directories, platform.scheduler, platform.failed, stored.unusable)
     directories.cordon(cordoned_paths(config))
-    return Kept(directories, _cleaners(platform, disk))
+    return KeptLogs(directories, _cleaners(platform, disk))
 
 
 def build_partitions(
     current: CurrentConfig,
     platform: Platform,
-    kept: Kept,
-    cluster: Cluster,
-    channel: Controller,
+    kept: KeptLogs,
+    cluster: ClusterLinks,
+    channel: ActiveController,
 ) -> Partitions:
     """The partitions in these directories. ``channel`` is the way by which their changes are reported."""
     config, scheduler, (directories, cleaners) = current.config, platform.scheduler, kept

@@ -26,7 +26,7 @@ from kpybroker.machines.metadata.image import MetadataImage
 from kpybroker.machines.sasl.scram import MECHANISMS, ScramCredential, ScramMechanism
 from kpybroker.requests.server.complaints import Complaints
 from kpybroker.runtime.http.gate import Gate
-from kpybroker.runtime.http.request import Refused
+from kpybroker.runtime.http.request import HttpRefused
 from kpybroker.runtime.http.turns import Turns
 from kpybroker.security.tls.contexts import server_context
 from kpybroker.security.tls.settings import PEM, TlsError, TlsSettings
@@ -41,7 +41,7 @@ MOST_REMEMBERED: Final = 128
 """The number of logins whose password is not computed again."""
 MOST_WAITING: Final = 24
 """The number of logins that wait for their computation, which takes milliseconds."""
-_NOBODY: Final = ScramCredential(secrets.token_bytes(20), secrets.token_bytes(64), b"", 4096)
+_DUMMY_CREDENTIAL: Final = ScramCredential(secrets.token_bytes(20), secrets.token_bytes(64), b"", 4096)
 """A credential that no password has: an unknown name takes as long as a wrong password."""
 _SHOWN_CHARS: Final = 64
 
@@ -111,7 +111,7 @@ class ClusterUsers:
     async def __call__(self, name: str, password: str) -> bool:
         image = self._image()
         if image is None:
-            raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, "the users are not known yet")
+            raise HttpRefused(HTTPStatus.SERVICE_UNAVAILABLE, "the users are not known yet")
         mechanism, credential = _credential(image, name)
         words = (name.encode(), password.encode(), credential.stored_key)
         tag = hmac.digest(self._secret, b"".join(len(word).to_bytes(4) + word for word in words), "sha256")
@@ -137,7 +137,7 @@ def _credential(image: MetadataImage, name: str) -> tuple[ScramMechanism, ScramC
         record = image.scram_credentials.get((mechanism.code, name))
         if record is not None:
             return mechanism, ScramCredential(record.salt, record.stored_key, record.server_key, record.iterations)
-    return next(iter(MECHANISMS.values())), _NOBODY
+    return next(iter(MECHANISMS.values())), _DUMMY_CREDENTIAL
 
 
 def _fits(mechanism: ScramMechanism, credential: ScramCredential, password: str) -> bool:

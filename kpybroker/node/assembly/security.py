@@ -2,8 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kpybroker.config import authorizer_configs
 from kpybroker.config.broker import BrokerConfig
@@ -13,6 +12,7 @@ from kpybroker.machines.authorization.authorizer import Authorizer
 from kpybroker.machines.endpoints import WITH_TLS, Listener
 from kpybroker.machines.metadata.delta import MetadataDelta
 from kpybroker.machines.metadata.image import MetadataImage
+from kpybroker.machines.metadata.loader import Metadata
 from kpybroker.node.assembly.platform import Platform
 from kpybroker.requests.dispatching.dispatcher import Dispatcher
 from kpybroker.requests.server.channel import OpenChannel, plain_channel
@@ -31,15 +31,6 @@ ACLS_WITHOUT_EFFECT: Final = (
 )
 
 
-class Metadata(Protocol):
-    """The metadata that a node follows, from its quorum or from ZooKeeper."""
-
-    @property
-    def image(self) -> MetadataImage: ...
-
-    def subscribe(self, subscriber: Callable[[MetadataImage, MetadataDelta], None]) -> None: ...
-
-
 class Subject(NamedTuple):
     """The controller of this process, as guards see it."""
 
@@ -47,7 +38,7 @@ class Subject(NamedTuple):
     image: MetadataImage
 
 
-class Security(NamedTuple):
+class NodeSecurity(NamedTuple):
     """The protection of one node."""
 
     authorizer: Authorizer | None
@@ -143,7 +134,7 @@ def build_security(
     quorum: Metadata,
     encryption: "Encryption | None" = None,
     tokens: "TokenChecks | None" = None,
-) -> Security:
+) -> NodeSecurity:
     """The protection that the configuration demands; its ACLs follow the metadata."""
     authorizer = _authorizer(config)
     if authorizer is not None:
@@ -156,7 +147,7 @@ def build_security(
         quorum.subscribe(changed)
     else:
         _warn_of_acls(quorum)
-    return Security(authorizer, _logins(config, quorum, tokens), encryption)
+    return NodeSecurity(authorizer, _logins(config, quorum, tokens), encryption)
 
 
 def _warn_of_acls(quorum: Metadata) -> None:

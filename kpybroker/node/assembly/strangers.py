@@ -4,23 +4,21 @@ Imported only where a listener has logins.
 """
 
 import hashlib
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.delegation_tokens import token_secret
 from kpybroker.machines.metadata.delta import MetadataDelta
 from kpybroker.machines.metadata.image import MetadataImage
+from kpybroker.machines.metadata.loader import Metadata
 from kpybroker.machines.sasl.delegation_token import TokenSecret
 from kpybroker.machines.sasl.made_up_credentials import MadeUpCredentials
 from kpybroker.machines.sasl.scram import ScramCredential, ScramMechanism
 from kpybroker.machines.sasl.token_logins import TokenLogins
 from kpybroker.node.assembly.logins import MakeUpUser
 
-if TYPE_CHECKING:
-    from kpybroker.node.assembly.security import Metadata
 
-
-def strangers(config: BrokerConfig, quorum: "Metadata", by_token: TokenLogins | None) -> MakeUpUser:
+def strangers(config: BrokerConfig, quorum: Metadata, by_token: TokenLogins | None) -> MakeUpUser:
     """The function that makes up credentials of users that do not exist."""
     key = token_secret(config)
     made_up = MadeUpCredentials(lambda: secret_of_nodes(quorum.image, key))

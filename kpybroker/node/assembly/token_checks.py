@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kpybroker.config.oauth import KeySource, TokenRules
 from kpybroker.hosts.quorum.recovery import StartRefused
 from kpybroker.machines.sasl import unsecured_tokens
-from kpybroker.machines.sasl.oauthbearer import Token, Validate
+from kpybroker.machines.sasl.oauthbearer import Validate, ValidToken
 from kpybroker.runtime.io.scheduler import Scheduler
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class TokenChecks:
         assert rules.keys is not None
         provider = self._provider(rules.keys)
 
-        def validate(text: str) -> Token:
+        def validate(text: str) -> ValidToken:
             return signed_tokens.validate(text, provider.keys, rules.claims, scheduler.now_ms(), provider.missing)
 
         return validate

@@ -15,18 +15,18 @@ from kpybroker.hosts.zookeeper.broker.followed_clients import FollowedClients
 from kpybroker.hosts.zookeeper.broker.followed_configs import FollowedConfigs
 from kpybroker.hosts.zookeeper.broker.followed_features import FollowedFeatures
 from kpybroker.hosts.zookeeper.broker.known_controller import KnownController
-from kpybroker.hosts.zookeeper.broker.layout import Acls
+from kpybroker.hosts.zookeeper.broker.layout import DefaultAcls
 from kpybroker.hosts.zookeeper.broker.metadata import ZooKeeperMetadata
 from kpybroker.hosts.zookeeper.broker.registration import ZooKeeperRegistration
-from kpybroker.hosts.zookeeper.broker.sessions import Joined
-from kpybroker.hosts.zookeeper.client.client import Client
+from kpybroker.hosts.zookeeper.broker.sessions import ClusterParts
+from kpybroker.hosts.zookeeper.client.client import ZooKeeperClient
 from kpybroker.machines.raft.voters import Voter
 from kpybroker.machines.zookeeper.broker.controller_requests import Ruler
 from kpybroker.machines.zookeeper.broker.translation import configs
 from kpybroker.machines.zookeeper.tree.brokers import Registration, ZkEndpoint
 from kpybroker.machines.zookeeper.tree.passwords import KEY_BITS, KEY_FACTORY, Encoding, is_key_factory
 from kpybroker.node.assembly.platform import Platform
-from kpybroker.node.assembly.replication import Kept
+from kpybroker.node.assembly.replication import KeptLogs
 from kpybroker.node.assembly.storage import Identify
 from kpybroker.runtime.io.machine import name_of_this_machine
 from kpystorage.disk import Disk
@@ -35,14 +35,14 @@ from kpystorage.disk import Disk
 def build_joined(
     config: BrokerConfig,
     platform: Platform,
-    client: Client,
+    client: ZooKeeperClient,
     metadata: ZooKeeperMetadata,
-    kept: Kept,
+    kept: KeptLogs,
     ports: Mapping[str, int],
-) -> Joined:
+) -> ClusterParts:
     """The parts by which a broker takes part in its cluster. ``ports`` are those of the listeners, by their names."""
     scheduler, image = platform.scheduler, metadata.image
-    acls = Acls(is_secure=config["zookeeper.set.acl"])
+    acls = DefaultAcls(is_secure=config["zookeeper.set.acl"])
     content = _registration(config, ports, scheduler.now_ms())
     patience_ms = 2.0 * config["zookeeper.session.timeout.ms"]
     registration = ZooKeeperRegistration(
@@ -58,7 +58,7 @@ def build_joined(
 
     clients = FollowedClients(client, image, metadata.apply)
     encrypted = EncryptedConfigs(encoding_of(config), platform.secret_rng)
-    return Joined(
+    return ClusterParts(
         client=client,
         metadata=metadata,
         acls=acls,

@@ -13,27 +13,27 @@ from kpybroker.hosts.zookeeper.broker.config_writes import ConfigWrites
 from kpybroker.hosts.zookeeper.broker.known_controller import ZooKeeperController
 from kpybroker.hosts.zookeeper.broker.orders import FirstMetadata, Orders
 from kpybroker.hosts.zookeeper.broker.protection import ZooKeeperProtection
-from kpybroker.hosts.zookeeper.broker.sessions import Joined
+from kpybroker.hosts.zookeeper.broker.sessions import ClusterParts
 from kpybroker.hosts.zookeeper.broker.tasks import Begin
 from kpybroker.hosts.zookeeper.broker.writers import Writers
 from kpybroker.machines.metadata.image import MetadataImage
 from kpybroker.machines.zookeeper.broker import apis
-from kpybroker.machines.zookeeper.broker.controller_requests import ControllerRequests, Held, Ruler
+from kpybroker.machines.zookeeper.broker.controller_requests import ControllerRequests, HeldReplica, Ruler
 from kpybroker.node.assembly.hosting import build_coordinators
 from kpybroker.node.assembly.metadata_source import Parts
 from kpybroker.node.assembly.platform import Platform
 from kpybroker.node.assembly.replication import build_partitions
 from kpybroker.node.assembly.zookeeper_controller import Controlling
 from kpybroker.requests import handlers
-from kpybroker.requests.broker import Broker, Cluster, Coordinators, Partitions, Registered
-from kpybroker.requests.serving.context import Controller
+from kpybroker.requests.broker import Broker, ClusterLinks, Coordinators, Partitions, Registered
+from kpybroker.requests.serving.context import ActiveController
 from kpybroker.runtime.io.scheduler import Scheduler
 
 
 class Allegiance(NamedTuple):
     """The controllers that a broker obeys: the one in ZooKeeper, and that of a quorum to which it migrates."""
 
-    controller: Controller
+    controller: ActiveController
     """The way to the one that rules."""
     registered: Registered
     """The registration that counts."""
@@ -52,7 +52,7 @@ class ZooKeeperBroker(Broker):
         scheduler: Scheduler,
         rng: random.Random,
         image: MetadataImage,
-        cluster: Cluster,
+        cluster: ClusterLinks,
         partitions: Partitions,
         coordinators: Coordinators,
         ruler: Ruler,
@@ -78,7 +78,7 @@ class ZooKeeperBroker(Broker):
 
 
 def build_way(
-    parts: Parts, joined: Joined, controlling: Controlling, protection: ZooKeeperProtection, begin: Begin
+    parts: Parts, joined: ClusterParts, controlling: Controlling, protection: ZooKeeperProtection, begin: Begin
 ) -> ZooKeeperController:
     """The way to the controller in ZooKeeper, with the writers of what clients want changed."""
     current, image = parts.current, joined.metadata.image
@@ -96,20 +96,20 @@ def build_way(
         joined.channel,
         Writers((writes, protection), begin).take,
         controlling.take,
-        lambda: controlling.office.controller.is_active,
+        lambda: controlling.event_queue.controller.is_active,
         parts.security.forwarding(current.config, image).admit,
     )
 
 
 def build_broker(
-    platform: Platform, parts: Parts, joined: Joined, allegiance: Allegiance, begin: Begin
+    platform: Platform, parts: Parts, joined: ClusterParts, allegiance: Allegiance, begin: Begin
 ) -> ZooKeeperBroker:
     """A broker that follows the orders of its controller."""
     current, config, metadata, kept = parts.current, parts.current.config, joined.metadata, parts.opened.kept
     assert kept is not None, "there are no controllers alone"
     nodes = Nodes(metadata.image, config.inter_broker_listener_name, platform.broker_peers(config, "brokers"))
     platform.ends.callback(nodes.close)
-    cluster = Cluster(allegiance.controller, nodes, allegiance.registered, parts.security.authorizer)
+    cluster = ClusterLinks(allegiance.controller, nodes, allegiance.registered, parts.security.authorizer)
     partitions = build_partitions(current, platform, kept, cluster, allegiance.controller)
     replicas = partitions.replicas
     coordinators = build_coordinators(current, platform, metadata.image, cluster, replicas, parts.server)
@@ -143,12 +143,12 @@ def build_broker(
     return broker
 
 
-def _held(replicas: Replicas, topic: str, index: int) -> Held | None:
+def _held(replicas: Replicas, topic: str, index: int) -> HeldReplica | None:
     held = replicas.topics.get(topic)
     replica = None if held is None else held.replicas.get(index)
     if held is None or replica is None:
         return None
-    return Held(held.id, replica.partition.leader_epoch, replica.offline)
+    return HeldReplica(held.id, replica.partition.leader_epoch, replica.offline)
 
 
 def _every_replica(replicas: Replicas) -> list[tuple[str, int]]:

@@ -10,8 +10,8 @@ from kpybroker.config.broker import BrokerConfig
 from kpybroker.hosts.network.peer import Connect
 from kpybroker.hosts.network.peers import connect_over
 from kpybroker.hosts.quorum.recovery import StartRefused
-from kpybroker.hosts.zookeeper.broker.layout import Acls, make_path
-from kpybroker.hosts.zookeeper.client.client import Client, NotConnected, Settings
+from kpybroker.hosts.zookeeper.broker.layout import DefaultAcls, make_path
+from kpybroker.hosts.zookeeper.client.client import ZooKeeperClient, ZooKeeperNotConnected, ZooKeeperSettings
 from kpybroker.machines.zookeeper.client.addresses import BadConnect, Servers, parse
 from kpybroker.machines.zookeeper.client.java_options import most_request_bytes
 from kpybroker.node.assembly.platform import Platform
@@ -25,7 +25,7 @@ def client_of(
     *,
     in_chroot: bool = True,
     own: Mapping[str, Any] = MappingProxyType({}),
-) -> Client:
+) -> ZooKeeperClient:
     """A client that has no session yet. ``own`` are configs that it has otherwise. Raises StartRefused."""
     try:
         servers = parse(own.get("zookeeper.connect", config["zookeeper.connect"]))
@@ -47,11 +47,11 @@ def client_of(
     except ValueError as error:
         raise StartRefused(str(error)) from None
     new_exchange = None if login is None else login.new_exchange
-    settings = Settings(servers, timeout_ms, in_flight, new_exchange, most_bytes)
+    settings = ZooKeeperSettings(servers, timeout_ms, in_flight, new_exchange, most_bytes)
     if login is not None:
         open_stream = login.prepared(open_stream)
     connect = simulated or connect_over(platform.loop, open_stream=open_stream)
-    return Client(platform.scheduler, connect, settings, platform.rng)
+    return ZooKeeperClient(platform.scheduler, connect, settings, platform.rng)
 
 
 def connection_timeout_ms(config: BrokerConfig) -> int:
@@ -73,7 +73,7 @@ async def make_chroot(
     outside = client_of(config, platform, simulated, in_chroot=False, own=own)
     await connected(outside, timeout_ms)
     try:
-        await make_path(outside, Acls(is_secure=config["zookeeper.set.acl"]), chroot)
+        await make_path(outside, DefaultAcls(is_secure=config["zookeeper.set.acl"]), chroot)
     finally:
         await outside.close()
 
@@ -110,12 +110,12 @@ def _of_zookeeper(config: BrokerConfig, name: str) -> Any:
     return value.lower() if name == "ssl.endpoint.identification.algorithm" and value is not None else value
 
 
-async def connected(client: Client, timeout_ms: float) -> Client:
+async def connected(client: ZooKeeperClient, timeout_ms: float) -> ZooKeeperClient:
     """The client, once its first session has a connection. Raises StartRefused."""
     client.open()
     try:
         await client.wait_until_connected(timeout_ms)
-    except NotConnected as error:
+    except ZooKeeperNotConnected as error:
         await client.close()
         raise StartRefused(str(error)) from None
     except asyncio.CancelledError:

@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from kpybroker.config.controller_rules import BrokerConfigRules
 from kpybroker.config.stored import CurrentConfig
 from kpybroker.hosts.zookeeper.broker.known_controller import Take
-from kpybroker.hosts.zookeeper.broker.sessions import Joined
+from kpybroker.hosts.zookeeper.broker.sessions import ClusterParts
 from kpybroker.hosts.zookeeper.broker.tasks import Begin
-from kpybroker.hosts.zookeeper.controller.office import Office
+from kpybroker.hosts.zookeeper.controller.event_queue import EventQueue
 from kpybroker.hosts.zookeeper.controller.requests import ControllerApis
 from kpybroker.hosts.zookeeper.controller.senders import Senders
 from kpybroker.hosts.zookeeper.controller.state_changes import note
-from kpybroker.hosts.zookeeper.controller.topics import TAKEN, NoKRaft, TopicWrites, Waiting, at_level
-from kpybroker.machines.controller.state import ControllerState, Settings
+from kpybroker.hosts.zookeeper.controller.topics import TAKEN, NoKRaft, TopicWrites, WaitingAnswers, at_level
+from kpybroker.machines.controller.state import ControllerState, StaticSettings
 from kpybroker.machines.metadata.delta import MetadataDelta
 from kpybroker.machines.metadata.image import TOPIC_RESOURCE, MetadataImage
 from kpybroker.machines.zookeeper.controller import events
-from kpybroker.machines.zookeeper.controller.controller import Controller
+from kpybroker.machines.zookeeper.controller.controller import KafkaController
 from kpybroker.machines.zookeeper.controller.partition_states import UNCLEAN_ELECTION
 from kpybroker.machines.zookeeper.controller.reign import ControllerSettings
 from kpybroker.node.assembly.limits import mutation_windows, topic_bounds
@@ -37,16 +37,16 @@ FIRST_REBALANCE_MS: Final = 5_000.0
 class Controlling(NamedTuple):
     """The controller of a broker, and the requests that it takes from clients and brokers."""
 
-    office: Office
+    event_queue: EventQueue
     take: Take
 
 
-def build_controller(current: CurrentConfig, platform: Platform, joined: Joined, begin: Begin) -> Controlling:
+def build_controller(current: CurrentConfig, platform: Platform, joined: ClusterParts, begin: Begin) -> Controlling:
     """The controller of a broker."""
     config, scheduler, image = current.config, platform.scheduler, joined.metadata.image
     peers = platform.broker_peers(config, "controller-to-broker")
     listener = config.inter_broker_listener_name
-    senders = Senders(scheduler, peers, config.node_id, listener, lambda event: office.handle(event))
+    senders = Senders(scheduler, peers, config.node_id, listener, lambda event: event_queue.handle(event))
     platform.ends.callback(peers.close)
     platform.ends.callback(senders.close)
     settings = ControllerSettings(
@@ -54,7 +54,7 @@ def build_controller(current: CurrentConfig, platform: Platform, joined: Joined,
         leader_imbalance_per_broker_percentage=config["leader.imbalance.per.broker.percentage"],
         unclean_leader_election=lambda: bool(current.config[UNCLEAN_ELECTION]),
     )
-    controller = Controller(
+    controller = KafkaController(
         config.node_id,
         settings,
         send=senders.send,
@@ -63,18 +63,18 @@ def build_controller(current: CurrentConfig, platform: Platform, joined: Joined,
         acl_of=joined.acls.of,
         on_brokers=lambda: senders.follow({} if controller.reign is None else controller.reign.context.brokers),
     )
-    office = Office(controller, joined.client, scheduler, begin)
-    joined.metadata.subscribe(_unclean_elections(office, image))
+    event_queue = EventQueue(controller, joined.client, scheduler, begin)
+    joined.metadata.subscribe(_unclean_elections(event_queue, image))
     if config["auto.leader.rebalance.enable"]:
         interval_ms = config["leader.imbalance.check.interval.seconds"] * 1_000.0
-        rebalances = Recurring(scheduler, interval_ms, lambda: _rebalance(office), FIRST_REBALANCE_MS)
+        rebalances = Recurring(scheduler, interval_ms, lambda: _rebalance(event_queue), FIRST_REBALANCE_MS)
         platform.ends.callback(rebalances.stop)
-    waiting = Waiting(scheduler)
+    waiting = WaitingAnswers(scheduler)
     joined.metadata.subscribe(waiting.look)
     states = _States(current, platform, image)
     joined.metadata.subscribe(states.follow)
     writes = TopicWrites(joined.client, joined.acls, image, states, waiting, scheduler.monotonic_ms)
-    apis = ControllerApis(office)
+    apis = ControllerApis(event_queue)
 
     def take(request: Any, call: Call, reply: Reply) -> bool:
         if call.api_key in TAKEN and controller.is_active:
@@ -82,7 +82,7 @@ def build_controller(current: CurrentConfig, platform: Platform, joined: Joined,
             return True
         return apis.take(request, call, reply)
 
-    return Controlling(office, take)
+    return Controlling(event_queue, take)
 
 
 class _States:
@@ -102,7 +102,7 @@ class _States:
             from kpybroker.machines.quotas.mutations import mutation_quotas
 
             self._mutations = mutation_quotas(image.client_quotas, *mutation_windows(config))
-        settings = Settings(
+        settings = StaticSettings(
             node_id=config.node_id,
             default_partitions=config.num_partitions,
             default_replication_factor=config.default_replication_factor,
@@ -120,19 +120,19 @@ class _States:
             self._mutations.quotas.changed(list(entities), image.client_quotas)  # type: ignore[arg-type]
 
 
-def _unclean_elections(office: Office, image: MetadataImage) -> Callable[[MetadataImage, MetadataDelta], None]:
+def _unclean_elections(event_queue: EventQueue, image: MetadataImage) -> Callable[[MetadataImage, MetadataDelta], None]:
     """Elects leaders of topics whose configs allow unclean elections since a moment ago."""
 
     def changed(_image: MetadataImage, delta: MetadataDelta) -> None:
         for resource_type, name in delta.configs:
             allows = image.configs_of(resource_type, name).get(UNCLEAN_ELECTION) == "true"
-            if resource_type == TOPIC_RESOURCE and allows and office.controller.is_active:
-                office.handle(events.UncleanLeaderElectionEnable(name))
+            if resource_type == TOPIC_RESOURCE and allows and event_queue.controller.is_active:
+                event_queue.handle(events.UncleanLeaderElectionEnable(name))
 
     return changed
 
 
-def _rebalance(office: Office) -> None:
+def _rebalance(event_queue: EventQueue) -> None:
     """Let leaders return to preferred replicas."""
-    if office.controller.is_active:
-        office.handle(events.AutoPreferredReplicaLeaderElection())
+    if event_queue.controller.is_active:
+        event_queue.handle(events.AutoPreferredReplicaLeaderElection())

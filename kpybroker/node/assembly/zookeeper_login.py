@@ -15,8 +15,8 @@ from kpybroker.hosts.quorum.recovery import StartRefused
 from kpybroker.machines.sasl.exchange import AuthenticationFailed
 from kpybroker.machines.sasl.krb5_login import Krb5Login
 from kpybroker.machines.zookeeper.client.digest_md5 import DigestMd5
-from kpybroker.machines.zookeeper.client.jaas_file import Login, Place, login_of, place_of
-from kpybroker.machines.zookeeper.client.session import Exchange, LoginRefused
+from kpybroker.machines.zookeeper.client.jaas_file import DigestLogin, JaasSection, login_of, place_of
+from kpybroker.machines.zookeeper.client.session import SaslExchange, ZooKeeperLoginRefused
 from kpystorage.disk_errors import in_words
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 class ZooKeeperLogin(NamedTuple):
     """How a session begins its login, and how a stream is opened that is ready for one."""
 
-    new_exchange: Callable[[], Exchange]
+    new_exchange: Callable[[], SaslExchange]
     prepared: Callable[[OpenStream], OpenStream]
 
 
@@ -49,7 +49,7 @@ class PreparedGssapi:
         try:
             answer = self._client.respond(challenge)
         except AuthenticationFailed as why:
-            raise LoginRefused(f"Kerberos: {why}") from None
+            raise ZooKeeperLoginRefused(f"Kerberos: {why}") from None
         self.is_complete = self._client.is_complete
         return answer
 
@@ -79,7 +79,7 @@ class Tickets:
 
         return opened
 
-    def new_exchange(self) -> Exchange:
+    def new_exchange(self) -> SaslExchange:
         """The login of the connection that was opened last."""
         prepared, self._next = self._next, None
         assert prepared is not None, "a connection is opened after its login was prepared"
@@ -104,7 +104,7 @@ def zookeeper_login() -> ZooKeeperLogin | None:
     return ZooKeeperLogin(lambda: DigestMd5(*login, secrets.token_hex(16)), lambda open_stream: open_stream)
 
 
-def _read(place: Place) -> Login | Krb5Login | None:
+def _read(place: JaasSection) -> DigestLogin | Krb5Login | None:
     try:
         with open(place.file, encoding="utf-8") as file:
             return login_of(file.read(), place.section, place.service, os.environ.get("KAFKA_OPTS", ""))

@@ -10,7 +10,7 @@ from kpybroker.hosts.zookeeper.broker.client_writes import ClientWrites
 from kpybroker.hosts.zookeeper.broker.followed_acls import AclSession, FollowedAcls
 from kpybroker.hosts.zookeeper.broker.followed_tokens import FollowedTokens
 from kpybroker.hosts.zookeeper.broker.protection import ZooKeeperProtection
-from kpybroker.hosts.zookeeper.broker.sessions import Joined
+from kpybroker.hosts.zookeeper.broker.sessions import ClusterParts
 from kpybroker.hosts.zookeeper.broker.tasks import Begin
 from kpybroker.machines.controller.state import TokenSettings
 from kpybroker.node.assembly.platform import Platform
@@ -23,7 +23,7 @@ from kpybroker.runtime.io.recurring import Recurring
 def build_protection(
     config: BrokerConfig,
     platform: Platform,
-    joined: Joined,
+    joined: ClusterParts,
     controlling: Controlling,
     begin: Begin,
     simulated: Connect | None,
@@ -33,7 +33,7 @@ def build_protection(
     tokens = None if settings is None else _tokens(platform, joined, settings)
     acls = _acls(config, platform, joined, begin, simulated) if config[AUTHORIZER] else None
     writes = ClientWrites(joined.client, joined.acls, joined.clients.read)
-    controller = controlling.office.controller
+    controller = controlling.event_queue.controller
     protection = ZooKeeperProtection(joined.clients, writes, tokens, acls, lambda: controller.is_active)
     if tokens is not None:
         interval_ms = config["delegation.token.expiry.check.interval.ms"]
@@ -42,7 +42,7 @@ def build_protection(
     return protection
 
 
-def _tokens(platform: Platform, joined: Joined, settings: TokenSettings) -> FollowedTokens:
+def _tokens(platform: Platform, joined: ClusterParts, settings: TokenSettings) -> FollowedTokens:
     metadata, scheduler = joined.metadata, platform.scheduler
     return FollowedTokens(
         joined.client, joined.acls, metadata.image, settings, scheduler.now_ms, platform.rng, metadata.apply
@@ -50,7 +50,7 @@ def _tokens(platform: Platform, joined: Joined, settings: TokenSettings) -> Foll
 
 
 def _acls(
-    config: BrokerConfig, platform: Platform, joined: Joined, begin: Begin, simulated: Connect | None
+    config: BrokerConfig, platform: Platform, joined: ClusterParts, begin: Begin, simulated: Connect | None
 ) -> AclSession:
     own = _connection_of(of_own_zookeeper(config.originals))
     client = client_of(config, platform, simulated, own=own)

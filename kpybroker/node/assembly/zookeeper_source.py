@@ -18,9 +18,9 @@ from kpybroker.hosts.zookeeper.broker.known_controller import ZooKeeperControlle
 from kpybroker.hosts.zookeeper.broker.metadata import ZooKeeperMetadata
 from kpybroker.hosts.zookeeper.broker.protection import ZooKeeperProtection
 from kpybroker.hosts.zookeeper.broker.registration import RegistrationRefused
-from kpybroker.hosts.zookeeper.broker.sessions import Joined, Sessions
+from kpybroker.hosts.zookeeper.broker.sessions import ClusterParts, ZooKeeperSessions
 from kpybroker.hosts.zookeeper.broker.tasks import Tasks
-from kpybroker.hosts.zookeeper.client.client import Client, NoAnswer, ZooKeeperError
+from kpybroker.hosts.zookeeper.client.client import NoAnswer, ZooKeeperClient, ZooKeeperError
 from kpybroker.machines.metadata.image import MetadataImage
 from kpybroker.machines.zookeeper.tree.contents import InvalidZnode
 from kpybroker.node.assembly.metadata_source import Opened, Parts, Roles
@@ -60,7 +60,7 @@ class Built(NamedTuple):
     protection: ZooKeeperProtection
     way: ZooKeeperController
     broker: ZooKeeperBroker
-    sessions: Sessions
+    sessions: ZooKeeperSessions
     migrating: MigratingBroker | None
 
 
@@ -81,8 +81,8 @@ class ZooKeeperSource:
         self, config: BrokerConfig, platform: Platform, simulated: Simulated, reached: Callable[[str], object]
     ) -> None:
         """``reached`` is called with each stage of the start."""
-        self.client: Client | None = None
-        self.joined: Joined | None = None
+        self.client: ZooKeeperClient | None = None
+        self.joined: ClusterParts | None = None
         self.built: Built | None = None
         self._config = config
         self._platform = platform
@@ -107,7 +107,7 @@ class ZooKeeperSource:
         config, platform = self._config, self._platform
         self._reached("connecting to ZooKeeper")
         timeout_ms = connection_timeout_ms(config)
-        acls = layout.Acls(is_secure=config["zookeeper.set.acl"])
+        acls = layout.DefaultAcls(is_secure=config["zookeeper.set.acl"])
         await make_chroot(config, platform, self._connect, timeout_ms)
         client = self.client = client_of(config, platform, self._connect)
         await connected(client, timeout_ms)
@@ -147,8 +147,8 @@ class ZooKeeperSource:
         migrating = build_migrating(config, platform, parts, joined, way) if config.migrates_from_zookeeper else None
         allegiance = Allegiance(way, joined.registration, lambda: _NO_EPOCH, lambda: None)
         broker = build_broker(platform, parts, joined, allegiance if migrating is None else migrating.allegiance, begin)
-        office = controlling.office
-        sessions = Sessions(joined, office, protection, begin, platform.failed)
+        event_queue = controlling.event_queue
+        sessions = ZooKeeperSessions(joined, event_queue, protection, begin, platform.failed)
         self.built = Built(parts, controlling, protection, way, broker, sessions, migrating)
         clients = Dispatcher(broker, load, served_versions(), parts.intercept)
         return Roles(broker, broker, clients, clients)
@@ -183,7 +183,7 @@ class ZooKeeperSource:
         with suppress(TimeoutError):
             await asyncio.wait_for(self._let_leaderships_go(joined, built), wait_ms / 1000)
 
-    async def _let_leaderships_go(self, joined: Joined, built: Built) -> None:
+    async def _let_leaderships_go(self, joined: ClusterParts, built: Built) -> None:
         if joined.ruler.is_of_kraft and built.migrating is not None:
             released: asyncio.Future[None] = self._platform.loop.create_future()
             joined.registration.leaving()

@@ -23,18 +23,18 @@ _PACKAGES = ("kpybroker", "kpywire", "kpystorage")
 
 
 class Child:
-    """A node's process. ``said`` is called with its lines and ``ended`` with its exit code, both in a thread."""
+    """A node's process. ``report`` is called with its lines and ``ended`` with its exit code, both in a thread."""
 
     def __init__(
         self,
         properties: Path,
-        said: Callable[[str], object],
+        report: Callable[[str], object],
         ended: Callable[[int], object],
         options: Sequence[str] = (),
     ) -> None:
         """Prepare the process. ``options`` are further options of ``kpybroker start``."""
         self._command = [sys.executable, "-P", "-m", "kpybroker", "start", str(properties), "--member", *options]
-        self._said = said
+        self._report = report
         self._ended = ended
         self._process: subprocess.Popen[str] | None = None
         self._reader: Thread | None = None
@@ -97,7 +97,7 @@ class Child:
         assert output is not None
         with output:
             for line in output:
-                self._said(line.rstrip("\n"))
+                self._report(line.rstrip("\n"))
         code = process.wait()
         if process.stdin is not None:
             with suppress(OSError):

@@ -18,7 +18,7 @@ from kpybroker.machines.endpoints import Address, parse_voters
 from kpybroker.machines.metadata.chosen_levels import choose_levels
 from kpybroker.machines.raft.voters import Voter, VoterEndpoint, voter_set
 from kpybroker.node.assembly.ports import check_free
-from kpybroker.node.local_cluster.layout import CONTROLLER, Node, controllers_of, nodes_of, properties_of
+from kpybroker.node.local_cluster.layout import CONTROLLER, PlannedNode, controllers_of, nodes_of, properties_of
 from kpybroker.runtime.io.private_files import make_private, write_private
 from kpystorage.disk_errors import in_words
 from kpystorage.real_disk import RealDisk
@@ -46,7 +46,7 @@ def found(
     controller_ports: Sequence[int],
     given: Mapping[str, str],
     rack: str,
-) -> list[Node]:
+) -> list[PlannedNode]:
     """The nodes of the cluster in ``directory``, ready to be started: configured, and formatted if they are new.
 
     There is a node for each of the brokers' ``ports``. ``controller_ports`` are for the controllers of a new cluster.
@@ -65,7 +65,7 @@ def _found(
     controller_ports: Sequence[int],
     given: Mapping[str, str],
     rack: str,
-) -> list[Node]:
+) -> list[PlannedNode]:
     foundation = _read(directory)
     if foundation is None:
         nodes = _new_nodes(directory, host, ports, controller_ports)
@@ -96,7 +96,7 @@ def _read(directory: Path) -> Foundation | None:
         raise FoundationRefused(f"{path} does not say {missing}.") from None
 
 
-def _new_nodes(directory: Path, host: str, ports: Sequence[int], controller_ports: Sequence[int]) -> list[Node]:
+def _new_nodes(directory: Path, host: str, ports: Sequence[int], controller_ports: Sequence[int]) -> list[PlannedNode]:
     for name in (META_PROPERTIES, "server.properties"):
         if (directory / name).exists():
             raise FoundationRefused(f"{directory} has the data of a single node. Name an empty directory.")
@@ -121,7 +121,7 @@ def _check_number(directory: Path, count: int, foundation: Foundation) -> None:
         )
 
 
-def _format_all(directory: Path, nodes: Sequence[Node]) -> None:
+def _format_all(directory: Path, nodes: Sequence[PlannedNode]) -> None:
     rng = random.SystemRandom()
     cluster_id = uuid.to_string(new_uuid(rng))
     controllers = {node.id: node.controller for node in nodes if node.controller is not None}
@@ -135,7 +135,7 @@ def _format_all(directory: Path, nodes: Sequence[Node]) -> None:
     write_private(directory / FILE, written_properties({"cluster.id": cluster_id, "controllers": listed}))
 
 
-def _format_late_comers(nodes: Sequence[Node], foundation: Foundation) -> None:
+def _format_late_comers(nodes: Sequence[PlannedNode], foundation: Foundation) -> None:
     rng = random.SystemRandom()
     for node in nodes:
         if (node.data / META_PROPERTIES).exists():
@@ -149,7 +149,7 @@ def _format_late_comers(nodes: Sequence[Node], foundation: Foundation) -> None:
         _format(node, foundation.cluster_id, (), rng)
 
 
-def _format(node: Node, cluster_id: str, voters: Sequence[Voter], rng: random.Random) -> None:
+def _format(node: PlannedNode, cluster_id: str, voters: Sequence[Voter], rng: random.Random) -> None:
     data = str(node.data.absolute())
     levels = choose_levels(None, {}, dynamic_quorum=True)
     formatting = Formatting(

@@ -35,7 +35,7 @@ OWN_KEYS: Final = frozenset(
 """The configs that the layout decides and the user cannot set."""
 
 
-class Node(NamedTuple):
+class PlannedNode(NamedTuple):
     """A node: its number, and the addresses where clients and (for a controller) other nodes reach it."""
 
     id: int
@@ -59,15 +59,17 @@ def controllers_of(count: int) -> range:
     return range(1, 1 + (CONTROLLERS_OF_MANY if count >= CONTROLLERS_OF_MANY else 1))
 
 
-def nodes_of(directory: Path, host: str, ports: Sequence[int], controllers: Mapping[int, Address]) -> list[Node]:
+def nodes_of(directory: Path, host: str, ports: Sequence[int], controllers: Mapping[int, Address]) -> list[PlannedNode]:
     """A node for each of the brokers' ``ports``. ``controllers`` are the numbers of those that are controllers."""
     return [
-        Node(number, directory / f"node-{number}", Address(host, port), controllers.get(number))
+        PlannedNode(number, directory / f"node-{number}", Address(host, port), controllers.get(number))
         for number, port in enumerate(ports, 1)
     ]
 
 
-def properties_of(node: Node, nodes: Sequence[Node], given: Mapping[str, str], rack: str) -> dict[str, str]:
+def properties_of(
+    node: PlannedNode, nodes: Sequence[PlannedNode], given: Mapping[str, str], rack: str
+) -> dict[str, str]:
     """The configuration of a node: ``given`` over the defaults of a small cluster, and its own place in it."""
     replicas = min(MOST_REPLICAS, len(nodes))
     in_sync = min(2, replicas)

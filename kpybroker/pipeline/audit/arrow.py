@@ -3,21 +3,21 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kpybroker.machines.audit.findings import Finding
+from kpybroker.machines.audit.findings import AuditFinding
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
 def schema() -> "pa.Schema":
-    """The columns: those of `Finding`. Numbers are null where there is none."""
+    """The columns: those of `AuditFinding`. Numbers are null where there is none."""
     import pyarrow as pa
 
     numbers = {"partition": pa.int32(), "byte": pa.int64(), "offset": pa.int64()}
-    return pa.schema([(name, numbers.get(name, pa.string())) for name in Finding._fields])
+    return pa.schema([(name, numbers.get(name, pa.string())) for name in AuditFinding._fields])
 
 
-def table(findings: Sequence[Finding]) -> "pa.Table":
+def table(findings: Sequence[AuditFinding]) -> "pa.Table":
     """The findings as a table. ImportError without pyarrow."""
     import pyarrow as pa
 
@@ -26,7 +26,7 @@ def table(findings: Sequence[Finding]) -> "pa.Table":
     return pa.Table.from_pylist(rows, schema=columns)
 
 
-def write(findings: Sequence[Finding], path: str) -> None:
+def write(findings: Sequence[AuditFinding], path: str) -> None:
     """Write the findings as an Arrow IPC file, or as Parquet where the name ends so. ImportError, OSError."""
     found = table(findings)
     if path.endswith(".parquet"):

@@ -9,16 +9,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
-from kpybroker.client.client import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, Client, Settings, Spot
-from kpybroker.client.config_requests import Kind, Resource, describe
+from kpybroker.client.client import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, Client, ClientSettings, Spot
+from kpybroker.client.config_requests import ConfigResource, ConfigResourceType, describe
 from kpybroker.client.connection import Unreachable
-from kpybroker.machines.audit.findings import BYTES, DAMAGE, EPOCHS, NOTE, Finding, Place
-from kpybroker.machines.audit.sources import METADATA_TOPIC, Facts, Outcome, Replica, Task
+from kpybroker.machines.audit.findings import BYTES, DAMAGE, EPOCHS, NOTE, AuditFinding, BytePlace
+from kpybroker.machines.audit.sources import METADATA_TOPIC, AuditedReplica, AuditOutcome, AuditTask, ReplicaFacts
 from kpybroker.machines.audit.stretch import Stretch
-from kpybroker.machines.audit.walk import Of, Status, Walk
+from kpybroker.machines.audit.walk import AuditWalk, Of, Status
 from kpybroker.machines.audit.windows import WINDOW_OFFSETS
 from kpybroker.machines.errors import KafkaError
-from kpystorage.checking.walking import Piece, pieces
+from kpystorage.checking.walking import SegmentPiece, pieces
 from kpystorage.reading import StoredBatch
 from kpywire import error_codes
 from kpywire.batch import HEADER_BYTES, batch_headers, check_crc, parse_header
@@ -41,11 +41,16 @@ class Cluster:
     """A running cluster. ``all_replicas``: the followers are asked too, and not only the leaders."""
 
     def __init__(
-        self, servers: str, timeout_s: float = 30.0, settings: Settings | None = None, *, all_replicas: bool = False
+        self,
+        servers: str,
+        timeout_s: float = 30.0,
+        settings: ClientSettings | None = None,
+        *,
+        all_replicas: bool = False,
     ) -> None:
         self.servers = servers
         self.timeout_s = timeout_s
-        self.settings = settings or Settings()
+        self.settings = settings or ClientSettings()
         self.all_replicas = all_replicas
         self.processes = 0 if self.settings.protection is None else 1
         self._client: Client | None = None
@@ -64,7 +69,7 @@ class Cluster:
 
     # Replicas.
 
-    def replicas(self, topics: Sequence[str]) -> list[Replica]:
+    def replicas(self, topics: Sequence[str]) -> list[AuditedReplica]:
         client = self.client
         found = [each for each in client.topics(topics or None) if each.name != METADATA_TOPIC and not each.error_code]
         alive = {node.node_id for node in client.nodes()}
@@ -79,7 +84,7 @@ class Cluster:
         ends = client.list_offsets(dict.fromkeys((spot for spot, _, _ in led), LATEST_TIMESTAMP))
         sizes = self._sizes(sorted(alive))
         return [
-            Replica(
+            AuditedReplica(
                 f"broker {node_id}",
                 *spot,
                 node_id=node_id,
@@ -112,46 +117,46 @@ class Cluster:
                             sizes[node_id, Spot(topic.name, part.partition_index)] = part.partition_size
         return sizes
 
-    def facts(self, replica: Replica) -> Facts:
+    def facts(self, replica: AuditedReplica) -> ReplicaFacts:
         spot = Spot(*replica.spot)
         log_start = self.client.list_offsets({spot: EARLIEST_TIMESTAMP})[spot]
-        return Facts(log_start, replica.end if self._is_compacted(replica.topic) else 0)
+        return ReplicaFacts(log_start, replica.end if self._is_compacted(replica.topic) else 0)
 
     def _is_compacted(self, topic: str) -> bool:
         """Whether a topic is compacted, so that any of its offsets may be missing."""
         if topic not in self._compacted:
-            entries = describe(self.client, Resource(Kind.TOPIC, topic))
+            entries = describe(self.client, ConfigResource(ConfigResourceType.TOPIC, topic))
             self._compacted[topic] = any(e.name == CLEANUP_POLICY and "compact" in (e.value or "") for e in entries)
         return self._compacted[topic]
 
-    def identities(self, _replica: Replica) -> Mapping[int, tuple[int, ...]]:
+    def identities(self, _replica: AuditedReplica) -> Mapping[int, tuple[int, ...]]:
         return {}
 
-    def check_around(self, replica: Replica, whole: Stretch, _start: int) -> Iterable[Finding]:
+    def check_around(self, replica: AuditedReplica, whole: Stretch, _start: int) -> Iterable[AuditFinding]:
         highest = -1
         for epoch, first, _ in whole.epochs:
             if epoch < highest:
                 text = f"leader epoch {epoch} at offset {first} follows epoch {highest}"
-                yield Finding(DAMAGE, EPOCHS, *replica.spot, replica.label, "", -1, first, text)
+                yield AuditFinding(DAMAGE, EPOCHS, *replica.spot, replica.label, "", -1, first, text)
             highest = max(highest, epoch)
 
     # Work.
 
-    def tasks(self, replica: Replica, start: int, *, deep: bool) -> list[Task]:
+    def tasks(self, replica: AuditedReplica, start: int, *, deep: bool) -> list[AuditTask]:
         tasks = []
         begin, end = max(start, replica.start), replica.end
         per_offset = replica.size_bytes / max(end - replica.start, 1)
         while begin < end:
             following = min((begin // TASK_OFFSETS + 1) * TASK_OFFSETS, end)
             size_bytes = int(per_offset * (following - begin))
-            tasks.append(Task(replica, begin, following, deep=deep, size_bytes=size_bytes))
+            tasks.append(AuditTask(replica, begin, following, deep=deep, size_bytes=size_bytes))
             begin = following
         return tasks
 
-    def read(self, task: Task) -> Outcome:
+    def read(self, task: AuditTask) -> AuditOutcome:
         replica = task.replica
-        findings: list[Finding] = []
-        walk = Walk(Of(replica.label, *replica.spot), findings.append, task.start, task.end, deep=task.deep)
+        findings: list[AuditFinding] = []
+        walk = AuditWalk(Of(replica.label, *replica.spot), findings.append, task.start, task.end, deep=task.deep)
         walk.expected = task.next_offset
         stretches = []
         is_read = True
@@ -162,12 +167,12 @@ class Cluster:
                 stretches.append(walk.cut(end))
         except (KafkaError, Unreachable) as error:
             offset = max(walk.expected, task.start)
-            walk.report(DAMAGE, BYTES, Place(), offset, f"cannot be read from offset {offset} on: {error}")
+            walk.report(DAMAGE, BYTES, BytePlace(), offset, f"cannot be read from offset {offset} on: {error}")
             stretches.append(walk.cut(task.end))
             is_read = False
-        return Outcome(task, tuple(stretches), tuple(findings), is_read)
+        return AuditOutcome(task, tuple(stretches), tuple(findings), is_read)
 
-    def _walk(self, task: Task, walk: Walk, offset: int) -> bool:
+    def _walk(self, task: AuditTask, walk: AuditWalk, offset: int) -> bool:
         """Walk up to the end of the walk; whether it could be read. Raises KafkaError, Unreachable."""
         replica, length, since_s = task.replica, FETCH_BYTES, 0.0
         while offset < walk.end:
@@ -183,7 +188,7 @@ class Cluster:
                     text = (
                         f"gives no records from offset {offset} on, and its high watermark is {answer.high_watermark}"
                     )
-                    walk.report(NOTE, BYTES, Place(), offset, text)
+                    walk.report(NOTE, BYTES, BytePlace(), offset, text)
                     return False
                 continue
             since_s = 0.0
@@ -200,7 +205,7 @@ class Cluster:
             offset = max(walk.expected, offset)
         return True
 
-    def _start_beyond(self, replica: Replica, offset: int) -> int:
+    def _start_beyond(self, replica: AuditedReplica, offset: int) -> int:
         """The log's start, which has moved beyond an offset. KafkaError if it has not."""
         spot = Spot(*replica.spot)
         start = self.client.list_offsets({spot: EARLIEST_TIMESTAMP})[spot]
@@ -209,7 +214,7 @@ class Cluster:
             raise KafkaError(code, f"partition {spot} has no offset {offset}, its first is {start}")
         return start
 
-    def batches(self, replica: Replica, start: int, end: int) -> Iterator[tuple[Place, StoredBatch]]:
+    def batches(self, replica: AuditedReplica, start: int, end: int) -> Iterator[tuple[BytePlace, StoredBatch]]:
         offset = max(start, replica.start)
         while offset < end:
             answer = self._fetch(replica, offset, FETCH_BYTES)
@@ -223,12 +228,12 @@ class Cluster:
                     return
                 if header.next_offset > offset:
                     if check_crc(data, header, position):
-                        yield Place(), StoredBatch(header, data[position : position + header.size])
+                        yield BytePlace(), StoredBatch(header, data[position : position + header.size])
                     offset = header.next_offset
             if offset == before:
                 return
 
-    def _fetch(self, replica: Replica, offset: int, length: int) -> PartitionData:
+    def _fetch(self, replica: AuditedReplica, offset: int, length: int) -> PartitionData:
         """One answer about one partition. Raises KafkaError, Unreachable; an offset out of range is returned."""
         client = self.client
 
@@ -254,11 +259,11 @@ class Cluster:
         return client.retrying(attempt)
 
 
-def _cluster(servers: str, timeout_s: float, settings: Settings, all_replicas: bool) -> Cluster:  # noqa: FBT001
+def _cluster(servers: str, timeout_s: float, settings: ClientSettings, all_replicas: bool) -> Cluster:  # noqa: FBT001
     return Cluster(servers, timeout_s, settings, all_replicas=all_replicas)
 
 
-def _skipped(data: memoryview, offset: int, task: Task) -> int:
+def _skipped(data: memoryview, offset: int, task: AuditTask) -> int:
     """The bytes of batches that lie before the offset, or begin before the task and belong to another one."""
     skipped = 0
     try:
@@ -282,13 +287,13 @@ class _Bytes:
         return bytes(self._data[position : position + length])
 
 
-def _past_damage(walk: Walk, data: memoryview) -> bool:
+def _past_damage(walk: AuditWalk, data: memoryview) -> bool:
     """Step over a batch that is not valid. False if what follows it cannot be found."""
-    piece: Piece = next(pieces(_Bytes(data), len(data), max(walk.expected, 0)))
+    piece: SegmentPiece = next(pieces(_Bytes(data), len(data), max(walk.expected, 0)))
     header = piece.header
     if header is None and len(data) >= HEADER_BYTES:
         text = "bytes that are no batch; what follows them cannot be asked for"
-        walk.skip_damaged(None, piece.end, text, Place())
+        walk.skip_damaged(None, piece.end, text, BytePlace())
         return False
-    walk.skip_damaged(header, piece.end, f"a batch is damaged: {piece.trouble}", Place())
+    walk.skip_damaged(header, piece.end, f"a batch is damaged: {piece.trouble}", BytePlace())
     return header is not None and parse_header(data).next_offset > walk.expected - 1

@@ -8,10 +8,10 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from kpybroker.machines.audit.findings import BYTES, DAMAGE, EPOCHS, INDEXES, NOTE, OFFSETS, Finding, Place
-from kpybroker.machines.audit.sources import METADATA_TOPIC, Facts, Outcome, Replica, Task
+from kpybroker.machines.audit.findings import BYTES, DAMAGE, EPOCHS, INDEXES, NOTE, OFFSETS, AuditFinding, BytePlace
+from kpybroker.machines.audit.sources import METADATA_TOPIC, AuditedReplica, AuditOutcome, AuditTask, ReplicaFacts
 from kpybroker.machines.audit.stretch import Stretch
-from kpybroker.machines.audit.walk import END_OF_ALL, Of, Walk
+from kpybroker.machines.audit.walk import END_OF_ALL, AuditWalk, Of
 from kpybroker.pipeline.audit.segment_indexes import SegmentIndexes, check_snapshots, compare_snapshot
 from kpybroker.pipeline.audit.segment_reading import SegmentRead
 from kpystorage import checkpoint, meta_properties, names, scan
@@ -24,9 +24,9 @@ from kpystorage.errors import CorruptFile
 from kpystorage.listing import list_logs
 from kpystorage.offset_index import position_near
 from kpystorage.partition_metadata import parse as parse_topic_id
-from kpystorage.reading import LogView, SegmentName, StoredBatch
+from kpystorage.reading import ReadableLog, SegmentName, StoredBatch
 from kpystorage.reading_disk import ReadingDisk
-from kpystorage.transaction_index import AbortedTransaction
+from kpystorage.transaction_index import TransactionIndexEntry
 from kpywire.batch import check_crc
 from kpywire.uuid import to_string
 
@@ -35,7 +35,7 @@ TASK_BYTES: Final = 256 << 20
 ATTEMPTS: Final = 5
 
 
-class Directories:
+class AuditedDirectories:
     """Log directories. They belong to one broker or to several brokers of one cluster."""
 
     processes = 0
@@ -54,11 +54,11 @@ class Directories:
 
     def __reduce__(self) -> tuple[type, tuple[object, ...]]:
         disk = None if isinstance(self._disk, ReadingDisk) else self._disk
-        return Directories, (self.paths, disk)
+        return AuditedDirectories, (self.paths, disk)
 
     # Replicas.
 
-    def replicas(self, topics: Sequence[str]) -> list[Replica]:
+    def replicas(self, topics: Sequence[str]) -> list[AuditedReplica]:
         found = []
         for path in self.paths:
             label, is_running = self._label(path), _is_locked(self.disk, path)
@@ -69,15 +69,17 @@ class Directories:
                     found.append(self._replica(label, topic, partition, path, mark, is_running=is_running))
         return found
 
-    def _replica(self, label: str, topic: str, partition: int, path: str, mark: int, *, is_running: bool) -> Replica:
+    def _replica(
+        self, label: str, topic: str, partition: int, path: str, mark: int, *, is_running: bool
+    ) -> AuditedReplica:
         directory = f"{path}/{names.partition_directory(topic, partition)}"
-        view = LogView(self.disk, directory)
+        view = ReadableLog(self.disk, directory)
         try:
             segments, log_end = view.segments(), view.log_end_offset
         except FileNotFoundError:
             segments, log_end = [], 0
         start = segments[0].base_offset if segments else 0
-        return Replica(
+        return AuditedReplica(
             label,
             topic,
             partition,
@@ -116,24 +118,24 @@ class Directories:
         status = self.disk.status(path)
         return 0 if status is None else status.size
 
-    def facts(self, replica: Replica) -> Facts:
+    def facts(self, replica: AuditedReplica) -> ReplicaFacts:
         path = replica.directory.rpartition("/")[0]
         starts = self._checkpoint(path, names.LOG_STARTS)
         cleaned = self._checkpoint(path, names.CLEANER_OFFSETS)
         listed = self.disk.list_directory(replica.directory) if self.disk.status(replica.directory) else []
         cleaned_to = unique_to = cleaned.get(replica.spot, 0)
         if cleaned_to and not self._was_clean(path):  # a cleaner that was killed has done more than it noted
-            bases = [each.base_offset for each in LogView(self.disk, replica.directory).segments()]
+            bases = [each.base_offset for each in ReadableLog(self.disk, replica.directory).segments()]
             cleaned_to = max(cleaned_to, bases[-1])
         was_mended = any(is_set_aside(each) and f"{names.LOG}." in each for each in listed)
-        return Facts(starts.get(replica.spot, 0), cleaned_to, was_mended, unique_to)
+        return ReplicaFacts(starts.get(replica.spot, 0), cleaned_to, was_mended, unique_to)
 
     def _was_clean(self, path: str) -> bool:
         return self.disk.status(f"{path}/{names.CLEAN_SHUTDOWN}") is not None
 
-    def identities(self, replica: Replica) -> Mapping[int, tuple[int, ...]]:
+    def identities(self, replica: AuditedReplica) -> Mapping[int, tuple[int, ...]]:
         found = {}
-        for segment in LogView(self.disk, replica.directory).segments():
+        for segment in ReadableLog(self.disk, replica.directory).segments():
             status = self.disk.status(segment.path)
             if status is not None:
                 found[segment.base_offset] = (status.size, status.modified_ns, status.inode)
@@ -141,12 +143,12 @@ class Directories:
 
     # Work.
 
-    def tasks(self, replica: Replica, start: int, *, deep: bool) -> list[Task]:
+    def tasks(self, replica: AuditedReplica, start: int, *, deep: bool) -> list[AuditTask]:
         try:
-            segments = LogView(self.disk, replica.directory).segments()
+            segments = ReadableLog(self.disk, replica.directory).segments()
         except FileNotFoundError:
             return []
-        tasks: list[Task] = []
+        tasks: list[AuditTask] = []
         begin, size_bytes = None, 0
         for each in segments:
             if each.next_base_offset is not None and each.next_base_offset <= start:
@@ -156,40 +158,40 @@ class Directories:
             if size_bytes >= TASK_BYTES or each.next_base_offset is None:
                 end = replica.end if each.next_base_offset is None else min(each.next_base_offset, replica.end)
                 if begin < end:
-                    tasks.append(Task(replica, begin, end, deep=deep, size_bytes=size_bytes))
+                    tasks.append(AuditTask(replica, begin, end, deep=deep, size_bytes=size_bytes))
                 begin, size_bytes = None, 0
         return tasks
 
-    def read(self, task: Task) -> Outcome:
+    def read(self, task: AuditTask) -> AuditOutcome:
         replica = task.replica
         for _ in range(ATTEMPTS):
-            findings: list[Finding] = []
+            findings: list[AuditFinding] = []
             try:
-                return Outcome(task, tuple(self._read(task, findings)), tuple(findings))
+                return AuditOutcome(task, tuple(self._read(task, findings)), tuple(findings))
             except FileNotFoundError:
                 continue  # a segment was deleted or compacted: the files of this range have other names now
             except OSError as error:
                 text = f"cannot be read: {error.strerror}"
-                place = Place(error.filename or replica.directory)
-                wrong = Finding(DAMAGE, BYTES, *replica.spot, replica.label, *place, task.start, text)
-                return Outcome(task, (), (*findings, wrong), is_read=False)
-        place = Place(replica.directory)
+                place = BytePlace(error.filename or replica.directory)
+                wrong = AuditFinding(DAMAGE, BYTES, *replica.spot, replica.label, *place, task.start, text)
+                return AuditOutcome(task, (), (*findings, wrong), is_read=False)
+        place = BytePlace(replica.directory)
         text = "was deleted meanwhile"
-        gone = Finding(NOTE, OFFSETS, *replica.spot, replica.label, *place, task.start, text)
-        return Outcome(task, (), (gone,), is_read=False)
+        gone = AuditFinding(NOTE, OFFSETS, *replica.spot, replica.label, *place, task.start, text)
+        return AuditOutcome(task, (), (gone,), is_read=False)
 
-    def _read(self, task: Task, findings: list[Finding]) -> Iterator[Stretch]:
+    def _read(self, task: AuditTask, findings: list[AuditFinding]) -> Iterator[Stretch]:
         replica = task.replica
         of = Of(replica.label, *replica.spot)
         segments = [
             each
-            for each in LogView(self.disk, replica.directory).segments()
+            for each in ReadableLog(self.disk, replica.directory).segments()
             if each.base_offset < task.end and (each.next_base_offset is None or each.next_base_offset > task.start)
         ]
         if not segments:
             raise FileNotFoundError(replica.directory)
         begin = max(task.start, segments[0].base_offset)
-        walk = Walk(of, findings.append, begin, task.end, deep=task.deep)
+        walk = AuditWalk(of, findings.append, begin, task.end, deep=task.deep)
         walk.expected = task.next_offset
         ends = [*(cut for cut in task.cuts if task.start < cut < task.end), task.end]
         ends.reverse()
@@ -199,7 +201,7 @@ class Directories:
         yield walk.cut(task.end)
 
     def _segment(
-        self, task: Task, walk: Walk, segment: SegmentName, ends: list[int], findings: list[Finding]
+        self, task: AuditTask, walk: AuditWalk, segment: SegmentName, ends: list[int], findings: list[AuditFinding]
     ) -> Iterator[Stretch]:
         """Walk through one segment. ``ends`` are the ends of the stretches still to come, the next one last."""
         clean = self._was_clean(task.replica.directory.rpartition("/")[0])
@@ -237,14 +239,14 @@ class Directories:
                 return  # its last batches were compacted away, and perhaps those that the snapshot knows of
             findings += compare_snapshot(self.disk, directory, base, segment.next_base_offset, walk.runs, walk.of)
 
-    def _is_certain(self, replica: Replica, segment: SegmentName) -> bool:
+    def _is_certain(self, replica: AuditedReplica, segment: SegmentName) -> bool:
         """Whether the files beside a sealed segment were written to their end; a crash of the machine may lose some."""
         path = replica.directory.rpartition("/")[0]
         point = self._checkpoint(path, names.RECOVERY_POINTS).get(replica.spot, 0)
         return replica.is_running or (segment.next_base_offset or END_OF_ALL) <= point
 
-    def batches(self, replica: Replica, start: int, end: int) -> Iterator[tuple[Place, StoredBatch]]:
-        for segment in LogView(self.disk, replica.directory).segments():
+    def batches(self, replica: AuditedReplica, start: int, end: int) -> Iterator[tuple[BytePlace, StoredBatch]]:
+        for segment in ReadableLog(self.disk, replica.directory).segments():
             if segment.base_offset >= end or (segment.next_base_offset or END_OF_ALL) <= start:
                 continue
             file = self.disk.file(segment.path)
@@ -255,7 +257,7 @@ class Directories:
                     if header.base_offset >= end:
                         break
                     if header.next_offset > start and check_crc(data, header):
-                        yield Place(segment.path, at), StoredBatch(header, data)
+                        yield BytePlace(segment.path, at), StoredBatch(header, data)
             except FileNotFoundError:
                 continue
             finally:
@@ -263,7 +265,7 @@ class Directories:
 
     # Files that span segments.
 
-    def check_around(self, replica: Replica, whole: Stretch, start: int) -> Iterable[Finding]:
+    def check_around(self, replica: AuditedReplica, whole: Stretch, start: int) -> Iterable[AuditFinding]:
         yield from self._epochs(replica, whole)
         yield from self._aborted(replica, whole, start)
         of = Of(replica.label, *replica.spot)
@@ -273,7 +275,7 @@ class Directories:
                 bounds = whole.last_gap, whole.next_offset
                 yield from compare_snapshot(self.disk, replica.directory, *bounds, whole.runs, of)
 
-    def _epochs(self, replica: Replica, whole: Stretch) -> Iterable[Finding]:
+    def _epochs(self, replica: AuditedReplica, whole: Stretch) -> Iterable[AuditFinding]:
         path = replica.directory
         clean = self._was_clean(path.rpartition("/")[0])
         found: list[checking.Finding] = []
@@ -285,53 +287,53 @@ class Directories:
             check.strays = 0  # each of them has a finding of its own
             wrong = check.batch(first, first, epoch) or (check.batch(last, last, epoch) if last > first else "")
             if wrong:
-                yield Finding(DAMAGE, EPOCHS, *replica.spot, replica.label, check.path, -1, first, wrong)
+                yield AuditFinding(DAMAGE, EPOCHS, *replica.spot, replica.label, check.path, -1, first, wrong)
         check.strays = 0
         check.end(whole.next_offset if replica.end == END_OF_ALL else END_OF_ALL)
         for each in found:
             level = DAMAGE if each.level == CHECKED_DAMAGE else NOTE
-            yield Finding(level, EPOCHS, *replica.spot, replica.label, each.path, -1, -1, each.text)
+            yield AuditFinding(level, EPOCHS, *replica.spot, replica.label, each.path, -1, -1, each.text)
 
-    def _aborted(self, replica: Replica, whole: Stretch, start: int) -> Iterable[Finding]:
+    def _aborted(self, replica: AuditedReplica, whole: Stretch, start: int) -> Iterable[AuditFinding]:
         """Compare the transaction indexes with the aborted transactions that the log shows."""
         seen = {each.last_offset: each for each in whole.aborted}
         ends = {each.offset for each in whole.listed_markers() if not each.committed}
         cleaned_to = self.facts(replica).cleaned_to
-        for segment in LogView(self.disk, replica.directory).segments():
+        for segment in ReadableLog(self.disk, replica.directory).segments():
             path = segment.path.replace(names.LOG, names.TRANSACTION_INDEX)
             following = END_OF_ALL if segment.next_base_offset is None else segment.next_base_offset
             limit = min(following, whole.next_offset)
-            said: dict[int, AbortedTransaction] = {}
+            indexed: dict[int, TransactionIndexEntry] = {}
             text = ""
             try:
                 for version, *fields in _entries(self.disk.read(path)):
-                    each = AbortedTransaction._make(fields)
-                    said[each.last_offset] = each
+                    each = TransactionIndexEntry._make(fields)
+                    indexed[each.last_offset] = each
                     if version or not segment.base_offset <= each.last_offset < following:
                         text = text or f"says {each}"
             except FileNotFoundError:
                 pass
             begin = max(segment.base_offset, whole.start, start, cleaned_to)
-            for last in {*said, *(end for end in seen if begin <= end < limit)}:
+            for last in {*indexed, *(end for end in seen if begin <= end < limit)}:
                 if text or not begin <= last < limit:
                     continue
-                known = (said.get(last), seen.get(last))
+                known = (indexed.get(last), seen.get(last))
                 first = min(each.first_offset for each in known if each is not None)
                 if not any(first < end and begun <= last for begun, end in whole.damaged):
                     text = _contradiction(*known, has_marker=last in ends)
             if text:
                 spot = (*replica.spot, replica.label)
-                yield Finding(DAMAGE, INDEXES, *spot, path, -1, segment.base_offset, text)
+                yield AuditFinding(DAMAGE, INDEXES, *spot, path, -1, segment.base_offset, text)
 
 
-def _contradiction(said: AbortedTransaction | None, seen: object, *, has_marker: bool) -> str:
-    if said is None:
+def _contradiction(indexed: TransactionIndexEntry | None, seen: object, *, has_marker: bool) -> str:
+    if indexed is None:
         return f"lacks {seen}"
     if seen is None:
-        return "" if has_marker else f"says {said}"
-    its = (said.producer_id, said.first_offset, said.last_offset)
-    fits = said.first_offset <= said.last_offset and said.last_stable_offset <= said.last_offset + 1
-    return "" if fits and its == seen else f"says {said}"
+        return "" if has_marker else f"says {indexed}"
+    its = (indexed.producer_id, indexed.first_offset, indexed.last_offset)
+    fits = indexed.first_offset <= indexed.last_offset and indexed.last_stable_offset <= indexed.last_offset + 1
+    return "" if fits and its == seen else f"says {indexed}"
 
 
 def _entries(data: bytes) -> Iterable[tuple[int, ...]]:

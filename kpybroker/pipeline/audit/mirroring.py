@@ -5,8 +5,8 @@ from functools import partial
 from typing import NamedTuple
 
 from kpybroker.machines.audit import mirror
-from kpybroker.machines.audit.findings import DAMAGE, MIRROR, NOTE, Finding
-from kpybroker.machines.audit.sources import Replica, Source, Spot
+from kpybroker.machines.audit.findings import DAMAGE, MIRROR, NOTE, AuditFinding
+from kpybroker.machines.audit.sources import AuditedReplica, AuditSource, Spot
 from kpybroker.machines.audit.work import Mapped, Reached
 from kpystorage.reading import StoredBatch
 
@@ -14,15 +14,15 @@ from kpystorage.reading import StoredBatch
 class Pair(NamedTuple):
     """A partition of the source and its mirror."""
 
-    source: Replica
-    mirror: Replica
+    source: AuditedReplica
+    mirror: AuditedReplica
     size_bytes: int
 
 
 class Mirroring(NamedTuple):
     """The mirror and how it is compared."""
 
-    mirror: Source
+    mirror: AuditSource
     prefix: str = ""
     """The prefix of the mirror's topics, such as ``primary.`` (MirrorMaker)."""
     any_offsets: bool = False
@@ -30,8 +30,8 @@ class Mirroring(NamedTuple):
 
 
 def compare(
-    source: Source, wanted: Mirroring, mapped: Mapped, reached: Reached, total: Reached
-) -> tuple[int, list[Finding]]:
+    source: AuditSource, wanted: Mirroring, mapped: Mapped, reached: Reached, total: Reached
+) -> tuple[int, list[AuditFinding]]:
     """Compare all partitions, Kafka's own topics left out. Return the number of partitions, and what was found.
 
     Raises OSError, KafkaError, Unreachable.
@@ -49,7 +49,9 @@ def compare(
         if spot in theirs:
             pairs.append(Pair(replica, theirs[spot], replica.size_bytes + theirs[spot].size_bytes))
         else:
-            findings.append(Finding(DAMAGE, MIRROR, *spot, "mirror", "", -1, -1, "the mirror has no such partition"))
+            findings.append(
+                AuditFinding(DAMAGE, MIRROR, *spot, "mirror", "", -1, -1, "the mirror has no such partition")
+            )
     total(sum(pair.size_bytes for pair in pairs))
     call = partial(compare_pair, source, wanted.mirror, wanted.any_offsets)
     for found in mapped(call, pairs, reached):
@@ -57,13 +59,13 @@ def compare(
     return len(pairs), findings
 
 
-def compare_pair(source: Source, mirrored: Source, any_offsets: bool, pair: Pair) -> list[Finding]:  # noqa: FBT001
+def compare_pair(source: AuditSource, mirrored: AuditSource, any_offsets: bool, pair: Pair) -> list[AuditFinding]:  # noqa: FBT001
     """Compare one partition with its mirror."""
     ours = partial(_batches, source, pair.source)
     theirs = partial(_batches, mirrored, pair.mirror)
     replica = pair.mirror
     return [
-        Finding(
+        AuditFinding(
             NOTE if each.is_behind else DAMAGE,
             MIRROR,
             *replica.spot,
@@ -77,13 +79,13 @@ def compare_pair(source: Source, mirrored: Source, any_offsets: bool, pair: Pair
     ]
 
 
-def _batches(source: Source, replica: Replica) -> Iterator[StoredBatch]:
+def _batches(source: AuditSource, replica: AuditedReplica) -> Iterator[StoredBatch]:
     return (batch for _, batch in source.batches(replica, replica.start, replica.end))
 
 
-def _best(source: Source, topics: Sequence[str]) -> Mapping[Spot, Replica]:
+def _best(source: AuditSource, topics: Sequence[str]) -> Mapping[Spot, AuditedReplica]:
     """The replica of each partition that has most. Kafka's own topics are left out."""
-    best: dict[Spot, Replica] = {}
+    best: dict[Spot, AuditedReplica] = {}
     for each in source.replicas(()):
         if each.topic.startswith("__") or (topics and each.topic not in topics):
             continue

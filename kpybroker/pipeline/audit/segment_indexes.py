@@ -6,8 +6,8 @@ The checks are those of `kpystorage.checking.indexes`. They are fed while the ba
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
-from kpybroker.machines.audit.findings import DAMAGE, INDEXES, NOTE, Finding
-from kpybroker.machines.audit.stretch import FRESH, UNKNOWN, Run
+from kpybroker.machines.audit.findings import DAMAGE, INDEXES, NOTE, AuditFinding
+from kpybroker.machines.audit.stretch import FRESH, UNKNOWN, ProducerRun
 from kpybroker.machines.audit.walk import Of
 from kpystorage import names, producer_snapshot
 from kpystorage.checking import findings as checking
@@ -21,23 +21,23 @@ class SegmentIndexes:
     """The indexes of one segment. ``is_sealed``: nothing is appended to them any more."""
 
     def __init__(self, disk: Disk, log_path: str, base_offset: int, of: Of, *, is_sealed: bool) -> None:
-        self.findings: list[Finding] = []
+        self.findings: list[AuditFinding] = []
         self._of = of
         self._base_offset = base_offset
         stem = log_path.partition(names.LOG)[0]
         mark = log_path[len(stem) + len(names.LOG) :]
-        said = self._say
+        indexed = self._say
         self._offsets = OffsetIndexCheck(
             f"{stem}{names.OFFSET_INDEX}{mark}",
             self._read(disk, f"{stem}{names.OFFSET_INDEX}{mark}", is_sealed=is_sealed),
             base_offset,
-            said,
+            indexed,
         )
         self._times = TimeIndexCheck(
             f"{stem}{names.TIME_INDEX}{mark}",
             self._read(disk, f"{stem}{names.TIME_INDEX}{mark}", is_sealed=is_sealed),
             base_offset,
-            said,
+            indexed,
         )
 
     def _read(self, disk: Disk, path: str, *, is_sealed: bool) -> bytes:
@@ -51,7 +51,9 @@ class SegmentIndexes:
 
     def _say(self, found: checking.Finding) -> None:
         level = DAMAGE if found.level == checking.DAMAGE else NOTE
-        self.findings.append(Finding(level, INDEXES, *_spot(self._of), found.path, -1, self._base_offset, found.text))
+        self.findings.append(
+            AuditFinding(level, INDEXES, *_spot(self._of), found.path, -1, self._base_offset, found.text)
+        )
 
     def batch(self, position: int, header: BatchHeader) -> None:
         """Take the next batch."""
@@ -64,7 +66,7 @@ class SegmentIndexes:
         self._times.end(end_offset)
 
 
-def check_snapshots(disk: Disk, directory: str, log_end: int, of: Of) -> Iterator[Finding]:
+def check_snapshots(disk: Disk, directory: str, log_end: int, of: Of) -> Iterator[AuditFinding]:
     """The producer snapshots of a log that are no snapshots, or that know of what comes behind them."""
     for name in sorted(disk.list_directory(directory)):
         parsed = names.parse_segment_file(name)
@@ -76,17 +78,17 @@ def check_snapshots(disk: Disk, directory: str, log_end: int, of: Of) -> Iterato
         except FileNotFoundError:
             continue
         except CorruptFile as error:
-            yield Finding(DAMAGE, INDEXES, *_spot(of), path, -1, offset, str(error).removeprefix(f"{path}: "))
+            yield AuditFinding(DAMAGE, INDEXES, *_spot(of), path, -1, offset, str(error).removeprefix(f"{path}: "))
             continue
         late = max((each.last_offset for each in entries), default=-1)
         if late >= offset or offset > log_end:
             text = f"knows of offset {max(late, offset)}, behind its own or the log's end"
-            yield Finding(DAMAGE, INDEXES, *_spot(of), path, -1, offset, text)
+            yield AuditFinding(DAMAGE, INDEXES, *_spot(of), path, -1, offset, text)
 
 
 def compare_snapshot(
-    disk: Disk, directory: str, base: int, end: int, runs: Mapping[int, Run], of: Of
-) -> Iterator[Finding]:
+    disk: Disk, directory: str, base: int, end: int, runs: Mapping[int, ProducerRun], of: Of
+) -> Iterator[AuditFinding]:
     """Compare the producer snapshot at ``end`` with the producers seen in ``base .. end``, where no offset is missing.
 
     Producers that are in only one of the two are left out: a snapshot forgets those that have expired.
@@ -100,11 +102,11 @@ def compare_snapshot(
         run = runs.get(each.producer_id)
         if run is None or not base <= run.offset < end or run.sequence in (FRESH, UNKNOWN):
             continue
-        said = each.epoch, each.last_sequence, each.last_offset
+        indexed = each.epoch, each.last_sequence, each.last_offset
         seen = run.epoch, run.sequence, run.offset
-        if said != seen and each.last_offset < end:
-            text = f"says epoch, sequence and offset {said} of producer {each.producer_id}, the log has {seen}"
-            yield Finding(DAMAGE, INDEXES, *_spot(of), path, -1, end, text)
+        if indexed != seen and each.last_offset < end:
+            text = f"says epoch, sequence and offset {indexed} of producer {each.producer_id}, the log has {seen}"
+            yield AuditFinding(DAMAGE, INDEXES, *_spot(of), path, -1, end, text)
             return
 
 

@@ -5,10 +5,10 @@ Invariant: memory is bounded by the largest batch, and what cannot be read is re
 
 from typing import Final
 
-from kpybroker.machines.audit.findings import BYTES, NOTE, Place
-from kpybroker.machines.audit.walk import Status, Walk
+from kpybroker.machines.audit.findings import BYTES, NOTE, BytePlace
+from kpybroker.machines.audit.walk import AuditWalk, Status
 from kpybroker.pipeline.audit.segment_indexes import SegmentIndexes
-from kpystorage.checking.walking import Piece, pieces
+from kpystorage.checking.walking import SegmentPiece, pieces
 from kpystorage.file import File
 from kpystorage.scan import Readable
 from kpywire.batch import BatchHeader
@@ -21,7 +21,14 @@ class SegmentRead:
     """The reading of one segment. ``is_open``: its last bytes may be a write that did not finish."""
 
     def __init__(
-        self, walk: Walk, file: File, path: str, indexes: SegmentIndexes | None, following: int | None, *, is_open: bool
+        self,
+        walk: AuditWalk,
+        file: File,
+        path: str,
+        indexes: SegmentIndexes | None,
+        following: int | None,
+        *,
+        is_open: bool,
     ) -> None:
         self._walk = walk
         self._file = file.descriptor()
@@ -65,7 +72,7 @@ class SegmentRead:
         begin = max(walk.expected, 0)
         limit = (1 << 63) - 1 if self._following is None else self._following
         piece = next(pieces(_Behind(self._file, position), self._size - position, begin, limit))
-        place = Place(self._path, position)
+        place = BytePlace(self._path, position)
         is_tail = position + piece.end == self._size and self._following is None
         if is_tail and piece.header is None and self._is_open:
             if piece.trouble:
@@ -80,7 +87,7 @@ class SegmentRead:
         return True
 
 
-def _text(piece: Piece) -> str:
+def _text(piece: SegmentPiece) -> str:
     if piece.trouble:
         return piece.trouble if piece.header is None else f"a batch is damaged: {piece.trouble}"
     if piece.header is None:

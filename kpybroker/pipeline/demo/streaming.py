@@ -81,12 +81,12 @@ def run(stream: DataFrame, bootstrap_servers: str, topic: str, checkpoint: Path,
         .trigger(availableNow=True)
         .start()
     )
-    told: set[int] = set()
+    reported: set[int] = set()
     while True:
         active = query.isActive
         for progress in query.recentProgress:
-            if progress.batchId not in told:
-                told.add(progress.batchId)
+            if progress.batchId not in reported:
+                reported.add(progress.batchId)
                 read(progress.numInputRows)
         if not active:
             break

@@ -6,13 +6,13 @@ import pyarrow as pa
 
 from kpybroker.client.schemas.avro import AvroSchema, logical_type
 from kpybroker.client.schemas.registry import AVRO, FIVE_BYTES, Registry, schema_id
-from kpybroker.machines.lake.naming import Rule
+from kpybroker.machines.lake.naming import NamingRule
 from kpybroker.machines.lake.texts import text_of
 from kpybroker.machines.schemas.errors import Unknown, one_line
-from kpybroker.pipeline.lake.by_schema import JSON_TEXT, Kind, Spot, bounded, same, structure
+from kpybroker.pipeline.lake.by_schema import JSON_TEXT, ColumnKind, SchemaPosition, bounded, same, structure
 from kpybroker.pipeline.lake.errors import LakeError
 
-TEXT: Final = Kind(JSON_TEXT, text_of)
+TEXT: Final = ColumnKind(JSON_TEXT, text_of)
 """Unions of several types, maps and records without fields."""
 
 
@@ -21,25 +21,25 @@ def _time_of_day(value: Any) -> int:
     return seconds * 1_000_000 + int(value.microsecond)
 
 
-PRIMITIVES: Final[dict[str, Kind]] = {
-    "boolean": Kind(pa.bool_(), same),
-    "int": Kind(pa.int64(), same),
-    "long": Kind(pa.int64(), same),
-    "float": Kind(pa.float64(), same),
-    "double": Kind(pa.float64(), same),
-    "bytes": Kind(pa.binary(), same),
-    "fixed": Kind(pa.binary(), same),
-    "string": Kind(pa.string(), same),
-    "enum": Kind(pa.string(), same),
+PRIMITIVES: Final[dict[str, ColumnKind]] = {
+    "boolean": ColumnKind(pa.bool_(), same),
+    "int": ColumnKind(pa.int64(), same),
+    "long": ColumnKind(pa.int64(), same),
+    "float": ColumnKind(pa.float64(), same),
+    "double": ColumnKind(pa.float64(), same),
+    "bytes": ColumnKind(pa.binary(), same),
+    "fixed": ColumnKind(pa.binary(), same),
+    "string": ColumnKind(pa.string(), same),
+    "enum": ColumnKind(pa.string(), same),
 }
-LOGICAL: Final[dict[str, Kind]] = {
-    "date": Kind(pa.date32(), same),
-    "timestamp-millis": Kind(pa.timestamp("us", "UTC"), same),
-    "timestamp-micros": Kind(pa.timestamp("us", "UTC"), same),
-    "local-timestamp-millis": Kind(pa.timestamp("us"), same),
-    "local-timestamp-micros": Kind(pa.timestamp("us"), same),
-    "time-millis": Kind(pa.int64(), _time_of_day),
-    "time-micros": Kind(pa.int64(), _time_of_day),
+LOGICAL: Final[dict[str, ColumnKind]] = {
+    "date": ColumnKind(pa.date32(), same),
+    "timestamp-millis": ColumnKind(pa.timestamp("us", "UTC"), same),
+    "timestamp-micros": ColumnKind(pa.timestamp("us", "UTC"), same),
+    "local-timestamp-millis": ColumnKind(pa.timestamp("us"), same),
+    "local-timestamp-micros": ColumnKind(pa.timestamp("us"), same),
+    "time-millis": ColumnKind(pa.int64(), _time_of_day),
+    "time-micros": ColumnKind(pa.int64(), _time_of_day),
     "uuid": TEXT,
 }
 MOST_DIGITS: Final = 38
@@ -49,10 +49,10 @@ MOST_DIGITS: Final = 38
 class AvroForm:
     """A schema of records. An int is a long and a float a double; nested records are structs, lists are lists."""
 
-    def __init__(self, schema: AvroSchema, rule: Rule) -> None:
+    def __init__(self, schema: AvroSchema, rule: NamingRule) -> None:
         """Unknown if the schema has no columns."""
         self.name = schema.name
-        named: dict[str, Kind] = {}
+        named: dict[str, ColumnKind] = {}
         try:
             for each in schema.referenced:
                 kind_of(each, named, rule)
@@ -73,12 +73,12 @@ class AvroForm:
 class RegisteredAvro:
     """Avro with Confluent's five bytes."""
 
-    def __init__(self, registry: Registry, rule: Rule) -> None:
+    def __init__(self, registry: Registry, rule: NamingRule) -> None:
         self._registry = registry
         self._rule = rule
 
-    def spot(self, value: bytes) -> Spot:
-        return Spot(schema_id(value), FIVE_BYTES)
+    def spot(self, value: bytes) -> SchemaPosition:
+        return SchemaPosition(schema_id(value), FIVE_BYTES)
 
     def form(self, key: Any) -> AvroForm:
         found = self._registry.schema(key, AVRO)
@@ -88,21 +88,21 @@ class RegisteredAvro:
 class LocalAvro:
     """Avro of one schema, which a file has, with nothing before a record."""
 
-    def __init__(self, text: bytes, rule: Rule) -> None:
+    def __init__(self, text: bytes, rule: NamingRule) -> None:
         """LakeError if the schema cannot be used."""
         try:
             self._form = AvroForm(AvroSchema("the schema", text.decode()), rule)
         except (Unknown, UnicodeDecodeError) as error:
             raise LakeError(one_line(error)) from None
 
-    def spot(self, value: bytes) -> Spot:  # noqa: ARG002
-        return Spot(None, 0)
+    def spot(self, value: bytes) -> SchemaPosition:  # noqa: ARG002
+        return SchemaPosition(None, 0)
 
     def form(self, key: Any) -> AvroForm:  # noqa: ARG002
         return self._form
 
 
-def kind_of(schema: Any, named: dict[str, Kind], rule: Rule) -> Kind:
+def kind_of(schema: Any, named: dict[str, ColumnKind], rule: NamingRule) -> ColumnKind:
     """The column of an Avro schema. Maps, recursive types and unions of several types are JSON text."""
     if isinstance(schema, list):
         others = [each for each in schema if each != "null"]
@@ -117,19 +117,20 @@ def kind_of(schema: Any, named: dict[str, Kind], rule: Rule) -> Kind:
     return found
 
 
-def _complex(schema: Any, kind: Any, named: dict[str, Kind], rule: Rule) -> Kind:
+def _complex(schema: Any, kind: Any, named: dict[str, ColumnKind], rule: NamingRule) -> ColumnKind:
     logical = logical_type(schema)
     if logical == "decimal":
         if schema["precision"] > MOST_DIGITS:
             return TEXT
-        return Kind(pa.decimal128(schema["precision"], schema.get("scale", 0)), same)
+        return ColumnKind(pa.decimal128(schema["precision"], schema.get("scale", 0)), same)
     if logical in LOGICAL:
         return LOGICAL[logical]
     if kind == "array":
         items = kind_of(schema["items"], named, rule)
         read = items.read
         return bounded(
-            Kind(pa.list_(items.type), lambda found: [None if each is None else read(each) for each in found]), text_of
+            ColumnKind(pa.list_(items.type), lambda found: [None if each is None else read(each) for each in found]),
+            text_of,
         )
     if kind in ("record", "error"):
         fields = {each["name"]: kind_of(each["type"], named, rule) for each in schema["fields"]}
@@ -138,7 +139,7 @@ def _complex(schema: Any, kind: Any, named: dict[str, Kind], rule: Rule) -> Kind
         names, struct = structure(fields, rule)
         reads = [(field, name, each.read) for (field, each), name in zip(fields.items(), names, strict=True)]
         return bounded(
-            Kind(
+            ColumnKind(
                 struct,
                 lambda found: {
                     name: None if (value := found[field]) is None else read(value) for field, name, read in reads

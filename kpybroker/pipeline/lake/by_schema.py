@@ -8,13 +8,13 @@ from typing import Any, Final, NamedTuple, Protocol
 
 import pyarrow as pa
 
-from kpybroker.machines.lake.naming import RESERVED, Names, Rule, struct_names
+from kpybroker.machines.lake.naming import RESERVED, ColumnNames, NamingRule, struct_names
 from kpybroker.machines.schemas.errors import Unknown, one_line
 from kpybroker.pipeline.lake.tables import FACTS, VALUE, extra_of, facts_of, with_reasons
 from kpybroker.pipeline.lake.values import Sorted, assembled
 
 
-class Spot(NamedTuple):
+class SchemaPosition(NamedTuple):
     """The schema of a value, and the position at which its content begins."""
 
     key: Hashable
@@ -32,7 +32,7 @@ MOST_FORMS: Final = 10_000
 Read = Callable[[Any], Any]
 
 
-class Kind(NamedTuple):
+class ColumnKind(NamedTuple):
     """The type of a column, and how one value of a field becomes a cell."""
 
     type: pa.DataType
@@ -44,15 +44,15 @@ def same(value: Any) -> Any:
     return value
 
 
-def structure(fields: Mapping[str, Kind], rule: Rule) -> tuple[list[str], pa.DataType]:
+def structure(fields: Mapping[str, ColumnKind], rule: NamingRule) -> tuple[list[str], pa.DataType]:
     """The struct of these fields, and their names in it."""
     names = struct_names(rule, fields)
     return names, pa.struct([pa.field(name, kind.type) for name, kind in zip(names, fields.values(), strict=True)])
 
 
-def bounded(kind: Kind, text_of: Callable[[Any], str]) -> Kind:
+def bounded(kind: ColumnKind, text_of: Callable[[Any], str]) -> ColumnKind:
     """A kind of lists or structs; text in place of one that is nested too deep for tables."""
-    return Kind(JSON_TEXT, text_of) if _levels(kind.type) > MOST_NESTED else kind
+    return ColumnKind(JSON_TEXT, text_of) if _levels(kind.type) > MOST_NESTED else kind
 
 
 def _levels(kind: pa.DataType) -> int:
@@ -61,7 +61,7 @@ def _levels(kind: pa.DataType) -> int:
     return 1 + max(map(_levels, (field.type for field in kind))) if pa.types.is_struct(kind) else 0
 
 
-class Form(Protocol):
+class SchemaForm(Protocol):
     """One schema."""
 
     name: str
@@ -74,20 +74,20 @@ class Form(Protocol):
 class Language(Protocol):
     """A kind of schemas."""
 
-    def spot(self, value: bytes) -> Spot:
+    def spot(self, value: bytes) -> SchemaPosition:
         """The schema that a value names. Unknown."""
 
-    def form(self, key: Hashable) -> Form:
+    def form(self, key: Hashable) -> SchemaForm:
         """The schema of a key that `spot` gave. Unknown."""
 
 
 class BySchema:
     """Values in a language of schemas. A schema that does not fit the columns of the table makes dead letters."""
 
-    def __init__(self, language: Language, rule: Rule) -> None:
+    def __init__(self, language: Language, rule: NamingRule) -> None:
         self._language = language
         self._rule = rule
-        self._forms: dict[Hashable, Form | str] = {}
+        self._forms: dict[Hashable, SchemaForm | str] = {}
 
     def first_schema(self, sample: pa.Table) -> pa.Schema:
         fixed = pa.schema([*FACTS, *extra_of(sample.column_names)])
@@ -99,7 +99,7 @@ class BySchema:
                 continue
         return pa.schema([*fixed, *columns.added])
 
-    def _form(self, key: Hashable) -> Form:
+    def _form(self, key: Hashable) -> SchemaForm:
         form = self._forms.get(key)
         if form is None:
             try:
@@ -145,13 +145,13 @@ class BySchema:
 class _Columns:
     """The columns of a table, and those that forms add to it."""
 
-    def __init__(self, table: pa.Schema, rule: Rule) -> None:
+    def __init__(self, table: pa.Schema, rule: NamingRule) -> None:
         self._fields = {field.name: field for field in table}
         own = [name for name in table.names if name not in RESERVED]
-        self._names = Names(rule, own, (), conflicts=False)
+        self._names = ColumnNames(rule, own, (), conflicts=False)
         self.added: list[pa.Field] = []
 
-    def of(self, form: Form) -> pa.Schema:
+    def of(self, form: SchemaForm) -> pa.Schema:
         """The columns of a form, in the order of its fields. Unknown if one does not fit; then none is added."""
         found: list[pa.Field] = []
         fresh: list[pa.Field] = []
@@ -170,7 +170,7 @@ class _Columns:
         return pa.schema(found)
 
 
-def _read(raw: pa.Table, form: Form, fields: pa.Schema, contents: list[bytes]) -> Sorted:
+def _read(raw: pa.Table, form: SchemaForm, fields: pa.Schema, contents: list[bytes]) -> Sorted:
     documents: list[Any] = []
     reasons: list[str | None] = []
     for content in contents:
@@ -195,7 +195,7 @@ def _read(raw: pa.Table, form: Form, fields: pa.Schema, contents: list[bytes]) -
         return assembled(raw, reasons, columns)
 
 
-def _beyond(form: Form, cells: Sequence[Any]) -> str | None:
+def _beyond(form: SchemaForm, cells: Sequence[Any]) -> str | None:
     try:
         for cell, field in zip(cells, form.schema, strict=True):
             pa.scalar(cell, field.type)
@@ -204,5 +204,5 @@ def _beyond(form: Form, cells: Sequence[Any]) -> str | None:
     return None
 
 
-def _not_of(form: Form, error: Exception) -> str:
+def _not_of(form: SchemaForm, error: Exception) -> str:
     return f"not of {form.name}: {one_line(error)}"

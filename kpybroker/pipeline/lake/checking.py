@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from kpybroker.machines.lake.coverage import Lane, Step, ranges
+from kpybroker.machines.lake.coverage import Lane, LaneStep, ranges
 from kpybroker.pipeline.lake.comparing import Comparison
-from kpybroker.pipeline.lake.tables import UPSERT, Table
+from kpybroker.pipeline.lake.tables import UPSERT, LakeTable
 from kpybroker.pipeline.lake.values import Bytes, Values
 
 NO_END: Final = (1 << 63) - 1
@@ -26,19 +26,19 @@ NOT_COMPARED: Final = (
 Offsets = NDArray[np.int64]
 
 
-class Log(Protocol):
+class CheckedTopic(Protocol):
     """The topic, as a check needs it."""
 
     name: str
 
     def starts(self) -> dict[int, int]: ...
 
-    def batches(self, step: Step, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]: ...
+    def batches(self, step: LaneStep, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]: ...
 
     def is_compacted(self) -> bool: ...
 
 
-class Finding(NamedTuple):
+class RowFinding(NamedTuple):
     """A row too many or too few."""
 
     partition: int
@@ -73,15 +73,15 @@ class Count(NamedTuple):
         return not (self.missing or self.extra or self.twice or self.different)
 
 
-class Check:
+class TableCheck:
     """Compares a table with its topic."""
 
     def __init__(
         self,
-        log: Log,
+        log: CheckedTopic,
         topic_id: str,
-        table: Table,
-        dead_letters: Table | None,
+        table: LakeTable,
+        dead_letters: LakeTable | None,
         mode: str,
         values: Values | None = None,
     ) -> None:
@@ -93,7 +93,7 @@ class Check:
         self._dead_letters = dead_letters
         self._mode = mode
         self._values = values
-        self.findings: list[Finding] = []
+        self.findings: list[RowFinding] = []
         """Rows that are wrong: the first ones of each partition and kind."""
 
     def counts(self) -> Iterator[Count]:
@@ -155,7 +155,9 @@ class Check:
             ):
                 number += 1
                 if number <= MOST_NAMED:
-                    self.findings.append(Finding(partition, offset, f"has another {' and '.join(names)} in the topic"))
+                    self.findings.append(
+                        RowFinding(partition, offset, f"has another {' and '.join(names)} in the topic")
+                    )
         return number
 
     def _why_extra(self, there: list[Lane]) -> str:
@@ -163,9 +165,9 @@ class Check:
         return f"is a row, and not {last} in {' and '.join(f'[{lane.start}, {lane.end})' for lane in there) or 'reach'}"
 
     def _name(self, partition: int, offsets: Offsets, what: str) -> None:
-        self.findings += [Finding(partition, int(offset), what) for offset in offsets[:MOST_NAMED]]
+        self.findings += [RowFinding(partition, int(offset), what) for offset in offsets[:MOST_NAMED]]
 
-    def _of(self, table: Table | None, partition: int) -> Offsets:
+    def _of(self, table: LakeTable | None, partition: int) -> Offsets:
         if table is None:
             return np.empty(0, np.int64)
         return np.asarray(table.places(self._topic_id, partition, 0, NO_END), np.int64)
@@ -174,17 +176,17 @@ class Check:
         found = [
             np.asarray(batch["offset"], np.int64)
             for lane in lanes
-            for batch in self._log.batches(Step(partition, 0, *lane), ("offset",))
+            for batch in self._log.batches(LaneStep(partition, 0, *lane), ("offset",))
         ]
         return np.concatenate(found) if found else np.empty(0, np.int64)
 
 
-def last_of_keys(log: Log, partition: int, lanes: list[Lane]) -> Offsets:
+def last_of_keys(log: CheckedTopic, partition: int, lanes: list[Lane]) -> Offsets:
     """The offsets of the records that are the last of their key and no tombstones, and of those without a key."""
     last: dict[bytes, int] = {}
     keyless: list[int] = []
     for lane in lanes:
-        for batch in log.batches(Step(partition, 0, *lane), ("key", "value", "offset")):
+        for batch in log.batches(LaneStep(partition, 0, *lane), ("key", "value", "offset")):
             has_value = batch["value"].is_valid().to_pylist()
             offsets = batch["offset"].to_pylist()
             for key, is_row, offset in zip(batch["key"].to_pylist(), has_value, offsets, strict=True):

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from kpybroker.machines.lake.coverage import Lane, Step
-from kpybroker.pipeline.lake.tables import FACTS, OFFSET, REASON, TIMESTAMP, VALUE, Table, extra_of
+from kpybroker.machines.lake.coverage import Lane, LaneStep
+from kpybroker.pipeline.lake.tables import FACTS, OFFSET, REASON, TIMESTAMP, VALUE, LakeTable, extra_of
 from kpybroker.pipeline.lake.values import Values, raw_of, sort, sources
 
 MOST_ROWS: Final = 100_000
@@ -25,16 +25,16 @@ COLUMNS: Final = ("key", "value", "partition", "offset", "timestamp")
 Offsets = NDArray[np.int64]
 
 
-class Log(Protocol):
+class ComparedTopic(Protocol):
     """The topic, as far as it is read here."""
 
-    def batches(self, step: Step, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]: ...
+    def batches(self, step: LaneStep, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]: ...
 
 
 class Comparison:
     """Compares the rows of a table with the records of their topic."""
 
-    def __init__(self, log: Log, topic_id: str, table: Table, values: Values | None) -> None:
+    def __init__(self, log: ComparedTopic, topic_id: str, table: LakeTable, values: Values | None) -> None:
         """``values`` is the format of values; None to compare all other columns."""
         self._log = log
         self._topic_id = topic_id
@@ -53,7 +53,7 @@ class Comparison:
     def _records(self, partition: int, lane: Lane) -> Iterator[pa.Table]:
         held: list[pa.RecordBatch] = []
         count = size = 0
-        for batch in self._log.batches(Step(partition, 0, *lane), COLUMNS + sources(self._schema.names)):
+        for batch in self._log.batches(LaneStep(partition, 0, *lane), COLUMNS + sources(self._schema.names)):
             held.append(batch)
             count, size = count + batch.num_rows, size + batch.nbytes
             if count >= MOST_ROWS or size >= MOST_BYTES:

@@ -17,7 +17,7 @@ from deltalake.transaction import AddAction
 
 from kpybroker.machines.lake.coverage import Coverage, Covered, Lane, ranges, to_json
 from kpybroker.pipeline.lake.delta_files import DeltaFiles, refusal
-from kpybroker.pipeline.lake.errors import LakeError, NotCommitted, told
+from kpybroker.pipeline.lake.errors import LakeError, NotCommitted, errors_as
 from kpybroker.pipeline.lake.tables import KEY, OFFSET, PARTITION, TOPIC_ID, Origin, origin_of, origin_text
 
 GONE: Final = "_gone"
@@ -34,19 +34,19 @@ class Delta:
         self._options = dict(options)
         self._target_bytes = target_bytes
         self._known: dict[str, int] = {}
-        with told(LakeError, f"table {uri} cannot be read"):
+        with errors_as(LakeError, f"table {uri} cannot be read"):
             self._table = DeltaTable(uri, storage_options=self._options)
 
     @staticmethod
     def is_there(uri: str, options: Mapping[str, str]) -> bool:
-        with told(LakeError, f"table {uri} cannot be read"):
+        with errors_as(LakeError, f"table {uri} cannot be read"):
             return bool(DeltaTable.is_deltatable(uri, dict(options)))
 
     @staticmethod
     def create(
         uri: str, options: Mapping[str, str], schema: pa.Schema, origin: Origin, partition_by: list[str]
     ) -> None:
-        with told(LakeError, f"table {uri} cannot be created"):
+        with errors_as(LakeError, f"table {uri} cannot be created"):
             DeltaTable.create(
                 uri,
                 schema,
@@ -58,7 +58,7 @@ class Delta:
 
     def refresh(self) -> None:
         self._known.clear()
-        with told(LakeError, f"table {self.name} cannot be read"):
+        with errors_as(LakeError, f"table {self.name} cannot be read"):
             self._table = DeltaTable(self.name, storage_options=self._options)
 
     def origin(self) -> Origin | None:
@@ -70,7 +70,7 @@ class Delta:
     def _lost_origin(self) -> Origin | None:
         """The origin that the table had before a merge with new columns took its description away, as kpybroker's own
         merges did once."""
-        with told(LakeError, f"table {self.name} cannot be read"):
+        with errors_as(LakeError, f"table {self.name} cannot be read"):
             commits = {each["version"]: each for each in self._table.history()}
         low, high = min(commits, default=0), max(commits, default=0)
         while high - low > 1:
@@ -88,7 +88,7 @@ class Delta:
         return origin_of(table.metadata().description)
 
     def set_origin(self, origin: Origin) -> None:
-        with told(NotCommitted, f"table {self.name}"):
+        with errors_as(NotCommitted, f"table {self.name}"):
             self._table.alter.set_table_description(origin_text(origin))
         self.refresh()
 
@@ -228,7 +228,7 @@ class Delta:
     @contextmanager
     def _committing(self) -> Iterator[None]:
         """A commit, after which the newest state is known if it succeeded."""
-        with told(NotCommitted, f"table {self.name}"):
+        with errors_as(NotCommitted, f"table {self.name}"):
             yield
             self._known.clear()
 
@@ -246,11 +246,11 @@ class Delta:
             & (field(OFFSET) >= start)
             & (field(OFFSET) < end)
         )
-        with told(LakeError, f"table {self.name} cannot be read"):
+        with errors_as(LakeError, f"table {self.name} cannot be read"):
             return self._table.to_pyarrow_dataset().to_table(columns=columns, filter=chosen)
 
     def rows(self, topic_id: str) -> Iterator[pa.RecordBatch]:
-        with told(LakeError, f"table {self.name} cannot be read"):
+        with errors_as(LakeError, f"table {self.name} cannot be read"):
             dataset = self._table.to_pyarrow_dataset()
             yield from dataset.to_batches(filter=ds.field(TOPIC_ID) == topic_id)
 
@@ -258,12 +258,12 @@ class Delta:
         return int(self._table.count())
 
     def compact(self, target_bytes: int) -> str:
-        with told(NotCommitted, f"table {self.name} was not compacted"):
+        with errors_as(NotCommitted, f"table {self.name} was not compacted"):
             done = self._table.optimize.compact(target_size=target_bytes)
         return f"{done['numFilesRemoved']} files were put together into {done['numFilesAdded']}"
 
     def clean(self, retention_hours: float) -> str:
-        with told(LakeError, f"table {self.name} was not cleaned"):
+        with errors_as(LakeError, f"table {self.name} was not cleaned"):
             gone: list[Any] = self._table.vacuum(
                 retention_hours=int(retention_hours), dry_run=False, enforce_retention_duration=False
             )

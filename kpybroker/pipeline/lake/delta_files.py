@@ -15,7 +15,7 @@ from deltalake import DeltaTable, write_deltalake
 from deltalake.fs import DeltaStorageHandler
 from deltalake.transaction import AddAction
 
-from kpybroker.pipeline.lake.errors import LakeError, told
+from kpybroker.pipeline.lake.errors import LakeError, errors_as
 from kpybroker.pipeline.lake.tables import OFFSET, PARTITION, TOPIC_ID
 
 
@@ -31,7 +31,7 @@ class DeltaFiles(NamedTuple):
     def write(self, rows: pa.Table) -> list[AddAction]:
         """One file. A file that is never committed is deleted when the table is cleaned."""
         name = f"part-{uuid.uuid4()}.zstd.parquet"
-        with told(LakeError, f"table {self.uri}: a file cannot be written"):
+        with errors_as(LakeError, f"table {self.uri}: a file cannot be written"):
             place = pyarrow.fs.PyFileSystem(DeltaStorageHandler(self.uri, dict(self.options)))
             with place.open_output_stream(name) as output:
                 pq.write_table(rows, output, compression="zstd")
@@ -46,7 +46,7 @@ def refusal(rows: pa.Table) -> str | None:
     """Why a new Delta table does not take rows, or does not give them back; None if it does."""
     with tempfile.TemporaryDirectory(prefix="kpybroker-lake-") as directory:
         try:
-            with told(LakeError, "Delta"):
+            with errors_as(LakeError, "Delta"):
                 write_deltalake(directory, rows)
                 DeltaTable(directory).to_pyarrow_table()
         except LakeError as error:

@@ -23,7 +23,7 @@ class TableChanged(LakeError):
 
 
 @contextmanager
-def told(kind: type[LakeError], what: str) -> Iterator[None]:
+def errors_as(kind: type[LakeError], what: str) -> Iterator[None]:
     """Inside the block, errors of a library become one of ours. It raises many kinds, and warns of what is usual."""
     try:
         with warnings.catch_warnings():

@@ -7,8 +7,8 @@ from typing import Final, Protocol
 from kpybroker.client.connection import Unreachable
 from kpybroker.machines.errors import KafkaError
 from kpybroker.pipeline.lake.errors import LakeError
-from kpybroker.pipeline.lake.topic import Topic
-from kpybroker.pipeline.lake.writing import Committed, Writer
+from kpybroker.pipeline.lake.topic import LakeTopic
+from kpybroker.pipeline.lake.writing import CommitOutcome, GenerationWriter
 from kpywire import error_codes
 
 POLL_S: Final = 0.25
@@ -17,7 +17,7 @@ MOST_EARLY_S: Final = 1.5
 """A commit begins earlier than it is due by the time that the last one took, and by this at most."""
 
 
-class Stop(Protocol):
+class StopEvent(Protocol):
     """``threading.Event``, as far as it is used here."""
 
     def is_set(self) -> bool: ...
@@ -25,7 +25,9 @@ class Stop(Protocol):
     def wait(self, timeout: float) -> bool: ...
 
 
-def once(writer: Writer, topic: Topic, stop: Stop, say: Callable[[str], object] = print) -> Iterator[Committed]:
+def once(
+    writer: GenerationWriter, topic: LakeTopic, stop: StopEvent, say: Callable[[str], object] = print
+) -> Iterator[CommitOutcome]:
     """The commits up to the ends of the partitions as they are now."""
     ends = topic.ends()
     for line in writer.require_log(ends):
@@ -38,8 +40,8 @@ def once(writer: Writer, topic: Topic, stop: Stop, say: Callable[[str], object] 
 
 
 def follow(
-    writer: Writer, topic: Topic, topic_id: str, stop: Stop, say: Callable[[str], object]
-) -> Iterator[Committed]:
+    writer: GenerationWriter, topic: LakeTopic, topic_id: str, stop: StopEvent, say: Callable[[str], object]
+) -> Iterator[CommitOutcome]:
     """The commits until ``stop`` is set. A cluster that goes away is waited for; the topic must stay the same."""
     since_s = time.monotonic()
     early_s = 0.0

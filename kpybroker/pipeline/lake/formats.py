@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from kpybroker.client.schemas.registry import Registry
-from kpybroker.machines.lake.naming import DELTA, Rule
+from kpybroker.machines.lake.naming import DELTA, NamingRule
 from kpybroker.pipeline.lake.errors import LakeError
 from kpybroker.pipeline.lake.json_values import JsonValues
 from kpybroker.pipeline.lake.values import Bytes, Values
@@ -26,7 +26,7 @@ class SchemaFile(NamedTuple):
     """For Protobuf, the full name of the message."""
 
 
-def values_of(kind: str, registry: Registry | None, file: SchemaFile | None = None, rule: Rule = DELTA) -> Values:
+def values_of(kind: str, registry: Registry | None, file: SchemaFile | None = None, rule: NamingRule = DELTA) -> Values:
     """The format of this name, with schemas of a registry or of a file, and columns named by a rule. LakeError."""
     if kind not in KINDS:
         raise LakeError(f"no format {kind!r}; there are {', '.join(KINDS)}")
@@ -55,7 +55,7 @@ def comparable(kind: str, values: Callable[[], Values]) -> Values | None:
         raise
 
 
-def _json_schema(rule: Rule, registry: Registry | None, file: SchemaFile | None) -> Values:
+def _json_schema(rule: NamingRule, registry: Registry | None, file: SchemaFile | None) -> Values:
     from kpybroker.pipeline.lake.json_validation import LocalJson, RegisteredJson
 
     if file is not None:
@@ -64,7 +64,7 @@ def _json_schema(rule: Rule, registry: Registry | None, file: SchemaFile | None)
     return JsonValues(RegisteredJson(registry), rule)
 
 
-def _by_schema(kind: str, rule: Rule, registry: Registry | None, file: SchemaFile | None) -> Values:
+def _by_schema(kind: str, rule: NamingRule, registry: Registry | None, file: SchemaFile | None) -> Values:
     from kpybroker.pipeline.lake.by_schema import BySchema
 
     if kind == AVRO:

@@ -33,7 +33,7 @@ from pyiceberg.table import Table as IcebergTable
 from pyiceberg.table import Transaction
 
 from kpybroker.machines.lake.coverage import Covered, of_json, ranges, to_json
-from kpybroker.pipeline.lake.errors import LakeError, NotCommitted, told
+from kpybroker.pipeline.lake.errors import LakeError, NotCommitted, errors_as
 from kpybroker.pipeline.lake.iceberg_files import IcebergFiles, refusal
 from kpybroker.pipeline.lake.tables import KEY, OFFSET, PARTITION, TOPIC_ID, Origin, origin_of, origin_text
 
@@ -44,7 +44,7 @@ RETRIES: Final = "commit.retry.num-retries"
 
 def catalog_of(name: str, options: Mapping[str, str]) -> Catalog:
     """A catalog by the name in PyIceberg's own configuration, or by options. LakeError."""
-    with told(LakeError, f"catalog {name} cannot be used"):
+    with errors_as(LakeError, f"catalog {name} cannot be used"):
         return load_catalog(name, **options)
 
 
@@ -60,12 +60,12 @@ class Iceberg:
 
     @staticmethod
     def is_there(catalog: Catalog, name: str) -> bool:
-        with told(LakeError, f"table {name} cannot be read"):
+        with errors_as(LakeError, f"table {name} cannot be read"):
             return bool(catalog.table_exists(name))
 
     @staticmethod
     def create(catalog: Catalog, name: str, schema: pa.Schema, origin: Origin, partition_by: list[str]) -> None:
-        with told(LakeError, f"table {name} cannot be created"):
+        with errors_as(LakeError, f"table {name} cannot be created"):
             namespace = name.rpartition(".")[0]
             with suppress(NamespaceAlreadyExistsError):
                 catalog.create_namespace(namespace)
@@ -78,7 +78,7 @@ class Iceberg:
                     spec.add_identity(column)
 
     def refresh(self) -> None:
-        with told(LakeError, f"table {self.name} cannot be read"):
+        with errors_as(LakeError, f"table {self.name} cannot be read"):
             try:
                 self._table = self._catalog.load_table(self.name)
             except NoSuchTableError:
@@ -180,7 +180,7 @@ class Iceberg:
     @contextmanager
     def _committing(self) -> Iterator[Transaction]:
         self._table.metadata.properties[RETRIES] = "0"
-        with told(NotCommitted, f"table {self.name}"), self._table.transaction() as transaction:
+        with errors_as(NotCommitted, f"table {self.name}"), self._table.transaction() as transaction:
             yield transaction
 
     def places(self, topic_id: str, partition: int, start: int, end: int) -> pa.Array:
@@ -194,15 +194,15 @@ class Iceberg:
             And(EqualTo(TOPIC_ID, topic_id), EqualTo(PARTITION, partition)),
             And(GreaterThanOrEqual(OFFSET, start), LessThan(OFFSET, end)),
         )
-        with told(LakeError, f"table {self.name} cannot be read"):
+        with errors_as(LakeError, f"table {self.name} cannot be read"):
             return self._table.scan(row_filter=chosen, selected_fields=columns).to_arrow()
 
     def rows(self, topic_id: str) -> Iterator[pa.RecordBatch]:
-        with told(LakeError, f"table {self.name} cannot be read"):
+        with errors_as(LakeError, f"table {self.name} cannot be read"):
             yield from self._table.scan(row_filter=EqualTo(TOPIC_ID, topic_id)).to_arrow_batch_reader()
 
     def count(self) -> int:
-        with told(LakeError, f"table {self.name} cannot be read"):
+        with errors_as(LakeError, f"table {self.name} cannot be read"):
             return int(self._table.scan().count())
 
     def compact(self, target_bytes: int) -> str:
@@ -229,7 +229,7 @@ class Iceberg:
 
     def clean(self, retention_hours: float) -> str:
         before = len(self._table.snapshots())
-        with told(LakeError, f"table {self.name} was not cleaned"):
+        with errors_as(LakeError, f"table {self.name} was not cleaned"):
             until = datetime.now() - timedelta(hours=retention_hours)
             self._table.maintenance.expire_snapshots().older_than(until).commit()
         self.refresh()

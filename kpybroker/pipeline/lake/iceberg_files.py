@@ -11,7 +11,7 @@ from pyiceberg.io.pyarrow import _dataframe_to_data_files
 from pyiceberg.manifest import DataFile
 from pyiceberg.table.metadata import TableMetadataUtil
 
-from kpybroker.pipeline.lake.errors import LakeError, told
+from kpybroker.pipeline.lake.errors import LakeError, errors_as
 
 
 class IcebergFiles(NamedTuple):
@@ -28,7 +28,7 @@ class IcebergFiles(NamedTuple):
 
     def write(self, rows: pa.Table) -> list[DataFile]:
         """A file for each partition of the table that the rows belong to, or several large ones."""
-        with told(LakeError, f"table {self.location}: a file cannot be written"):
+        with errors_as(LakeError, f"table {self.location}: a file cannot be written"):
             metadata = TableMetadataUtil.parse_raw(self.metadata)
             storage = load_file_io(dict(self.properties), self.location)
             return list(_dataframe_to_data_files(metadata, rows, storage))
@@ -42,7 +42,7 @@ def refusal(rows: pa.Table) -> str | None:
     with tempfile.TemporaryDirectory(prefix="kpybroker-lake-") as directory:
         catalog = SqlCatalog("trial", uri=f"sqlite:///{directory}/catalog.db", warehouse=f"file://{directory}")
         try:
-            with told(LakeError, "Iceberg"):
+            with errors_as(LakeError, "Iceberg"):
                 catalog.create_namespace("trial")
                 catalog.create_table("trial.rows", rows.schema).append(rows)
                 catalog.load_table("trial.rows").scan().to_arrow()

@@ -8,8 +8,8 @@ from typing import Any, Final, NoReturn, Protocol
 
 import pyarrow as pa
 
-from kpybroker.machines.lake.json_schema import BOOLEAN, DOUBLE, LONG, STRING, Columns, Document, TooManyColumns
-from kpybroker.machines.lake.naming import DELTA, RESERVED, Rule
+from kpybroker.machines.lake.json_schema import BOOLEAN, DOUBLE, LONG, STRING, Document, JsonColumns, TooManyColumns
+from kpybroker.machines.lake.naming import DELTA, RESERVED, NamingRule
 from kpybroker.machines.schemas.errors import Unknown
 from kpybroker.pipeline.lake.json_columns import TYPES, parsed
 from kpybroker.pipeline.lake.tables import FACTS, VALUE, extra_of, facts_of
@@ -25,7 +25,7 @@ MOST_SHOWN: Final = 40
 NAMES: Final = {pa.bool_(): BOOLEAN, pa.int64(): LONG, pa.float64(): DOUBLE, pa.string(): STRING}
 
 
-class Form(Protocol):
+class DocumentForm(Protocol):
     """A schema of documents."""
 
     types: dict[str, str]
@@ -40,19 +40,19 @@ class Schemas(Protocol):
     start: int
     """The bytes before a document."""
 
-    def form(self, value: bytes) -> Form:
+    def form(self, value: bytes) -> DocumentForm:
         """The schema of a value. Unknown."""
 
 
 class JsonValues:
     """JSON objects, valid by their schemas if there are any."""
 
-    def __init__(self, schemas: Schemas | None = None, rule: Rule = DELTA) -> None:
+    def __init__(self, schemas: Schemas | None = None, rule: NamingRule = DELTA) -> None:
         self._schemas = schemas
         self._rule = rule
 
     def first_schema(self, sample: pa.Table) -> pa.Schema:
-        columns = Columns(rule=self._rule)
+        columns = JsonColumns(rule=self._rule)
         for value in sample[VALUE].to_pylist():
             document, form, reason = self._document(value)
             if reason is None:
@@ -64,7 +64,7 @@ class JsonValues:
 
     def columns(self, raw: pa.Table, table: pa.Schema) -> Sorted:
         known = {each.name: NAMES[each.type] for each in table if each.type in NAMES and each.name not in RESERVED}
-        columns = Columns(known, self._rule, [name for name in table.names if name not in known])
+        columns = JsonColumns(known, self._rule, [name for name in table.names if name not in known])
         declared: set[int] = set()
         if self._schemas is not None or not raw.num_rows:
             return self._one_by_one(raw, columns, declared)
@@ -86,7 +86,7 @@ class JsonValues:
         rows = pa.concat_tables([each.rows for each in done], promote_options="default")
         return Sorted(rows, pa.concat_tables([each.dead for each in done]))
 
-    def _one_by_one(self, raw: pa.Table, columns: Columns, declared: set[int]) -> Sorted:
+    def _one_by_one(self, raw: pa.Table, columns: JsonColumns, declared: set[int]) -> Sorted:
         """Sort records, with columns for whatever they have. ``declared`` are the schemas whose columns are there."""
         documents: list[Document] = []
         reasons: list[str | None] = []
@@ -104,7 +104,7 @@ class JsonValues:
             reasons.append(reason)
         return assembled(raw, reasons, lambda good: _arrays(columns, [documents[number] for number in good]))
 
-    def _document(self, value: bytes | None) -> tuple[Document, Form | None, str | None]:
+    def _document(self, value: bytes | None) -> tuple[Document, DocumentForm | None, str | None]:
         """A record's fields and their schema, or why it has none."""
         if value is None:
             return {}, None, "the record has no value"
@@ -183,7 +183,7 @@ def _is_unicode(document: dict[str, Any]) -> bool:
     return True
 
 
-def _at_once(raw: pa.Table, columns: Columns) -> Sorted | None:
+def _at_once(raw: pa.Table, columns: JsonColumns) -> Sorted | None:
     """Rows of documents that fit the columns as they are; None if some do not."""
     types = columns.fields()
     cells = parsed(raw[VALUE], types)
@@ -197,7 +197,7 @@ def _at_once(raw: pa.Table, columns: Columns) -> Sorted | None:
     return Sorted(rows, none_of(raw))
 
 
-def _arrays(columns: Columns, documents: list[Document]) -> pa.Table:
+def _arrays(columns: JsonColumns, documents: list[Document]) -> pa.Table:
     values = columns.values(documents)
     fields = [pa.field(name, TYPES[kind]) for name, kind in columns.types.items()]
     arrays = [pa.array(values[field.name], field.type) for field in fields]

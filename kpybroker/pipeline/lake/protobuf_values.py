@@ -9,10 +9,10 @@ from google.protobuf.descriptor_pool import DescriptorPool
 
 from kpybroker.client.schemas.protobuf import Message, NotDescriptors, ProtobufFile, message_at, message_path, pool_of
 from kpybroker.client.schemas.registry import FIVE_BYTES, PROTOBUF, Registry, schema_id
-from kpybroker.machines.lake.naming import Rule
+from kpybroker.machines.lake.naming import NamingRule
 from kpybroker.machines.lake.texts import text_of
 from kpybroker.machines.schemas.errors import Unknown, one_line
-from kpybroker.pipeline.lake.by_schema import JSON_TEXT, Kind, Read, Spot, bounded, same, structure
+from kpybroker.pipeline.lake.by_schema import JSON_TEXT, ColumnKind, Read, SchemaPosition, bounded, same, structure
 from kpybroker.pipeline.lake.errors import LakeError
 
 UNSIGNED_64: Final = pa.decimal128(20)
@@ -51,7 +51,7 @@ _WRAPPERS: Final = frozenset(f"google.protobuf.{name}" for name in wrappers_pb2.
 class MessageForm:
     """A message: each field is a column. Numbers are longs and doubles, enumerations the names of their values."""
 
-    def __init__(self, name: str, pool: DescriptorPool, message: str, rule: Rule) -> None:
+    def __init__(self, name: str, pool: DescriptorPool, message: str, rule: NamingRule) -> None:
         """Unknown if there is no such message, or none that has columns."""
         found = Message(name, pool, message)
         self.name = found.name
@@ -68,7 +68,7 @@ class MessageForm:
         return [cell(message) for cell in self._cells]
 
 
-def _cell(field: Any, kind: Kind) -> Read:
+def _cell(field: Any, kind: ColumnKind) -> Read:
     """How a field is read from its message: null if it can be absent and is."""
     name, read = field.name, kind.read
     if field.is_repeated or not field.has_presence:
@@ -83,27 +83,27 @@ class _TooMany(Exception):
 class _Kinds:
     """The kinds of the fields of one message, and of those within it."""
 
-    def __init__(self, pool: DescriptorPool, rule: Rule) -> None:
+    def __init__(self, pool: DescriptorPool, rule: NamingRule) -> None:
         self._pool = pool
         self._rule = rule
         self._left = MOST_FIELDS
 
-    def of_fields(self, descriptor: Any, within: tuple[str, ...]) -> dict[str, Kind]:
+    def of_fields(self, descriptor: Any, within: tuple[str, ...]) -> dict[str, ColumnKind]:
         """The kinds of a message's fields; ``within`` has the names of the messages around it. _TooMany."""
         self._left -= len(descriptor.fields)
         if self._left < 0:
             raise _TooMany
         return {field.name: self._of(field, (*within, descriptor.full_name)) for field in descriptor.fields}
 
-    def _of(self, field: Any, within: tuple[str, ...]) -> Kind:
+    def _of(self, field: Any, within: tuple[str, ...]) -> ColumnKind:
         if field.is_repeated:
             if field.message_type is not None and field.message_type.GetOptions().map_entry:
                 read = self._map_value(field.message_type.fields_by_name["value"])
-                return Kind(JSON_TEXT, lambda found: text_of({_name(key): read(found[key]) for key in found}))
+                return ColumnKind(JSON_TEXT, lambda found: text_of({_name(key): read(found[key]) for key in found}))
             each = self._one(field, within)
             of_each = each.read
             return bounded(
-                Kind(pa.list_(each.type), lambda found: [of_each(value) for value in found]),
+                ColumnKind(pa.list_(each.type), lambda found: [of_each(value) for value in found]),
                 lambda found: text_of([self._json(value) for value in found]),
             )
         return self._one(field, within)
@@ -113,30 +113,30 @@ class _Kinds:
             return self._json
         return self._one(field, ()).read
 
-    def _one(self, field: Any, within: tuple[str, ...]) -> Kind:
+    def _one(self, field: Any, within: tuple[str, ...]) -> ColumnKind:
         if field.type in (_MESSAGE, _GROUP):
             return self._message(field.message_type, within)
         if field.type == _ENUM:
             names = {number: value.name for number, value in field.enum_type.values_by_number.items()}
-            return Kind(pa.string(), lambda number: names.get(number, str(number)))
-        return Kind(_SCALARS[field.type], _unicode if field.type == 9 else same)
+            return ColumnKind(pa.string(), lambda number: names.get(number, str(number)))
+        return ColumnKind(_SCALARS[field.type], _unicode if field.type == 9 else same)
 
-    def _message(self, descriptor: Any, within: tuple[str, ...]) -> Kind:
+    def _message(self, descriptor: Any, within: tuple[str, ...]) -> ColumnKind:
         name = descriptor.full_name
         if name == _TIMESTAMP:
-            return Kind(pa.timestamp("us", "UTC"), _microseconds)
+            return ColumnKind(pa.timestamp("us", "UTC"), _microseconds)
         if name in _WRAPPERS:
             kind = self._one(descriptor.fields_by_name["value"], within)
-            return Kind(kind.type, lambda message: kind.read(message.value))
+            return ColumnKind(kind.type, lambda message: kind.read(message.value))
         if name in _TEXTS or name in within or not descriptor.fields:
-            return Kind(JSON_TEXT, self._text)
+            return ColumnKind(JSON_TEXT, self._text)
         fields = self.of_fields(descriptor, within)
         names, struct = structure(fields, self._rule)
         cells = [
             (named, _cell(field, kind))
             for named, field, kind in zip(names, descriptor.fields, fields.values(), strict=True)
         ]
-        return bounded(Kind(struct, lambda message: {name: cell(message) for name, cell in cells}), self._text)
+        return bounded(ColumnKind(struct, lambda message: {name: cell(message) for name, cell in cells}), self._text)
 
     def _text(self, message: Any) -> str:
         return text_of(self._json(message))
@@ -166,15 +166,15 @@ def _name(key: Any) -> str:
 class RegisteredProtobuf:
     """Protobuf with Confluent's five bytes and the path of the message."""
 
-    def __init__(self, registry: Registry, rule: Rule) -> None:
+    def __init__(self, registry: Registry, rule: NamingRule) -> None:
         self._registry = registry
         self._rule = rule
         self._files: dict[int, ProtobufFile] = {}
 
-    def spot(self, value: bytes) -> Spot:
+    def spot(self, value: bytes) -> SchemaPosition:
         number = schema_id(value)
         path, start = message_path(value, FIVE_BYTES)
-        return Spot((number, path), start)
+        return SchemaPosition((number, path), start)
 
     def form(self, key: Any) -> MessageForm:
         number, path = key
@@ -195,7 +195,7 @@ class RegisteredProtobuf:
 class LocalProtobuf:
     """Protobuf of one message, which a file of descriptors has, with nothing before it."""
 
-    def __init__(self, content: bytes, message: str | None, rule: Rule) -> None:
+    def __init__(self, content: bytes, message: str | None, rule: NamingRule) -> None:
         """The file is of ``protoc --descriptor_set_out=FILE --include_imports``. LakeError."""
         found = descriptor_pb2.FileDescriptorSet()
         try:
@@ -215,8 +215,8 @@ class LocalProtobuf:
         except Unknown as error:
             raise LakeError(one_line(error)) from None
 
-    def spot(self, value: bytes) -> Spot:  # noqa: ARG002
-        return Spot(None, 0)
+    def spot(self, value: bytes) -> SchemaPosition:  # noqa: ARG002
+        return SchemaPosition(None, 0)
 
     def form(self, key: Any) -> MessageForm:  # noqa: ARG002
         return self._form

@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kpybroker.machines.lake.coverage import Covered, ranges
-from kpybroker.pipeline.lake.checking import NO_END, Log, Offsets, last_of_keys
+from kpybroker.pipeline.lake.checking import NO_END, CheckedTopic, Offsets, last_of_keys
 from kpybroker.pipeline.lake.errors import NotCommitted
 from kpybroker.pipeline.lake.refusing import without_refused
-from kpybroker.pipeline.lake.tables import BYTES, FACTS, KEY, OFFSET, PARTITION, UPSERT, Table, extra_of
+from kpybroker.pipeline.lake.tables import BYTES, FACTS, KEY, OFFSET, PARTITION, UPSERT, LakeTable, extra_of
 from kpybroker.pipeline.lake.values import Values, sort
 
 PLACES_IN_ONE_COMMIT = 5_000
@@ -32,7 +32,9 @@ class Replayed(NamedTuple):
     left: int
 
 
-def replay(table: Table, dead_letters: Table, topic_id: str, values: Values, mode: str, log: Log) -> Replayed:
+def replay(
+    table: LakeTable, dead_letters: LakeTable, topic_id: str, values: Values, mode: str, log: CheckedTopic
+) -> Replayed:
     """Try all dead letters of a topic again. LakeError; NotCommitted if it is to be repeated."""
     covered = table.covered(topic_id)
     schema = pa.schema([*BYTES, *extra_of(dead_letters.schema().names)])
@@ -65,7 +67,7 @@ def replay(table: Table, dead_letters: Table, topic_id: str, values: Values, mod
     return Replayed(found.rows.num_rows, superseded.num_rows, already.num_rows, left)
 
 
-def _commit(table: Table, rows: pa.Table, mode: str, covered: Covered) -> None:
+def _commit(table: LakeTable, rows: pa.Table, mode: str, covered: Covered) -> None:
     if not rows.num_rows:
         return
     if mode == UPSERT:
@@ -81,12 +83,12 @@ def _places(rows: pa.Table) -> dict[int, list[int]]:
     return found
 
 
-def _are_rows(table: Table, topic_id: str, dead: pa.Table) -> pa.Array:
+def _are_rows(table: LakeTable, topic_id: str, dead: pa.Table) -> pa.Array:
     """Whether each dead letter is a row."""
     return _in_partitions(dead, lambda partition: np.asarray(table.places(topic_id, partition, 0, NO_END)))
 
 
-def _are_last(log: Log, covered: Covered, dead: pa.Table) -> pa.Array:
+def _are_last(log: CheckedTopic, covered: Covered, dead: pa.Table) -> pa.Array:
     """Whether each dead letter is the last covered record of its key."""
     starts = log.starts()
 

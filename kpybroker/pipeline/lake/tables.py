@@ -60,13 +60,13 @@ class Files(Protocol):
     """Writes files for a table in another process. It can be pickled, and so can what it returns."""
 
     def write(self, rows: pa.Table) -> list[Any]:
-        """Write files that are no part of the table yet; `Table.append_files` takes what is returned. LakeError."""
+        """Write files that are no part of the table yet; `LakeTable.append_files` takes what is returned. LakeError."""
 
     def refusal(self, rows: pa.Table) -> str | None:
-        """See `Table.refusal`."""
+        """See `LakeTable.refusal`."""
 
 
-class Table(Protocol):
+class LakeTable(Protocol):
     """A table of one format. Errors of commits are NotCommitted, others LakeError; both have one line.
 
     A table is read again with `refresh`; a commit is refused if another writer has moved the offsets since.

@@ -9,7 +9,7 @@ from kpybroker.pipeline.lake.errors import LakeError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from kpybroker.pipeline.lake.tables import Origin, Table
+    from kpybroker.pipeline.lake.tables import LakeTable, Origin
 
 DELTA: Final = "delta"
 ICEBERG: Final = "iceberg"
@@ -30,7 +30,7 @@ class Target(NamedTuple):
         return f"{self.format}:{self.name}"
 
     @property
-    def rule(self) -> naming.Rule:
+    def rule(self) -> naming.NamingRule:
         """The names that its columns may have."""
         return naming.DELTA if self.format == DELTA else naming.ICEBERG
 
@@ -38,7 +38,7 @@ class Target(NamedTuple):
         """The table of its dead letters."""
         return self._replace(name=self.name + DEAD_LETTERS)
 
-    def open(self) -> "Table | None":
+    def open(self) -> "LakeTable | None":
         """The table; None if there is none. LakeError."""
         if self.format == DELTA:
             from kpybroker.pipeline.lake.delta import Delta
@@ -49,7 +49,7 @@ class Target(NamedTuple):
         catalog = catalog_of(self.catalog, self.options)
         return Iceberg(catalog, self.name) if Iceberg.is_there(catalog, self.name) else None
 
-    def create(self, schema: "pa.Schema", origin: "Origin", partition_by: tuple[str, ...] = ()) -> "Table":
+    def create(self, schema: "pa.Schema", origin: "Origin", partition_by: tuple[str, ...] = ()) -> "LakeTable":
         """Make the table. LakeError."""
         if unknown := [column for column in partition_by if column not in schema.names]:
             raise LakeError(

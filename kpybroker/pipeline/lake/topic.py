@@ -8,11 +8,11 @@ from typing import Final
 import pyarrow as pa
 
 from kpybroker.client.client import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, Client, Spot
-from kpybroker.client.config_requests import Kind, Resource, describe
-from kpybroker.machines.lake.coverage import Step
+from kpybroker.client.config_requests import ConfigResource, ConfigResourceType, describe
+from kpybroker.machines.lake.coverage import LaneStep
 from kpybroker.machines.lake.planning import reached, tasks
 from kpybroker.machines.scan.errors import ScanError
-from kpybroker.machines.scan.ranges import Range, Wanted
+from kpybroker.machines.scan.ranges import OffsetRange, Projection
 from kpybroker.pipeline.lake.errors import LakeError
 from kpybroker.pipeline.scan.fetching import FetchTransport
 from kpybroker.pipeline.scan.reading import rows
@@ -25,7 +25,7 @@ TASK_OFFSETS: Final = 250_000
 Connect = Callable[[], Client]
 
 
-class Topic:
+class LakeTopic:
     """A topic of a cluster. The clients for reading are its own; ``client`` asks for everything else."""
 
     def __init__(
@@ -84,10 +84,10 @@ class Topic:
 
     def is_compacted(self) -> bool:
         """Whether records may disappear in the middle of the log."""
-        (policy,) = describe(self._client, Resource(Kind.TOPIC, self.name), ["cleanup.policy"])
+        (policy,) = describe(self._client, ConfigResource(ConfigResourceType.TOPIC, self.name), ["cleanup.policy"])
         return "compact" in (policy.value or "")
 
-    def read(self, steps: Iterable[Step], most_bytes: int) -> tuple[pa.Table, list[Step]]:
+    def read(self, steps: Iterable[LaneStep], most_bytes: int) -> tuple[pa.Table, list[LaneStep]]:
         """The records of these steps, those of a partition in the order of the log, and the steps as far as they were
         read: up to twice ``most_bytes`` of records, shared by the steps as they share the offsets."""
         steps = list(steps)
@@ -107,7 +107,7 @@ class Topic:
         ]
         return pa.Table.from_batches(batches, schema_of(columns)), done
 
-    def _piece(self, piece: Step, columns: tuple[str, ...], budget: "_Budget") -> tuple[list[pa.RecordBatch], int]:
+    def _piece(self, piece: LaneStep, columns: tuple[str, ...], budget: "_Budget") -> tuple[list[pa.RecordBatch], int]:
         """The records of a piece and how far it was read: its end, or where its part of the budget ended."""
         found: list[pa.RecordBatch] = []
         size = 0
@@ -120,12 +120,12 @@ class Topic:
                 return found, batch["offset"][-1].as_py() + 1
         return found, piece.end
 
-    def batches(self, step: Step, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+    def batches(self, step: LaneStep, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
         """The records of one step, in batches. LakeError."""
-        wanted = Wanted(columns, self._committed_only, self.fails_on_data_loss)
+        wanted = Projection(columns, self._committed_only, self.fails_on_data_loss)
         transport = self._idle.pop() if self._idle else FetchTransport(self._connect())
         try:
-            yield from rows(transport, Range(self.name, self._id, step.partition, step.start, step.end), wanted)
+            yield from rows(transport, OffsetRange(self.name, self._id, step.partition, step.start, step.end), wanted)
         except ScanError as error:
             transport.close()
             raise LakeError(str(error)) from None
@@ -154,7 +154,7 @@ class _Budget:
         return self._left <= 0
 
 
-def _rotated(steps: list[Step], turn: int) -> list[Step]:
+def _rotated(steps: list[LaneStep], turn: int) -> list[LaneStep]:
     """The steps from another one on each time, so that each is the first once: the last may get no bytes."""
     first = turn % max(len(steps), 1)
     return steps[first:] + steps[:first]

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kpybroker.machines.lake import planning
-from kpybroker.machines.lake.coverage import Coverage, Covered, Step, advanced, is_within
+from kpybroker.machines.lake.coverage import Coverage, Covered, LaneStep, advanced, is_within
 from kpybroker.pipeline.lake.errors import LakeError, NotCommitted, TableChanged
 from kpybroker.pipeline.lake.refusing import without_refused
 from kpybroker.pipeline.lake.tables import (
@@ -24,7 +24,7 @@ from kpybroker.pipeline.lake.tables import (
     REASON,
     UPSERT,
     VALUE,
-    Table,
+    LakeTable,
     with_reasons,
 )
 from kpybroker.pipeline.lake.values import Sorted, Values, raw_of, sort
@@ -32,7 +32,7 @@ from kpybroker.pipeline.lake.values import Sorted, Values, raw_of, sort
 NO_KEY = "the record has no key"
 
 
-class Source(Protocol):
+class SourceTopic(Protocol):
     """The topic, as a writer needs it."""
 
     name: str
@@ -45,14 +45,14 @@ class Source(Protocol):
     def log_ends(self) -> dict[int, int]:
         """The ends of the partitions, with records that are not committed yet."""
 
-    def read(self, steps: Iterable[Step], most_bytes: int) -> tuple[pa.Table, list[Step]]:
+    def read(self, steps: Iterable[LaneStep], most_bytes: int) -> tuple[pa.Table, list[LaneStep]]:
         """The records of these steps up to about ``most_bytes``, and the steps as far as they were read."""
 
 
 class Taken(NamedTuple):
     """The records of some steps, sorted: dead letters, and the change of the table that the others make."""
 
-    steps: list[Step]
+    steps: list[LaneStep]
     """The steps as far as their records were taken."""
     rows: int
     dead: pa.Table
@@ -63,10 +63,10 @@ class Taken(NamedTuple):
     """The same without the rows that the table refuses, which are the dead letters then; None if it refuses none."""
 
 
-class Committed(NamedTuple):
+class CommitOutcome(NamedTuple):
     """The outcome of one commit."""
 
-    steps: list[Step]
+    steps: list[LaneStep]
     rows: int
     dead: int
     bytes: int
@@ -74,17 +74,17 @@ class Committed(NamedTuple):
     """Why the first of the dead letters is one."""
 
 
-class Writer:
+class GenerationWriter:
     """Writes one generation of a topic into one table and its dead letters."""
 
     def __init__(
         self,
-        source: Source,
+        source: SourceTopic,
         topic_id: str,
-        table: Table,
-        dead_letters: Callable[[], Table],
+        table: LakeTable,
+        dead_letters: Callable[[], LakeTable],
         values: Values,
-        limits: planning.Limits,
+        limits: planning.CommitLimits,
         number: int,
     ) -> None:
         """``dead_letters`` opens their table, and makes it when it is first needed. ``number`` is a random one of this
@@ -93,7 +93,7 @@ class Writer:
         self._topic_id = topic_id
         self._table = table
         self._open_dead_letters = dead_letters
-        self._dead_letters: Table | None = None
+        self._dead_letters: LakeTable | None = None
         self._values = values
         origin = table.origin()
         self._mode = "" if origin is None else origin.mode
@@ -102,13 +102,13 @@ class Writer:
         self._number = number
         self.coverage: Coverage = table.covered(topic_id).coverage
 
-    def take_over(self, dead_letters: Table | None) -> int:
+    def take_over(self, dead_letters: LakeTable | None) -> int:
         """Become the table's writer: a commit of another one that is under way fails from now on. Then delete the dead
         letters of a commit that did not follow, and return how many there were."""
         self.coverage = self._take(self._table)
         return 0 if dead_letters is None else self._take_dead_letters(dead_letters)
 
-    def _take(self, table: Table) -> Coverage:
+    def _take(self, table: LakeTable) -> Coverage:
         for attempt in range(ATTEMPTS):
             coverage = table.covered(self._topic_id).coverage
             try:
@@ -120,7 +120,7 @@ class Writer:
                 table.refresh()
         return coverage
 
-    def _take_dead_letters(self, dead_letters: Table) -> int:
+    def _take_dead_letters(self, dead_letters: LakeTable) -> int:
         self._dead_letters = dead_letters
         if is_within(self._take(dead_letters), self.coverage):
             return 0
@@ -140,7 +140,7 @@ class Writer:
         starts, ends = self._source.starts(), self._source.ends()
         self.coverage = planning.begin(self.coverage, starts, ends, backfill=backfill and is_new)
 
-    def pending(self, ends: dict[int, int]) -> list[Step]:
+    def pending(self, ends: dict[int, int]) -> list[LaneStep]:
         """The offsets below ``ends`` that are not covered."""
         return planning.pending(self.coverage, ends)
 
@@ -171,11 +171,11 @@ class Writer:
     def _nothing(self) -> pa.Table:
         return self._table.schema().empty_table()
 
-    def is_due(self, waiting: list[Step], waited_ms: int) -> bool:
+    def is_due(self, waiting: list[LaneStep], waited_ms: int) -> bool:
         """Whether these are worth a commit now."""
         return planning.is_due(waiting, self._limits, self._bytes_per_offset, waited_ms)
 
-    def write(self, ends: dict[int, int]) -> Committed | None:
+    def write(self, ends: dict[int, int]) -> CommitOutcome | None:
         """One commit of records below ``ends``; None if none waits."""
         steps = planning.plan(self.coverage, ends, self._limits, self._bytes_per_offset)
         if not steps:
@@ -198,15 +198,15 @@ class Writer:
         if offsets:
             self._bytes_per_offset = max(taken.bytes / offsets, 1.0)
         reason = taken.dead[REASON][0].as_py() if taken.dead.num_rows else ""
-        return Committed(taken.steps, taken.rows, taken.dead.num_rows, taken.bytes, reason)
+        return CommitOutcome(taken.steps, taken.rows, taken.dead.num_rows, taken.bytes, reason)
 
-    def _taken(self, steps: list[Step]) -> Taken:
+    def _taken(self, steps: list[LaneStep]) -> Taken:
         """Read and sort the records of these steps."""
         records, done = self._source.read(steps, self._limits.bytes)
         raw = raw_of(records, self._topic_id)
         return self._sorted(done, sorted_for(self._mode, self._values, raw, self._table.schema()), raw)
 
-    def _sorted(self, steps: list[Step], found: Sorted, raw: pa.Table) -> Taken:
+    def _sorted(self, steps: list[LaneStep], found: Sorted, raw: pa.Table) -> Taken:
         def without() -> Taken | None:
             left = without_refused(found, raw, self._table)
             return None if left is None else self._sorted(steps, left, raw)
@@ -230,7 +230,7 @@ class Writer:
         before = dead_letters.covered(self._topic_id).coverage
         self._commit(dead_letters, before, target, lambda covered: dead_letters.append(dead, covered))
 
-    def _commit(self, table: Table, before: Coverage, target: Coverage, change: Callable[[Covered], None]) -> None:
+    def _commit(self, table: LakeTable, before: Coverage, target: Coverage, change: Callable[[Covered], None]) -> None:
         commit(table, self._covered(target), self._covered(before), change)
 
 
@@ -250,7 +250,7 @@ def sorted_for(mode: str, values: Values, raw: pa.Table, table: pa.Schema) -> So
     return Sorted(found.rows, pa.concat_tables([found.dead, with_reasons(keyless, reasons)]))
 
 
-def commit(table: Table, covered: Covered, before: Covered, change: Callable[[Covered], None]) -> None:
+def commit(table: LakeTable, covered: Covered, before: Covered, change: Callable[[Covered], None]) -> None:
     """Commit a change once, also where an answer is lost: the table itself says whether it took place.
 
     TableChanged if another writer has committed since; NotCommitted after a number of attempts.

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
-from kpybroker.machines.lease_manifest import Manifest, PartitionManifest, Wish, from_json
+from kpybroker.machines.lease_manifest import LeaseRequest, Manifest, PartitionManifest, from_json
 from kpybroker.machines.scan.errors import NotLentYet, ScanError
-from kpybroker.machines.scan.ranges import Range, Spot
+from kpybroker.machines.scan.ranges import OffsetRange, Spot
 
 TIMEOUT_S: Final = 30.0
 UNAVAILABLE: Final = 503
@@ -83,7 +83,7 @@ class Borrowed(NamedTuple):
     expires_in_ms: int
     """The time until the first of the leases ends, from its begin or its last renewal."""
 
-    def only(self, parts: Iterable[Range]) -> "Borrowed":
+    def only(self, parts: Iterable[OffsetRange]) -> "Borrowed":
         """The part of it that a task with these ranges needs."""
         manifests = {part.spot: self.manifests[part.spot] for part in parts if part.spot in self.manifests}
         for part in parts:
@@ -104,7 +104,9 @@ class Borrowed(NamedTuple):
             loan.end()
 
 
-def borrow(ports: Iterable[SecondPort], wanted: Sequence[Wish], duration_ms: int, cluster_id: str = "") -> Borrowed:
+def borrow(
+    ports: Iterable[SecondPort], wanted: Sequence[LeaseRequest], duration_ms: int, cluster_id: str = ""
+) -> Borrowed:
     """Borrow partitions: each from the first of the brokers that lends it. Raises ScanError if a broker does not
     answer, or belongs to another cluster than ``cluster_id``, if that is given."""
     loans: list[Loan] = []
@@ -113,7 +115,11 @@ def borrow(ports: Iterable[SecondPort], wanted: Sequence[Wish], duration_ms: int
     expires_in_ms = duration_ms
     try:
         for port in ports:
-            asked = [wish for wish in wanted if (wish.topic, wish.partition) not in manifests]
+            asked = [
+                lease_request
+                for lease_request in wanted
+                if (lease_request.topic, lease_request.partition) not in manifests
+            ]
             if not asked:
                 break
             manifest = _asked(port, asked, duration_ms)
@@ -131,7 +137,7 @@ def borrow(ports: Iterable[SecondPort], wanted: Sequence[Wish], duration_ms: int
     return Borrowed(manifests, tuple(loans), refused, expires_in_ms)
 
 
-def _asked(port: SecondPort, wanted: Sequence[Wish], duration_ms: int) -> Manifest:
+def _asked(port: SecondPort, wanted: Sequence[LeaseRequest], duration_ms: int) -> Manifest:
     answer = port.post("/leases", {"partitions": wanted, "duration_ms": duration_ms})
     try:
         return from_json(answer)

@@ -10,21 +10,21 @@ from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.scan import bounds, ranges
 from kpybroker.machines.scan.bounds import Bound, LogRange
 from kpybroker.machines.scan.errors import UnknownTopic
-from kpybroker.machines.scan.ranges import Range
+from kpybroker.machines.scan.ranges import OffsetRange
 from kpybroker.machines.scan.topics import Assigned, Matching, Subscribed, Topics
-from kpybroker.pipeline.scan.fetching import Fetching, fetch
+from kpybroker.pipeline.scan.fetching import ScanFetching, fetch
 from kpywire import error_codes
 from kpywire.batch import batch_headers
 from kpywire.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 from kpywire.messages.metadata import MetadataResponseTopic
 
 MOST_SAMPLES: Final = 8
-SAMPLE: Final = Fetching(max_bytes=256 * 1024, max_wait_ms=0)
+SAMPLE: Final = ScanFetching(max_bytes=256 * 1024, max_wait_ms=0)
 UNKNOWN_BYTES: Final = 1000.0
 """The size of an offset where nothing is known about it."""
 
 
-class Cluster:
+class ScannedCluster:
     """The answers of a cluster about the topics of a scan."""
 
     def __init__(
@@ -142,7 +142,7 @@ class Cluster:
         found: dict[ranges.Spot, float] = {}
         for spot in sorted(logs, key=lambda each: logs[each].start - logs[each].end)[:MOST_SAMPLES]:
             middle = (logs[spot].start + logs[spot].end) // 2
-            part = Range(spot[0], spots[spot], spot[1], middle, logs[spot].end)
+            part = OffsetRange(spot[0], spots[spot], spot[1], middle, logs[spot].end)
             answer = self.client.retrying(
                 lambda at=part: fetch(self.client, Spot(*at.spot), at.topic_id, at.start_offset, SAMPLE)  # type: ignore[misc]
             )

@@ -5,12 +5,12 @@ from typing import Final
 from kpybroker.client import client_configs
 from kpybroker.client.client import Client
 from kpybroker.client.properties import number, seconds, settings_of
-from kpybroker.machines.scan.options import FILES, Options
-from kpybroker.machines.scan.ranges import Range
+from kpybroker.machines.scan.options import FILES, ScanOptions
+from kpybroker.machines.scan.ranges import OffsetRange
 from kpybroker.pipeline.scan.borrowing import Borrowed
 from kpybroker.pipeline.scan.client_properties import bad_options, without_effect
-from kpybroker.pipeline.scan.cluster import Cluster
-from kpybroker.pipeline.scan.fetching import Fetching, FetchTransport
+from kpybroker.pipeline.scan.cluster import ScannedCluster
+from kpybroker.pipeline.scan.fetching import FetchTransport, ScanFetching
 from kpybroker.pipeline.scan.files_first import FilesFirst
 from kpybroker.pipeline.scan.transport import Transport
 
@@ -29,7 +29,7 @@ _OF_JAVA: Final = frozenset(
 """Properties of Java's consumer that have no meaning for this client, and do no harm."""
 
 
-def client_of(options: Options, *, waits: bool = False) -> Client:
+def client_of(options: ScanOptions, *, waits: bool = False) -> Client:
     """A client. It connects when first used. Raises BadOption.
 
     ``waits``: whether it tries brokers again that it has not reached yet, for ``default.api.timeout.ms``.
@@ -40,34 +40,34 @@ def client_of(options: Options, *, waits: bool = False) -> Client:
         return Client(options.servers, seconds(values, "request.timeout.ms"), settings)
 
 
-def _values(options: Options) -> dict[str, client_configs.Value | None]:
+def _values(options: ScanOptions) -> dict[str, client_configs.Value | None]:
     properties = _properties(options)
-    said = {
+    configured = {
         **client_configs.of_file(client_configs.ADMIN, properties),
         **client_configs.of_file(client_configs.CONSUME, properties),
     }
     values = {
         **client_configs.with_defaults(client_configs.ADMIN, {}),
-        **client_configs.with_defaults(client_configs.CONSUME, said),
+        **client_configs.with_defaults(client_configs.CONSUME, configured),
     }
-    return {**values, "client.id": CLIENT_ID, "default.api.timeout.ms": API_TIMEOUT_MS, **_scanning(said)}
+    return {**values, "client.id": CLIENT_ID, "default.api.timeout.ms": API_TIMEOUT_MS, **_scanning(configured)}
 
 
-def _scanning(said: dict[str, client_configs.Value]) -> dict[str, client_configs.Value]:
+def _scanning(configured: dict[str, client_configs.Value]) -> dict[str, client_configs.Value]:
     """The properties with another default in a scan, where they are set."""
-    return {name: said[name] for name in ("client.id", "default.api.timeout.ms") if name in said}
+    return {name: configured[name] for name in ("client.id", "default.api.timeout.ms") if name in configured}
 
 
-def _properties(options: Options) -> dict[str, str]:
+def _properties(options: ScanOptions) -> dict[str, str]:
     """The properties that may have an effect: there is no group."""
     blank = {"isolation.level"}  # Java leaves out the blanks around it
-    said = options.properties.items()
-    return {name: value.strip() if name in blank else value for name, value in said if name != "group.id"}
+    configured = options.properties.items()
+    return {name: value.strip() if name in blank else value for name, value in configured if name != "group.id"}
 
 
-def cluster_of(options: Options, *, waits: bool = False) -> Cluster:
+def cluster_of(options: ScanOptions, *, waits: bool = False) -> ScannedCluster:
     """The cluster that the options name. Raises BadOption. ``waits``: see `client_of`."""
-    return Cluster(
+    return ScannedCluster(
         client_of(options, waits=waits),
         options.topics,
         committed_only=options.wanted.committed_only,
@@ -76,13 +76,13 @@ def cluster_of(options: Options, *, waits: bool = False) -> Cluster:
     )
 
 
-def transport_of(options: Options, lent: Borrowed | None = None) -> Transport:
+def transport_of(options: ScanOptions, lent: Borrowed | None = None) -> Transport:
     """The transport for a task, to which these files are lent. Raises BadOption."""
 
     def fetching() -> Transport:
         return FetchTransport(client_of(options, waits=True), _fetching(options))
 
-    def again(part: Range) -> Borrowed:
+    def again(part: OffsetRange) -> Borrowed:
         from kpybroker.pipeline.scan.lent_files import borrowed  # which few tasks need
 
         with client_of(options, waits=True) as client:
@@ -95,18 +95,18 @@ def transport_of(options: Options, lent: Borrowed | None = None) -> Transport:
     return FilesFirst(lent, None, again) if options.transport == FILES else FilesFirst(lent, fetching)
 
 
-def _fetching(options: Options) -> Fetching:
+def _fetching(options: ScanOptions) -> ScanFetching:
     values = client_configs.of_file(client_configs.CONSUME, _properties(options))
     limits = [values[name] for name in ("fetch.max.bytes", "max.partition.fetch.bytes") if name in values]
-    plain = Fetching()
-    return Fetching(
+    plain = ScanFetching()
+    return ScanFetching(
         max_bytes=max(min((each for each in limits if isinstance(each, int)), default=plain.max_bytes), 1),
         max_wait_ms=number(values, "fetch.max.wait.ms") if "fetch.max.wait.ms" in values else plain.max_wait_ms,
         patience_s=plain.patience_s if options.poll_timeout_ms is None else options.poll_timeout_ms / 1000,
     )
 
 
-def warnings_of(options: Options) -> list[str]:
+def warnings_of(options: ScanOptions) -> list[str]:
     """Lines for people on options that have no effect."""
     commands = client_configs.CONSUME, client_configs.ADMIN
     return [*options.warnings, *without_effect(options.properties, commands, _OF_JAVA)]

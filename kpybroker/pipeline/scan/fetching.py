@@ -8,9 +8,9 @@ from kpybroker.client.client import EARLIEST_TIMESTAMP, READ_COMMITTED, Client, 
 from kpybroker.client.connection import Unreachable
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.scan.errors import OffsetsLost, ScanError
-from kpybroker.machines.scan.ranges import Range, Wanted
+from kpybroker.machines.scan.ranges import OffsetRange, Projection
 from kpybroker.pipeline.scan.ahead import ahead
-from kpybroker.pipeline.scan.transport import Piece
+from kpybroker.pipeline.scan.transport import FetchedPiece
 from kpywire import error_codes
 from kpywire.aborted import Aborted
 from kpywire.batch import batch_headers
@@ -23,7 +23,7 @@ NEWEST_WITH_NAMES: Final = 12
 """The last version of Fetch that names topics; later ones have only ids."""
 
 
-class Fetching(NamedTuple):
+class ScanFetching(NamedTuple):
     """The settings of fetches."""
 
     max_bytes: int = 2 * 1024 * 1024
@@ -35,25 +35,25 @@ class Fetching(NamedTuple):
 class FetchTransport:
     """Reads partitions from their leaders. The next response is fetched while the last one is used."""
 
-    def __init__(self, client: Client, fetching: Fetching | None = None) -> None:
+    def __init__(self, client: Client, fetching: ScanFetching | None = None) -> None:
         self._client = client
-        self._fetching = fetching or Fetching()
+        self._fetching = fetching or ScanFetching()
 
     def close(self) -> None:
         self._client.close()
 
-    def pieces(self, part: Range, wanted: Wanted) -> Generator[Piece, None, None]:
+    def pieces(self, part: OffsetRange, wanted: Projection) -> Generator[FetchedPiece, None, None]:
         """The batches of a range; see `Transport`."""
         return ahead(self._pieces(part, wanted))
 
-    def _pieces(self, part: Range, wanted: Wanted) -> Generator[Piece, None, None]:
+    def _pieces(self, part: OffsetRange, wanted: Projection) -> Generator[FetchedPiece, None, None]:
         try:
             yield from self._fetched(part, wanted)
         except OffsetsLost:
             if wanted.fails_on_data_loss:
                 raise
 
-    def _fetched(self, part: Range, wanted: Wanted) -> Generator[Piece, None, None]:
+    def _fetched(self, part: OffsetRange, wanted: Projection) -> Generator[FetchedPiece, None, None]:
         first = offset = part.start_offset
         moved_s = time.monotonic()
         while offset < part.end_offset:
@@ -65,14 +65,14 @@ class FetchTransport:
                 continue
             data = answer.records or b""
             if (following := after(data, offset, part)) > offset:
-                yield Piece(data, aborted_in(answer), first)
+                yield FetchedPiece(data, aborted_in(answer), first)
                 offset, moved_s = following, time.monotonic()
             elif _readable_end(answer, wanted) >= part.end_offset:
                 return  # the log has no more batches in the range: they were compacted away
             elif time.monotonic() - moved_s > self._fetching.patience_s:
                 raise _overdue(part, wanted, answer, offset)
 
-    def _fetch(self, part: Range, wanted: Wanted, offset: int) -> PartitionData | None:
+    def _fetch(self, part: OffsetRange, wanted: Projection, offset: int) -> PartitionData | None:
         spot = Spot(part.topic, part.partition)
         try:
             if self._client.topic(part.topic).topic_id != part.topic_id:
@@ -84,7 +84,7 @@ class FetchTransport:
             # The planner of the scan has reached the cluster, so it is worth waiting for.
             raise KafkaError(error_codes.NETWORK_EXCEPTION, str(error)) from None
 
-    def _first_offset(self, part: Range, wanted: Wanted, offset: int) -> int:
+    def _first_offset(self, part: OffsetRange, wanted: Projection, offset: int) -> int:
         """The offset to go on from where ``offset`` is gone. Raises OffsetsLost."""
         spot = Spot(part.topic, part.partition)
         first: int = self._client.list_offsets({spot: EARLIEST_TIMESTAMP})[spot]
@@ -97,7 +97,7 @@ class FetchTransport:
 
 
 def fetch(
-    client: Client, spot: Spot, topic_id: bytes, offset: int, fetching: Fetching, *, committed_only: bool = False
+    client: Client, spot: Spot, topic_id: bytes, offset: int, fetching: ScanFetching, *, committed_only: bool = False
 ) -> PartitionData | None:
     """The answer of the leader for a partition, which may have the error OFFSET_OUT_OF_RANGE; None if there is none
     since the client is throttled. Raises KafkaError for other errors, and Unreachable."""
@@ -122,7 +122,7 @@ def fetch(
     return answer
 
 
-def after(data: Buffer, offset: int, part: Range) -> int:
+def after(data: Buffer, offset: int, part: OffsetRange) -> int:
     """The offset after the last whole batch; ``offset`` if there is none. Raises ScanError."""
     try:
         for _, header in batch_headers(data):
@@ -137,12 +137,12 @@ def aborted_in(answer: PartitionData) -> Aborted:
     return Aborted((each.first_offset, each.producer_id) for each in answer.aborted_transactions or ())
 
 
-def _readable_end(answer: PartitionData, wanted: Wanted) -> int:
+def _readable_end(answer: PartitionData, wanted: Projection) -> int:
     """The offset up to which this reader may read now."""
     return answer.last_stable_offset if wanted.committed_only else answer.high_watermark
 
 
-def _overdue(part: Range, wanted: Wanted, answer: PartitionData, offset: int) -> Exception:
+def _overdue(part: OffsetRange, wanted: Projection, answer: PartitionData, offset: int) -> Exception:
     end = _readable_end(answer, wanted)
     if wanted.committed_only and end < answer.high_watermark:
         return KafkaError(

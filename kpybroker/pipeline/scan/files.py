@@ -10,8 +10,8 @@ from typing import Final
 
 from kpybroker.machines.lease_manifest import PartitionManifest
 from kpybroker.machines.scan.errors import LeaseOver, OffsetsLost, ScanError
-from kpybroker.machines.scan.ranges import Range, Wanted
-from kpybroker.pipeline.scan.transport import Piece
+from kpybroker.machines.scan.ranges import OffsetRange, Projection
+from kpybroker.pipeline.scan.transport import FetchedPiece
 from kpystorage.lending import LentSegment
 from kpystorage.offset_index import position_near
 from kpystorage.reading_disk import ReadingDisk
@@ -37,7 +37,7 @@ class FileTransport:
     def close(self) -> None:
         """Do nothing: nothing stays open."""
 
-    def has(self, part: Range) -> bool:
+    def has(self, part: OffsetRange) -> bool:
         """Whether all files of a range are there, and those that were lent."""
         manifest = self._manifests.get(part.spot)
         return manifest is not None and all(
@@ -51,7 +51,7 @@ class FileTransport:
     def _may_read(self, segment: LentSegment) -> bool:
         return os.access(segment.path, os.R_OK)
 
-    def pieces(self, part: Range, wanted: Wanted) -> Iterator[Piece]:
+    def pieces(self, part: OffsetRange, wanted: Projection) -> Iterator[FetchedPiece]:
         """The batches of a range; see `Transport`."""
         manifest = self._manifests.get((part.topic, part.partition))
         if manifest is None:
@@ -72,7 +72,7 @@ class FileTransport:
         for segment in manifest.segments:
             if part.overlaps(segment.base_offset, segment.next_offset):
                 for data in self._read(segment, max(part.start_offset, segment.base_offset), part.end_offset):
-                    yield Piece(data, aborted, first_offset)
+                    yield FetchedPiece(data, aborted, first_offset)
 
     def _read(self, segment: LentSegment, start_offset: int, end_offset: int) -> Iterator[bytes]:
         """The batches of a segment from the one that holds ``start_offset`` on, up to the end that is lent."""

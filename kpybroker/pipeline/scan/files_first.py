@@ -8,11 +8,11 @@ from contextlib import suppress
 from typing import Final
 
 from kpybroker.machines.scan.errors import LeaseOver, ScanError
-from kpybroker.machines.scan.ranges import Range, Wanted
+from kpybroker.machines.scan.ranges import OffsetRange, Projection
 from kpybroker.pipeline.scan.borrowing import Borrowed, Loan
 from kpybroker.pipeline.scan.fetching import after
 from kpybroker.pipeline.scan.files import FileTransport
-from kpybroker.pipeline.scan.transport import Piece, Transport
+from kpybroker.pipeline.scan.transport import FetchedPiece, Transport
 
 RENEWED_AFTER: Final = 1 / 3
 """The part of a lease's time after which it is renewed."""
@@ -26,7 +26,10 @@ class FilesFirst:
     """Reads a range from files, and goes on in another way where they are not there any more."""
 
     def __init__(
-        self, lent: Borrowed, other: Callable[[], Transport] | None, again: Callable[[Range], Borrowed] | None = None
+        self,
+        lent: Borrowed,
+        other: Callable[[], Transport] | None,
+        again: Callable[[OffsetRange], Borrowed] | None = None,
     ) -> None:
         """``other`` makes the transport for what is not lent; None for files alone. Then ``again`` borrows a range
         whose lease is over; None if that is an error."""
@@ -44,7 +47,7 @@ class FilesFirst:
         if self._other is not None:
             self._other.close()
 
-    def pieces(self, part: Range, wanted: Wanted) -> Iterator[Piece]:
+    def pieces(self, part: OffsetRange, wanted: Projection) -> Iterator[FetchedPiece]:
         """The batches of a range; see `Transport`."""
         self._renew()
         if self._new_other is None or self._files.has(part):
@@ -67,7 +70,7 @@ class FilesFirst:
             self._other = self._new_other()
         yield from self._other.pieces(part, wanted)
 
-    def _borrow_again(self, part: Range) -> None:
+    def _borrow_again(self, part: OffsetRange) -> None:
         assert self._again is not None
         lent = self._again(part)
         self._own.append(lent)

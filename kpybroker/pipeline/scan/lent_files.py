@@ -13,10 +13,10 @@ from urllib.parse import unquote, urlsplit
 from kpybroker.client.client import Client
 from kpybroker.client.connection import Unreachable
 from kpybroker.machines.errors import KafkaError
-from kpybroker.machines.lease_manifest import Wish
+from kpybroker.machines.lease_manifest import LeaseRequest
 from kpybroker.machines.scan.errors import BadOption, NotLentYet, ScanError
-from kpybroker.machines.scan.options import FETCH, FILES, Options
-from kpybroker.machines.scan.ranges import Range, Spot
+from kpybroker.machines.scan.options import FETCH, FILES, ScanOptions
+from kpybroker.machines.scan.ranges import OffsetRange, Spot
 from kpybroker.pipeline.scan.borrowing import Borrowed, SecondPort, borrow
 from kpybroker.pipeline.scan.files import FileTransport
 from kpywire import error_codes
@@ -35,7 +35,7 @@ LOOPBACK: Final = ("127.", "localhost", "::1")
 
 
 def borrowed(
-    options: Options, client: Client, parts: Sequence[Range], offset_bytes: Mapping[Spot, float]
+    options: ScanOptions, client: Client, parts: Sequence[OffsetRange], offset_bytes: Mapping[Spot, float]
 ) -> Borrowed | None:
     """The files of a plan, or None where Fetch reads all of it. Raises ScanError if files are demanded and cannot be
     read here."""
@@ -50,7 +50,7 @@ def borrowed(
     return None
 
 
-def _expected(options: Options, client: Client, parts: Sequence[Range]) -> Borrowed:
+def _expected(options: ScanOptions, client: Client, parts: Sequence[OffsetRange]) -> Borrowed:
     """The files. Raises KafkaError, which is tried again, if a client that expects the cluster gets nothing yet."""
     try:
         return _borrowed(options, client, parts)
@@ -60,11 +60,11 @@ def _expected(options: Options, client: Client, parts: Sequence[Range]) -> Borro
         raise KafkaError(error_codes.NETWORK_EXCEPTION, str(error)) from None
 
 
-def _borrowed(options: Options, client: Client, parts: Sequence[Range]) -> Borrowed:
+def _borrowed(options: ScanOptions, client: Client, parts: Sequence[OffsetRange]) -> Borrowed:
     starts: dict[Spot, int] = {}
     for part in parts:
         starts[part.spot] = min(starts.get(part.spot, part.start_offset), part.start_offset)
-    wanted = [Wish(*spot, start) for spot, start in starts.items()]
+    wanted = [LeaseRequest(*spot, start) for spot, start in starts.items()]
     cluster_id: str = client.call(DescribeClusterRequest(include_cluster_authorized_operations=False)).cluster_id
     found = borrow(_ports(options, client), wanted, options.lease_ms, cluster_id)
     try:
@@ -74,7 +74,7 @@ def _borrowed(options: Options, client: Client, parts: Sequence[Range]) -> Borro
         raise
 
 
-def _readable(options: Options, found: Borrowed, parts: Sequence[Range]) -> Borrowed:
+def _readable(options: ScanOptions, found: Borrowed, parts: Sequence[OffsetRange]) -> Borrowed:
     """The part of what is lent that can be read here. Raises ScanError if that is not all and files are demanded."""
     files = FileTransport(found.manifests)
     reasons = dict(found.refused)
@@ -92,7 +92,7 @@ def _readable(options: Options, found: Borrowed, parts: Sequence[Range]) -> Borr
     return found._replace(manifests=manifests)
 
 
-def _ports(options: Options, client: Client) -> list[SecondPort]:
+def _ports(options: ScanOptions, client: Client) -> list[SecondPort]:
     """The second ports of the brokers. Raises ScanError if none is known."""
     named = [port_of(text) for text in options.second_ports]
     ports = named or list(_found_ports(client))

@@ -7,10 +7,10 @@ import pyarrow as pa
 
 from kpybroker.machines.scan.errors import ScanError
 from kpybroker.machines.scan.filters import EVERYTHING, Interval, Literal, columns_of, interval
-from kpybroker.machines.scan.ranges import Range, Wanted
+from kpybroker.machines.scan.ranges import OffsetRange, Projection
 from kpybroker.pipeline.scan.transport import Transport
 from kpywire.batch import LOG_APPEND_TIME, BatchHeader
-from kpywire.columns.decoder import MOST_BYTES, MOST_ROWS, Decoder, Place, combined
+from kpywire.columns.decoder import MOST_BYTES, MOST_ROWS, DecodedPartition, Decoder, combined
 from kpywire.errors import Malformed
 
 MICROSECONDS: Final = 1000
@@ -18,7 +18,7 @@ ENOUGH_BYTES: Final = MOST_BYTES // 2
 """Batches of at least this size are not put together."""
 
 
-def rows(transport: Transport, part: Range, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+def rows(transport: Transport, part: OffsetRange, wanted: Projection) -> Iterator[pa.RecordBatch]:
     """The rows of a range, in the order of the log. Raises ScanError."""
     if wanted.filter is None:
         return _gathered(_decoded(transport, part, wanted, wanted.columns))
@@ -35,13 +35,13 @@ def rows(transport: Transport, part: Range, wanted: Wanted) -> Iterator[pa.Recor
 
 
 def _decoded(
-    transport: Transport, part: Range, wanted: Wanted, columns: tuple[str, ...], times: Interval = EVERYTHING
+    transport: Transport, part: OffsetRange, wanted: Projection, columns: tuple[str, ...], times: Interval = EVERYTHING
 ) -> Iterator[pa.RecordBatch]:
     """The rows, without batches whose records all lie outside of ``times``, in microseconds."""
 
     def decoder_from(start_offset: int) -> Decoder:
         return Decoder(
-            Place(part.topic, part.partition),
+            DecodedPartition(part.topic, part.partition),
             columns,
             start_offset=start_offset,
             end_offset=part.end_offset,

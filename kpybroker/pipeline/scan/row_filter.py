@@ -17,13 +17,13 @@ from kpybroker.machines.scan.filters import (
     AllOf,
     AnyOf,
     Column,
+    ColumnIn,
     Compare,
     Filter,
     IsNull,
     Like,
     Literal,
     Not,
-    OneOf,
 )
 from kpybroker.pipeline.scan.containing import containing
 
@@ -60,7 +60,7 @@ def _mask(condition: Filter, rows: pa.RecordBatch, *, exact: bool) -> pa.Array:
     match condition:
         case Compare(_, operator, value):
             return _ARROW[operator](column, _scalar(value, column.type))
-        case OneOf(_, values):
+        case ColumnIn(_, values):
             wanted = pa.array([_scalar(each, column.type).as_py() for each in values], column.type)
             return pc.if_else(pc.is_valid(column), pc.is_in(column, value_set=wanted), pa.scalar(None, pa.bool_()))
         case Like(_, pattern):
@@ -98,7 +98,7 @@ def _scalar(value: Literal, of_type: pa.DataType) -> pa.Scalar:
     return pa.scalar(value, pa.int64()).cast(of_type) if pa.types.is_timestamp(of_type) else pa.scalar(value, of_type)
 
 
-def _of_json(condition: Compare | OneOf | Like | IsNull, rows: pa.RecordBatch, *, exact: bool) -> pa.Array:
+def _of_json(condition: Compare | ColumnIn | Like | IsNull, rows: pa.RecordBatch, *, exact: bool) -> pa.Array:
     """The results of a condition on a JSON field."""
     column = rows.column(condition.column.name)
     possible = None if exact else _possible(condition, column)
@@ -108,7 +108,7 @@ def _of_json(condition: Compare | OneOf | Like | IsNull, rows: pa.RecordBatch, *
     return _spread(possible, found)
 
 
-def _possible(condition: Compare | OneOf | Like | IsNull, column: pa.Array) -> pa.Array | None:
+def _possible(condition: Compare | ColumnIn | Like | IsNull, column: pa.Array) -> pa.Array | None:
     """The rows for which an equality with a text can be true; None if all have to be parsed.
 
     JSON holds a text without special characters as it is, or holds a backslash. Rows with neither are not equal, or
@@ -117,7 +117,7 @@ def _possible(condition: Compare | OneOf | Like | IsNull, column: pa.Array) -> p
     match condition:
         case Compare(_, "=", str(value)):
             values: tuple[Literal, ...] = (value,)
-        case OneOf(_, values):
+        case ColumnIn(_, values):
             pass
         case _:
             return None
@@ -127,14 +127,14 @@ def _possible(condition: Compare | OneOf | Like | IsNull, column: pa.Array) -> p
     return containing(column, [text.encode() for text in (*texts, "\\")])
 
 
-def _test(condition: Compare | OneOf | Like | IsNull) -> Callable[[bytes | None], bool | None]:
+def _test(condition: Compare | ColumnIn | Like | IsNull) -> Callable[[bytes | None], bool | None]:
     """The function from a column's value to the result."""
     column = condition.column
     match condition:
         case Compare(_, operator, literal):
             compare = OPERATORS[operator]
             return lambda data: _compared(compare, _field(data, column), literal)
-        case OneOf(_, values):
+        case ColumnIn(_, values):
             return lambda data: _is_one(_field(data, column), values)
         case Like(_, pattern):
             expression = like_expression(pattern)

@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
-from kpybroker.machines.scan.ranges import Range, Wanted
+from kpybroker.machines.scan.ranges import OffsetRange, Projection
 from kpywire.aborted import Aborted
 from kpywire.varint import Buffer
 
 
-class Piece(NamedTuple):
+class FetchedPiece(NamedTuple):
     """Batches of a partition in the order of the log. The last may be cut off: the next piece begins with it, whole."""
 
     data: Buffer
@@ -21,7 +21,7 @@ class Piece(NamedTuple):
 class Transport(Protocol):
     """A way to get the batches of a range. It is made where a task is read, and used by one thread."""
 
-    def pieces(self, part: Range, wanted: Wanted) -> Iterator[Piece]:
+    def pieces(self, part: OffsetRange, wanted: Projection) -> Iterator[FetchedPiece]:
         """The batches from the one that holds the start of ``part`` on, at least up to its end.
 
         Raises:

@@ -18,7 +18,7 @@ from kpybroker.client.appending import Appender
 from kpybroker.client.client import Client, Spot
 from kpybroker.client.connection import Unreachable
 from kpybroker.client.group_requests import Commit, committed
-from kpybroker.client.transactions import Identity
+from kpybroker.client.transactions import ProducerIdentity
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.scan.errors import ScanError
 from kpybroker.pipeline.sink.options import Mark
@@ -28,7 +28,7 @@ ABORT_PATIENCE_S: Final = 5.0
 """How long an abort is tried. The next driver, or the transaction's timeout, aborts it otherwise."""
 
 
-def begin(client: Client, transactional_id: str, timeout_ms: int) -> Identity:
+def begin(client: Client, transactional_id: str, timeout_ms: int) -> ProducerIdentity:
     """Take over a transactional id: what another driver left is aborted, and it is fenced with all its tasks."""
     return transactions.begin(client, transactional_id, timeout_ms)
 
@@ -64,7 +64,7 @@ def write(client: Client, transactional_id: str, timeout_ms: int, mark: Mark | N
     return True
 
 
-def commit(client: Client, identity: Identity, mark: Mark | None, claims: Iterable[Mapping[Spot, int]]) -> None:
+def commit(client: Client, identity: ProducerIdentity, mark: Mark | None, claims: Iterable[Mapping[Spot, int]]) -> None:
     """Commit what tasks have written themselves under an identity. ``claims`` has the records of each task.
 
     Raises ScanError if two tasks wrote the same partition, KafkaError, Unreachable.
@@ -90,7 +90,7 @@ def abort(client: Client, transactional_id: str, timeout_ms: int) -> None:
         begin(client, transactional_id, timeout_ms)
 
 
-def _end(client: Client, identity: Identity, mark: Mark | None, counts: Iterable[Spot]) -> None:
+def _end(client: Client, identity: ProducerIdentity, mark: Mark | None, counts: Iterable[Spot]) -> None:
     if mark is not None:
         assert identity.transactional_id is not None
         offsets = {Spot(topic, 0): _commit_of(mark) for topic in {spot.topic for spot in counts}}
@@ -99,7 +99,7 @@ def _end(client: Client, identity: Identity, mark: Mark | None, counts: Iterable
 
 
 @contextlib.contextmanager
-def _aborting(client: Client, identity: Identity) -> Iterator[None]:
+def _aborting(client: Client, identity: ProducerIdentity) -> Iterator[None]:
     """Abort the transaction if the block fails, so that readers do not wait for its timeout."""
     try:
         yield

@@ -32,7 +32,7 @@ class Mark(NamedTuple):
     version: int
 
 
-class Options(NamedTuple):
+class SinkOptions(NamedTuple):
     """The options of a sink."""
 
     properties: Mapping[str, str]
@@ -54,28 +54,28 @@ class Options(NamedTuple):
         return self.properties["bootstrap.servers"]
 
 
-def sink_options(given: Mapping[str, str]) -> Options:
+def sink_options(given: Mapping[str, str]) -> SinkOptions:
     """The options of a sink. Raises BadOption."""
-    said = lowered(given)
-    properties = properties_of(said, _REFUSED, "producer")
-    is_exactly_once = flag(said, "exactlyOnce", default=True)
+    configured = lowered(given)
+    properties = properties_of(configured, _REFUSED, "producer")
+    is_exactly_once = flag(configured, "exactlyOnce", default=True)
     if is_exactly_once and properties.get("acks", "all") not in ("all", "-1"):
         raise BadOption("exactlyOnce needs kafka.acks=all; set exactlyOnce=false for another one")
     if is_exactly_once and properties.get("enable.idempotence", "true").lower() != "true":
         raise BadOption("exactlyOnce needs kafka.enable.idempotence=true; set exactlyOnce=false for another one")
-    mark = _mark(said)
-    return Options(
+    mark = _mark(configured)
+    return SinkOptions(
         properties=properties,
-        topic=said.get("topic") or None,
+        topic=configured.get("topic") or None,
         is_exactly_once=is_exactly_once,
-        transactional_id=_transactional_id(said, mark),
-        timeout_ms=number(said, "kafka.transaction.timeout.ms", least=0, most=MOST_INT),
+        transactional_id=_transactional_id(configured, mark),
+        timeout_ms=number(configured, "kafka.transaction.timeout.ms", least=0, most=MOST_INT),
         mark=mark,
-        warnings=unknown_options(said, KNOWN),
+        warnings=unknown_options(configured, KNOWN),
     )
 
 
-def for_stream(options: Options) -> Options:
+def for_stream(options: SinkOptions) -> SinkOptions:
     """The options of a streaming query. Raises BadOption."""
     if options.mark is not None:
         raise BadOption(
@@ -89,19 +89,19 @@ def for_stream(options: Options) -> Options:
     return options
 
 
-def _transactional_id(said: Mapping[str, str], mark: Mark | None) -> str | None:
+def _transactional_id(configured: Mapping[str, str], mark: Mark | None) -> str | None:
     """The id that is set, or one that follows from what stays the same when the job is started again."""
-    chosen = said.get("transactionalid")
+    chosen = configured.get("transactionalid")
     if chosen:
         return chosen
-    stays = mark.application if mark is not None else said.get("checkpointlocation", "").rstrip("/")
+    stays = mark.application if mark is not None else configured.get("checkpointlocation", "").rstrip("/")
     if not stays:
         return None
-    return said.get("transactionalidprefix", PREFIX) + sha256(stays.encode()).hexdigest()[:20]
+    return configured.get("transactionalidprefix", PREFIX) + sha256(stays.encode()).hexdigest()[:20]
 
 
-def _mark(said: Mapping[str, str]) -> Mark | None:
-    application, version = said.get("txnappid"), number(said, "txnVersion", least=0, most=MOST_INT)
+def _mark(configured: Mapping[str, str]) -> Mark | None:
+    application, version = configured.get("txnappid"), number(configured, "txnVersion", least=0, most=MOST_INT)
     if (application is None) != (version is None):
         raise BadOption("txnAppId and txnVersion belong together: set both or none")
     return None if application is None or version is None else Mark(application, version)

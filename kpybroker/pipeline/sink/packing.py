@@ -17,7 +17,7 @@ RECORD_OVERHEAD_BYTES = 32
 Batches = dict[Spot, list[bytes]]
 
 
-class Row(NamedTuple):
+class SinkRow(NamedTuple):
     """A row that is to be written."""
 
     topic: str | None
@@ -36,7 +36,7 @@ class Chooser:
         self._counts: dict[str, int] = {}
         self.turn = turn
 
-    def spot(self, row: Row) -> Spot:
+    def spot(self, row: SinkRow) -> Spot:
         """The partition of a row. Raises ScanError."""
         topic = row.topic
         if topic is None:
@@ -68,7 +68,7 @@ class Packer:
         self._open_bytes: dict[Spot, int] = {}
         self._full: Batches = {}
 
-    def add(self, row: Row) -> None:
+    def add(self, row: SinkRow) -> None:
         """Add a row. Raises ScanError if it has no partition."""
         spot = self._chooser.spot(row)
         records = self._open.get(spot)

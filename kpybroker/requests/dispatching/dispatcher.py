@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, Final
 from kpybroker.machines.errors import AuthorizerNotReady
 from kpybroker.requests.dispatching.forgetting import forgotten
 from kpybroker.requests.dispatching.newcomers import Newcomers
-from kpybroker.requests.dispatching.repeated import NO_REQUESTS, Repeated
+from kpybroker.requests.dispatching.repeated import HEADER, NO_REQUESTS, KnownCall, Repeated, kind_of
 from kpybroker.requests.dispatching.replies import encode, encode_in_steps, encode_late, encode_late_in_steps
-from kpybroker.requests.dispatching.served import HEADER, Intercept, KnownCall, Served, kind_of, serve
+from kpybroker.requests.dispatching.served import Intercept, ServedVersion, serve
 from kpybroker.requests.dispatching.traits import ANSWERED_ALIKE, MOST_OBJECT_BYTES, REPEATED, TRAITS
 from kpybroker.requests.server.connection import Connection
 from kpybroker.requests.server.outbox import Reply
@@ -87,7 +87,7 @@ class Dispatcher:
         self.counters: dict[int, ApiCounters] = {} if counters is None else counters
         for key in versions:
             self.counters.setdefault(key, ApiCounters())
-        self.served: dict[tuple[int, int], Served] = {}
+        self.served: dict[tuple[int, int], ServedVersion] = {}
         """The (api key, version) pairs that were used so far."""
         self.stage: Throttling | None = None
         """The stage that is put around handlers while a client quota is set."""
@@ -104,7 +104,7 @@ class Dispatcher:
         """Serve one frame, through all stages. Raises `CloseConnection` where Kafka closes the connection."""
         started_ns = _now_ns()
         size = len(frame)
-        served: Served | None
+        served: ServedVersion | None
         repeated: Repeated | None = None
         try:
             kind, correlation_id = _header_from(frame)
@@ -165,8 +165,9 @@ class Dispatcher:
             _unsent((counters, connection.arrived_ns, now_ns, now_ns), reply)
         return reply
 
-    def _read_header(self, connection: Connection, frame: memoryview) -> tuple[Served | None, Call, int, int]:
-        """Read a request's header. Return its `Served`, its call, its correlation id, and the position of its body.
+    def _read_header(self, connection: Connection, frame: memoryview) -> tuple[ServedVersion | None, Call, int, int]:
+        """Read a request's header. Return its `ServedVersion`, its call, its correlation id, and the position of its
+        body.
 
         The first two are remembered for the client's next request of this kind.
         """
@@ -289,9 +290,9 @@ class Dispatcher:
             counters.failures += 1
             raise _failed(*key, error) from None
 
-    def _find(self, api_key: int, api_version: int) -> Generator[None, None, Served | None]:
-        """Compile the `Served` of this key and version. None means an unknown version of ApiVersions, which has an
-        answer of its own."""
+    def _find(self, api_key: int, api_version: int) -> Generator[None, None, ServedVersion | None]:
+        """Compile the `ServedVersion` of this key and version. None means an unknown version of ApiVersions, which has
+        an answer of its own."""
         versions = self.versions.get(api_key)
         if versions is None:
             raise CloseConnection(f"a request that is not served: api key {api_key}")
@@ -321,7 +322,7 @@ class Dispatcher:
         return encode(served, correlation_id, api_versions.unsupported_version(self.broker, call))
 
 
-def _remember(served: Served, call: Call, frame: memoryview, header_end: int) -> None:
+def _remember(served: ServedVersion, call: Call, frame: memoryview, header_end: int) -> None:
     """Remember the header, to recognise the connection's next request of this kind by it."""
     known = call.client.calls
     if header_end <= LONGEST_KNOWN_HEADER_BYTES and len(known) < MOST_KNOWN_CALLS:
@@ -333,7 +334,7 @@ def _remember(served: Served, call: Call, frame: memoryview, header_end: int) ->
         known[kind_of(call.api_key, call.api_version)] = KnownCall(served, call, frame, header_end, repeated)
 
 
-def _decoded(served: Served, frame: memoryview, position: int) -> Generator[None, None, tuple[Any, int]]:
+def _decoded(served: ServedVersion, frame: memoryview, position: int) -> Generator[None, None, tuple[Any, int]]:
     """Decode a request at once, or in steps if it has too many elements for that."""
     try:
         return served.decode(frame, position)
@@ -343,12 +344,12 @@ def _decoded(served: Served, frame: memoryview, position: int) -> Generator[None
     return (yield from served.decode_in_steps(frame, position))
 
 
-def _encode_later(response: Pending, served: Served, correlation_id: int, connection: Connection) -> None:
+def _encode_later(response: Pending, served: ServedVersion, correlation_id: int, connection: Connection) -> None:
     """Have a late answer encoded. (In the caller, every request would pay for what the function below holds.)"""
     response.encode_with(lambda late: encode_late(served, correlation_id, late, connection))
 
 
-def _answered_in_steps(response: Pending, served: Served, correlation_id: int, call: Call) -> Pending:
+def _answered_in_steps(response: Pending, served: ServedVersion, correlation_id: int, call: Call) -> Pending:
     """The reply with a late answer that may be long: it is encoded in steps."""
     reply = Pending()
     reply.when_cancelled(response.cancel)

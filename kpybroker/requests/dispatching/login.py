@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from kpybroker.machines.failed_response import failed_response
 from kpybroker.machines.sasl.exchange import AuthenticationFailed
-from kpybroker.machines.sasl.login import Answer, Login, Now, State, Terms, Verdict
+from kpybroker.machines.sasl.login import Login, LoginAnswer, LoginState, LoginTerms, Now, Verdict
 from kpybroker.requests.dispatching.dispatcher import Dispatcher
 from kpybroker.requests.dispatching.late_refusals import LateRefusals
 from kpybroker.requests.dispatching.replies import HEADER_V0, HEADER_V1
@@ -51,11 +51,11 @@ LONGEST_REFUSAL_BYTES: Final = 8 * 1024
 NO_MECHANISM: Final = "no mechanism"
 _API_KEY: Final = Struct(">h")
 _SIZE: Final = Struct(">i")
-_RAW: Final = State.RAW
+_RAW: Final = LoginState.RAW
 _SERVE: Final = Verdict.SERVE
 _HANDSHAKE: Final = Verdict.HANDSHAKE
 _AUTHENTICATE: Final = Verdict.AUTHENTICATE
-ReplyOf = Callable[[Answer], bytes | None]
+ReplyOf = Callable[[LoginAnswer], bytes | None]
 Outcome = bytes | AuthenticationFailed
 _VERSIONS: Final = {api.SASL_HANDSHAKE: (0, 1), api.SASL_AUTHENTICATE: (0, 2)}
 
@@ -63,10 +63,10 @@ _VERSIONS: Final = {api.SASL_HANDSHAKE: (0, 1), api.SASL_AUTHENTICATE: (0, 2)}
 class LoginCounts:
     """The logins of a listener, counted."""
 
-    __slots__ = ("expired", "failed", "reauthenticated", "succeeded")
+    __slots__ = ("expired", "failed", "succeeded")
 
     def __init__(self) -> None:
-        self.succeeded = self.failed = self.reauthenticated = 0
+        self.succeeded = self.failed = 0
         self.expired = 0
         """The connections that were closed because their client did not authenticate again in time."""
 
@@ -75,7 +75,7 @@ class LoginStage:
     """The logins of one listener. A `Guard`: each connection gets a dispatcher of its own, `LoggingIn`."""
 
     def __init__(
-        self, dispatcher: Dispatcher, terms: Terms, security_protocol: str, most_bytes: int, refusals: LateRefusals
+        self, dispatcher: Dispatcher, terms: LoginTerms, security_protocol: str, most_bytes: int, refusals: LateRefusals
     ) -> None:
         """``most_bytes`` is ``sasl.server.max.receive.size``."""
         self.dispatcher = dispatcher
@@ -86,7 +86,7 @@ class LoginStage:
         self._security_protocol = security_protocol
         self._time_limit: TimeLimit[Connection] = TimeLimit(PATIENCE_MS, self._too_slow)
 
-    def change_terms(self, terms: Terms) -> None:
+    def change_terms(self, terms: LoginTerms) -> None:
         """Apply other terms to connections that are made from now on."""
         self.terms = terms
 
@@ -147,7 +147,7 @@ class LoggingIn:
 
     def trait_at(self, view: memoryview, position: int) -> Trait:
         """The trait of a request."""
-        return self._stage.dispatcher.trait_at(view, position) if self._login.state is State.DONE else ORDINARY
+        return self._stage.dispatcher.trait_at(view, position) if self._login.state is LoginState.DONE else ORDINARY
 
     def __call__(self, connection: Connection, frame: memoryview) -> Reply | Pending | None:
         """Serve one frame."""
@@ -187,7 +187,7 @@ class LoggingIn:
         request = decode(SaslHandshakeRequest, header.api_version, frame, header.end)
         answer = login.handshake(header.api_version, request.mechanism, connection.server.scheduler.monotonic_ms())
         stage.restrict(connection)
-        if login.state is State.RAW:
+        if login.state is LoginState.RAW:
             connection.least_frame_bytes = 0
         response = SaslHandshakeResponse(error_code=answer.error_code, mechanisms=list(stage.terms.exchanges))
         # As in Kafka, a reauthentication that fails here has no answer.
@@ -197,7 +197,7 @@ class LoggingIn:
     def _authenticate(self, connection: Connection, header: RequestHeader, frame: memoryview) -> Reply | Pending:
         request = decode(SaslAuthenticateRequest, header.api_version, frame, header.end)
 
-        def reply_of(answer: Answer) -> bytes:
+        def reply_of(answer: LoginAnswer) -> bytes:
             response = SaslAuthenticateResponse(
                 error_code=answer.error_code,
                 error_message=answer.text,
@@ -209,7 +209,7 @@ class LoggingIn:
         return self._log_in(connection, request.auth_bytes, reply_of)
 
     def _take_raw(self, connection: Connection, frame: memoryview) -> Reply | Pending:
-        def reply_of(answer: Answer) -> bytes | None:
+        def reply_of(answer: LoginAnswer) -> bytes | None:
             return None if answer.failure else _SIZE.pack(len(answer.token)) + answer.token
 
         return self._log_in(connection, bytes(frame), reply_of)
@@ -261,7 +261,7 @@ class LoggingIn:
         is_first = not login.user
         scheduler = connection.server.scheduler
         answer = login.settle(outcome, Now(scheduler.monotonic_ms(), scheduler.now_ms()))
-        if login.state is State.DONE:
+        if login.state is LoginState.DONE:
             client = connection.client
             client.authenticated(Principal(USER, login.user, token_authenticated=login.token_authenticated))
             connection.most_frame_bytes = connection.server.max_request_bytes
@@ -270,13 +270,11 @@ class LoggingIn:
                 stage.counts.succeeded += 1
                 connection.server.newcomers.admit(connection)
                 _end_time_limit(connection)
-            else:
-                stage.counts.reauthenticated += 1
             if not login.has_session:
                 connection.dispatch = stage.dispatcher
         return self._answer(connection, answer, None if answer.is_silent else reply_of(answer))
 
-    def _answer(self, connection: Connection, answer: Answer, reply: bytes | None) -> Reply | Pending:
+    def _answer(self, connection: Connection, answer: LoginAnswer, reply: bytes | None) -> Reply | Pending:
         if answer.refusal:
             self._stage.failed(connection, self._login.mechanism, answer.refusal)
         if answer.failure:

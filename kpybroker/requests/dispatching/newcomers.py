@@ -18,7 +18,7 @@ MOST_SETTLED = 1024
 SUSPECT_AFTER_MS = 10_000
 
 
-class Client(NamedTuple):
+class ClientIdentity(NamedTuple):
     """The identity of a client: its host, its client id, and the listener that it connects to."""
 
     host: str
@@ -40,12 +40,12 @@ class Newcomers:
     """The clients that have only looked around. `seen` is called for the first request of each kind on a connection."""
 
     def __init__(self) -> None:
-        self.looking: dict[Client, Looking] = {}
-        self._settled: dict[Client, None] = {}
+        self.looking: dict[ClientIdentity, Looking] = {}
+        self._settled: dict[ClientIdentity, None] = {}
 
     def seen(self, host: str, client_id: str | None, listener: str, *, only_looks: bool, now_ms: float) -> None:
         """Note a client's request. ``only_looks``: it is one of those that every client begins with."""
-        client = Client(host, (client_id or "")[:LONGEST_ID_CHARS], listener)
+        client = ClientIdentity(host, (client_id or "")[:LONGEST_ID_CHARS], listener)
         if client in self._settled:
             return
         if not only_looks:
@@ -62,7 +62,7 @@ class Newcomers:
         found.connections += 1
         found.last_ms = now_ms
 
-    def suspects(self, connected: Iterable[tuple[str, str | None, str]], now_ms: float) -> dict[Client, float]:
+    def suspects(self, connected: Iterable[tuple[str, str | None, str]], now_ms: float) -> dict[ClientIdentity, float]:
         """The clients that have looked around for long enough to be in trouble, and for how long, in ms.
 
         ``connected`` lists host, client id and listener of the connections that are open now.
@@ -70,7 +70,7 @@ class Newcomers:
         if not self.looking:
             return {}
         for host, client_id, listener in connected:
-            found = self.looking.get(Client(host, (client_id or "")[:LONGEST_ID_CHARS], listener))
+            found = self.looking.get(ClientIdentity(host, (client_id or "")[:LONGEST_ID_CHARS], listener))
             if found is not None:
                 found.last_ms = now_ms
         spans = {client: found.last_ms - found.first_ms for client, found in self.looking.items()}

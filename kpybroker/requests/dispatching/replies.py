@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from kpybroker.machines.answered_errors import Errors, errors_in_steps
 from kpybroker.requests.dispatching.forgetting import is_long
-from kpybroker.requests.dispatching.served import Served
-from kpybroker.requests.server.backlog import Held
+from kpybroker.requests.dispatching.served import ServedVersion
+from kpybroker.requests.server.backlog import HeldResources
 from kpybroker.requests.server.connection import Connection
 from kpybroker.requests.server.outbox import Reply
 from kpybroker.runtime.calls.call import Call
@@ -24,7 +24,7 @@ LARGE_REPLY_BYTES: Final = 256 * 1024
 """A larger response is not copied behind its header."""
 
 
-def encode(served: Served, correlation_id: int, response: Any, encoded: list[Any] | None = None) -> Reply:
+def encode(served: ServedVersion, correlation_id: int, response: Any, encoded: list[Any] | None = None) -> Reply:
     """Encode the reply. ``encoded`` is the response, if it was already encoded in steps."""
     if encoded is None:
         if served.errors_in is not None:
@@ -55,7 +55,7 @@ def encode(served: Served, correlation_id: int, response: Any, encoded: list[Any
     return parts
 
 
-def encode_in_steps(served: Served, correlation_id: int, response: Any, call: Call) -> Work:
+def encode_in_steps(served: ServedVersion, correlation_id: int, response: Any, call: Call) -> Work:
     """Encode the reply, in steps if the response has many elements."""
     if not is_long(response):
         return encode(served, correlation_id, response)
@@ -76,12 +76,12 @@ def _hold(call: Call, parts: Sequence[Any]) -> None:
     connection = call.peer
     if isinstance(connection, Connection) and not connection.closed:
         if parts:
-            connection.server.backlog.hold(connection, Held(sum(map(len, parts)), 0))
+            connection.server.backlog.hold(connection, HeldResources(sum(map(len, parts)), 0))
         else:
             connection.server.backlog.release(connection)
 
 
-def encode_late(served: Served, correlation_id: int, response: Any, connection: Connection) -> Reply | None:
+def encode_late(served: ServedVersion, correlation_id: int, response: Any, connection: Connection) -> Reply | None:
     """Encode the reply of a late answer. Its request's call has returned, so an error closes the connection here."""
     if response is None:
         return None
@@ -93,7 +93,7 @@ def encode_late(served: Served, correlation_id: int, response: Any, connection: 
         return None
 
 
-def encode_late_in_steps(served: Served, correlation_id: int, response: Any, call: Call) -> Work:
+def encode_late_in_steps(served: ServedVersion, correlation_id: int, response: Any, call: Call) -> Work:
     """Like `encode_late`, in steps if the response is long."""
     try:
         return None if response is None else (yield from encode_in_steps(served, correlation_id, response, call))
@@ -103,7 +103,7 @@ def encode_late_in_steps(served: Served, correlation_id: int, response: Any, cal
         return None
 
 
-def count_errors(served: Served, errors: Errors, response: Any) -> None:
+def count_errors(served: ServedVersion, errors: Errors, response: Any) -> None:
     """Count the error codes in a response."""
     codes: list[int] = []
     errors(response, codes)

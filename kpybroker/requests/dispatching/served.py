@@ -5,8 +5,7 @@ They are compiled, in steps, when a (key, version) is first used.
 
 from collections.abc import Callable, Generator
 from inspect import isgeneratorfunction
-from struct import Struct
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from kpybroker.machines.answered_errors import Errors, errors_in
 from kpybroker.requests.dispatching.traits import TRAITS
@@ -17,20 +16,13 @@ from kpywire import api
 from kpywire.codec import decoder, encoder
 from kpywire.header import response_header_version
 
-if TYPE_CHECKING:
-    from kpybroker.requests.dispatching.repeated import Repeated
-
 Intercept = Callable[[int, Handle], Handle]
 """(api key, its handler) -> the function that is called in place of the handler."""
-HEADER: Final = Struct(">ii")
-"""The start of every request: its api key and version as one number, and its correlation id."""
-
-
 _SENDING_FILES: Final = frozenset({api.FETCH, api.SHARE_FETCH})
 """The API keys whose responses have slices of files."""
 
 
-class Served:
+class ServedVersion:
     """One served (api key, version)."""
 
     __slots__ = (
@@ -73,32 +65,6 @@ class Served:
         self.requests = 0
 
 
-class KnownCall:
-    """A request header that was read before on this connection. The next one differs only in its correlation id.
-
-    ``rest`` holds the bytes after the correlation id: the client id, its length and the header's tagged fields.
-    """
-
-    __slots__ = ("call", "header_end", "repeated", "rest", "rest_from", "served")
-
-    def __init__(
-        self, served: Served, call: Call, frame: memoryview, header_end: int, repeated: "Repeated | None"
-    ) -> None:
-        """``repeated`` keeps the body, if clients repeat requests of this kind."""
-        self.served = served
-        self.call = call
-        self.header_end = header_end
-        # A slice of the frame would be compared with bytes in three times as long.
-        self.rest_from = Struct(f"{HEADER.size}x{header_end - HEADER.size}s").unpack_from
-        self.rest: tuple[Any, ...] = self.rest_from(frame)
-        self.repeated = repeated
-
-
-def kind_of(api_key: int, api_version: int) -> int:
-    """The first number of a request with this key and version."""
-    return api_key << 16 | api_version
-
-
 def serve(
     module: Any,
     api_key: int,
@@ -106,8 +72,8 @@ def serve(
     counters: ApiCounters,
     intercept: Intercept | None,
     node: Any,
-) -> Generator[None, None, Served]:
-    """Compile the `Served` of this key and version with the handler of ``module``, in steps. If ``node`` has an
+) -> Generator[None, None, ServedVersion]:
+    """Compile the `ServedVersion` of this key and version with the handler of ``module``, in steps. If ``node`` has an
     authorizer, the handler is behind a guard."""
     if hasattr(module, "codec"):
         codec = module.codec(api_version)
@@ -129,7 +95,7 @@ def serve(
         if intercept is not None:
             work = None
         yield
-    served = Served(
+    served = ServedVersion(
         decode,
         handle if intercept is None else intercept(api_key, handle),
         encode,

@@ -16,7 +16,7 @@ connection is muted for that time. If two quotas are violated, the longer time c
 from collections.abc import Callable, Generator
 from copy import copy
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from kpybroker.machines.quotas.client_quotas import (
     CONSUMER_BYTE_RATE,
@@ -25,9 +25,9 @@ from kpybroker.machines.quotas.client_quotas import (
     ClientQuotas,
     Entity,
 )
-from kpybroker.machines.quotas.rate import DEFAULT_WINDOWS, Windows
-from kpybroker.machines.quotas.throttle import NANOSECONDS_TO_PERCENT, Throttle
-from kpybroker.requests.dispatching.served import Served
+from kpybroker.machines.quotas.rate import DEFAULT_WINDOWS, QuotaWindows
+from kpybroker.machines.quotas.throttle import NANOSECONDS_TO_PERCENT, QuotaThrottle
+from kpybroker.requests.dispatching.served import ServedVersion
 from kpybroker.runtime.calls.call import Call, Handle
 from kpybroker.runtime.calls.pending import Pending
 from kpybroker.runtime.calls.steps import Work
@@ -38,7 +38,6 @@ from kpywire.produce_hints import HintedAnswers
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kpybroker.requests.dispatching.dispatcher import Dispatcher
     from kpybroker.runtime.io.scheduler import Scheduler
 
 EXEMPT: Final = frozenset(
@@ -51,17 +50,24 @@ DecodeInSteps = Callable[[memoryview, int], Generator[None, None, tuple[Any, int
 NO_LIMIT_BYTES: Final = float(2**31 - 1)
 
 
+class Staged(Protocol):
+    """A dispatcher, as its stage sees it."""
+
+    stage: "Throttling | None"
+    served: "dict[tuple[int, int], ServedVersion]"
+
+
 class Throttling:
     """The stage of one dispatcher."""
 
-    def __init__(self, dispatcher: "Dispatcher", scheduler: "Scheduler", windows: Windows = DEFAULT_WINDOWS) -> None:
+    def __init__(self, dispatcher: Staged, scheduler: "Scheduler", windows: QuotaWindows = DEFAULT_WINDOWS) -> None:
         self.quotas = quotas = ClientQuotas()
-        self.produce = Throttle(PRODUCER_BYTE_RATE, quotas, windows)
-        self.fetch = Throttle(CONSUMER_BYTE_RATE, quotas, windows)
-        self.request = Throttle(REQUEST_PERCENTAGE, quotas, windows, most_ms=windows.size_ms)
+        self.produce = QuotaThrottle(PRODUCER_BYTE_RATE, quotas, windows)
+        self.fetch = QuotaThrottle(CONSUMER_BYTE_RATE, quotas, windows)
+        self.request = QuotaThrottle(REQUEST_PERCENTAGE, quotas, windows, most_ms=windows.size_ms)
         self._dispatcher = dispatcher
         self._scheduler = scheduler
-        self._plain: dict[Served, tuple[Any, ...]] = {}
+        self._plain: dict[ServedVersion, tuple[Any, ...]] = {}
         """The decoders, handlers and encoders around which the stage is put."""
         self._frame_bytes = 0
         self._call: Call | None = None
@@ -95,7 +101,7 @@ class Throttling:
                 served.decode, served.decode_in_steps, served.handle, served.encode, served.work = plain
             self._plain.clear()
 
-    def put_around(self, api_key: int, served: Served) -> None:
+    def put_around(self, api_key: int, served: ServedVersion) -> None:
         """Put the stage around the handler of an API key in one version."""
         if api_key in EXEMPT:
             return

@@ -5,7 +5,7 @@ from copy import copy
 from typing import Any
 
 from kpybroker.config.describe import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
-from kpybroker.machines.authorization.resources import CLUSTER_NAME, Operation, ResourceType
+from kpybroker.machines.authorization.resources import CLUSTER_NAME, AclOperation, ResourceType
 from kpybroker.machines.failed_response import failed_response
 from kpybroker.requests.guards.parts import parted, with_only
 from kpybroker.requests.guards.verdict import InSteps, Reduced
@@ -22,7 +22,7 @@ _KINDS = {
 }
 
 
-def _denial(node: GuardedImage, call: Call, operation: Operation, resource: Any) -> int:
+def _denial(node: GuardedImage, call: Call, operation: AclOperation, resource: Any) -> int:
     """The error that refuses a resource; NONE if the sender may do this with it, or if its type is unknown."""
     kind, code = _KINDS.get(resource.resource_type, (ResourceType.CLUSTER, error_codes.CLUSTER_AUTHORIZATION_FAILED))
     if kind == ResourceType.CLUSTER and resource.resource_type not in _OF_CLUSTER:
@@ -66,7 +66,7 @@ def describe_configs(node: GuardedImage, request: Any, call: Call) -> InSteps:
         return None  # then all of them fail
 
     def denial_of(resource: Any) -> int:
-        return _denial(node, call, Operation.DESCRIBE_CONFIGS, resource)
+        return _denial(node, call, AclOperation.DESCRIBE_CONFIGS, resource)
 
     return (yield from _divided(request, call, denial_of, field="results", is_first=False))
 
@@ -76,7 +76,7 @@ def loggers_of_broker(node: GuardedImage, request: Any, call: Call) -> InSteps:
 
     def denial_of(resource: Any) -> int:
         is_logger = resource.resource_type == BROKER_LOGGER
-        return _denial(node, call, Operation.ALTER_CONFIGS, resource) if is_logger else error_codes.NONE
+        return _denial(node, call, AclOperation.ALTER_CONFIGS, resource) if is_logger else error_codes.NONE
 
     return (yield from _divided(request, call, denial_of, field="responses", is_first=True))
 
@@ -87,7 +87,7 @@ def alter_configs(node: GuardedImage, request: Any, call: Call) -> InSteps:
 
     def denial_of(resource: Any) -> int:
         is_logger = resource.resource_type == BROKER_LOGGER
-        operation = Operation.CLUSTER_ACTION if is_logger else Operation.ALTER_CONFIGS
+        operation = AclOperation.CLUSTER_ACTION if is_logger else AclOperation.ALTER_CONFIGS
         return _denial(node, call, operation, resource)
 
     return (yield from _divided(request, call, denial_of, field="responses", is_first=True))

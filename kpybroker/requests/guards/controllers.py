@@ -4,7 +4,7 @@ from collections.abc import Collection, Generator, Iterable
 from itertools import chain
 from typing import Any, TypeVar
 
-from kpybroker.machines.authorization.resources import Operation, ResourceType
+from kpybroker.machines.authorization.resources import AclOperation, ResourceType
 from kpybroker.machines.metadata.topic_name import CLUSTER_METADATA
 from kpybroker.requests.guards.parts import parted, with_only
 from kpybroker.requests.guards.verdict import InSteps, Reduced, Verdict
@@ -37,11 +37,11 @@ def create_topics(node: GuardedImage, request: CreateTopicsRequest, call: Call) 
     """
     names = yield from _named_once(topic.name if topic.name != CLUSTER_METADATA else None for topic in request.topics)
     denied: Collection[str] = ()
-    if not may_on_cluster(node, call, Operation.CREATE, logs_denial=False):
-        denied = yield from denied_among(node, call, Operation.CREATE, ResourceType.TOPIC, names)
+    if not may_on_cluster(node, call, AclOperation.CREATE, logs_denial=False):
+        denied = yield from denied_among(node, call, AclOperation.CREATE, ResourceType.TOPIC, names)
     shown = (None if name in denied else name for name in names)
     without_configs = yield from denied_among(
-        node, call, Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, shown, logs_denial=False
+        node, call, AclOperation.DESCRIBE_CONFIGS, ResourceType.TOPIC, shown, logs_denial=False
     )
     if not denied and not without_configs:
         return None
@@ -70,7 +70,7 @@ def create_topics(node: GuardedImage, request: CreateTopicsRequest, call: Call) 
 def create_partitions(node: GuardedImage, request: CreatePartitionsRequest, call: Call) -> InSteps:
     """CreatePartitions: ALTER on each topic. A name that occurs twice is left to the controller's decision."""
     names = yield from _named_once(topic.name for topic in request.topics)
-    denied = yield from denied_among(node, call, Operation.ALTER, ResourceType.TOPIC, names)
+    denied = yield from denied_among(node, call, AclOperation.ALTER, ResourceType.TOPIC, names)
     if not denied:
         return None
     out, rest = yield from parted(request.topics, lambda topic: topic.name in denied)
@@ -109,7 +109,7 @@ def _named_once(names: Iterable[str | None]) -> Generator[None, None, list[str]]
 def delete_topics(node: GuardedImage, request: DeleteTopicsRequest, call: Call) -> Verdict | InSteps:
     """DeleteTopics: DELETE on the cluster or on each topic. Without DESCRIBE a sender that knows only a topic's id does
     not learn its name, and a name that exists looks like one that does not."""
-    if may_on_cluster(node, call, Operation.DELETE, logs_denial=False):
+    if may_on_cluster(node, call, AclOperation.DELETE, logs_denial=False):
         return None
     return _deleted(node, request, call)
 
@@ -125,10 +125,10 @@ def _deleted(node: GuardedImage, request: DeleteTopicsRequest, call: Call) -> In
         if found is not None:
             known[topic_id] = found.name
     everything = chain((name if times == 1 else None for name, times in names.items()), known.values())
-    undeletable = yield from denied_among(node, call, Operation.DELETE, ResourceType.TOPIC, everything)
+    undeletable = yield from denied_among(node, call, AclOperation.DELETE, ResourceType.TOPIC, everything)
     if not undeletable:
         return None
-    hidden = yield from denied_among(node, call, Operation.DESCRIBE, ResourceType.TOPIC, undeletable)
+    hidden = yield from denied_among(node, call, AclOperation.DESCRIBE, ResourceType.TOPIC, undeletable)
     refusals: list[DeletableTopicResult] = []
 
     def is_refused(name: str | None, topic_id: bytes) -> bool:

@@ -3,7 +3,7 @@
 from collections.abc import Generator
 from typing import Any
 
-from kpybroker.machines.authorization.resources import Operation, ResourceType
+from kpybroker.machines.authorization.resources import AclOperation, ResourceType
 from kpybroker.machines.failed_response import failing
 from kpybroker.requests.guards.parts import divided, merged, parted, with_only
 from kpybroker.requests.guards.verdict import InSteps, Reduced, Verdict, refused
@@ -26,23 +26,23 @@ _SEVERAL_KEYS_FROM = 4
 
 
 def member(node: GuardedImage, request: Any, call: Call) -> Verdict | InSteps:
-    """JoinGroup, SyncGroup, Heartbeat, LeaveGroup, StreamsGroupHeartbeat, ShareFetch, ShareAcknowledge and
-    AlterShareGroupOffsets: READ on the group. The handlers ask for the topics."""
-    if may(node, call, Operation.READ, ResourceType.GROUP, request.group_id):
+    """JoinGroup, SyncGroup, Heartbeat, LeaveGroup, StreamsGroupHeartbeat, StreamsGroupTopologyDescriptionUpdate,
+    ShareFetch, ShareAcknowledge and AlterShareGroupOffsets: READ on the group. The handlers ask for the topics."""
+    if may(node, call, AclOperation.READ, ResourceType.GROUP, request.group_id):
         return None
     return refused(request, call, error_codes.GROUP_AUTHORIZATION_FAILED)
 
 
 def owner(node: GuardedImage, request: Any, call: Call) -> Verdict | InSteps:
     """DeleteShareGroupOffsets: DELETE on the group. The handler asks for the topics."""
-    if may(node, call, Operation.DELETE, ResourceType.GROUP, request.group_id):
+    if may(node, call, AclOperation.DELETE, ResourceType.GROUP, request.group_id):
         return None
     return refused(request, call, error_codes.GROUP_AUTHORIZATION_FAILED)
 
 
 def consumer_group_heartbeat(node: GuardedImage, request: Any, call: Call) -> Verdict | InSteps:
     """ConsumerGroupHeartbeat, ShareGroupHeartbeat: READ on the group, then DESCRIBE on every topic that is named."""
-    if not may(node, call, Operation.READ, ResourceType.GROUP, request.group_id):
+    if not may(node, call, AclOperation.READ, ResourceType.GROUP, request.group_id):
         return refused(request, call, error_codes.GROUP_AUTHORIZATION_FAILED)
     if not request.subscribed_topic_names:
         return None
@@ -51,7 +51,7 @@ def consumer_group_heartbeat(node: GuardedImage, request: Any, call: Call) -> Ve
 
 def _subscribed(node: GuardedImage, request: Any, call: Call) -> InSteps:
     names = request.subscribed_topic_names
-    if not (yield from denied_among(node, call, Operation.DESCRIBE, ResourceType.TOPIC, names)):
+    if not (yield from denied_among(node, call, AclOperation.DESCRIBE, ResourceType.TOPIC, names)):
         return None
     return (yield from refused(request, call, error_codes.TOPIC_AUTHORIZATION_FAILED))
 
@@ -69,7 +69,7 @@ def describe_groups(node: GuardedImage, request: DescribeGroupsRequest, call: Ca
 
 def _described(node: GuardedImage, request: Any, call: Call, field: str) -> InSteps:
     groups = getattr(request, field)
-    denied = yield from denied_among(node, call, Operation.DESCRIBE, ResourceType.GROUP, groups)
+    denied = yield from denied_among(node, call, AclOperation.DESCRIBE, ResourceType.GROUP, groups)
     if not denied:
         return None
     out, rest = yield from parted(groups, lambda group: group in denied)
@@ -88,14 +88,14 @@ def _described(node: GuardedImage, request: Any, call: Call, field: str) -> InSt
 def find_coordinator(node: GuardedImage, request: FindCoordinatorRequest, call: Call) -> Verdict | InSteps:
     """FindCoordinator: DESCRIBE on each group or transactional id; CLUSTER_ACTION for share partitions."""
     if request.key_type == _SHARE:
-        if may_on_cluster(node, call, Operation.CLUSTER_ACTION):
+        if may_on_cluster(node, call, AclOperation.CLUSTER_ACTION):
             return None
         return refused(request, call, error_codes.CLUSTER_AUTHORIZATION_FAILED)
     if request.key_type not in _KINDS:
         return None
     kind, code = _KINDS[request.key_type]
     if call.api_version < _SEVERAL_KEYS_FROM:
-        if may(node, call, Operation.DESCRIBE, kind, request.key):
+        if may(node, call, AclOperation.DESCRIBE, kind, request.key):
             return None
         return refused(request, call, code)
     return _found(node, request, call, kind, code)
@@ -103,7 +103,7 @@ def find_coordinator(node: GuardedImage, request: FindCoordinatorRequest, call: 
 
 def _found(node: GuardedImage, request: FindCoordinatorRequest, call: Call, kind: ResourceType, code: int) -> InSteps:
     keys = request.coordinator_keys
-    denied = yield from denied_among(node, call, Operation.DESCRIBE, kind, keys)
+    denied = yield from denied_among(node, call, AclOperation.DESCRIBE, kind, keys)
     if not denied:
         return None
     out, rest = yield from parted(keys, lambda key: key in denied)
@@ -123,11 +123,11 @@ def _found(node: GuardedImage, request: FindCoordinatorRequest, call: Call, kind
 
 def list_groups(node: GuardedImage, request: ListGroupsRequest, call: Call) -> Verdict:
     """ListGroups: DESCRIBE on the cluster shows all groups, else those with DESCRIBE are shown."""
-    if may_on_cluster(node, call, Operation.DESCRIBE, logs_denial=False):
+    if may_on_cluster(node, call, AclOperation.DESCRIBE, logs_denial=False):
         return None
 
     def is_hidden(group: ListedGroup) -> bool:
-        return not may(node, call, Operation.DESCRIBE, ResourceType.GROUP, group.group_id, logs_denial=False)
+        return not may(node, call, AclOperation.DESCRIBE, ResourceType.GROUP, group.group_id, logs_denial=False)
 
     def complete(response: ListGroupsResponse) -> Generator[None, None, ListGroupsResponse]:
         _, response.groups = yield from parted(response.groups, is_hidden)
@@ -139,7 +139,7 @@ def list_groups(node: GuardedImage, request: ListGroupsRequest, call: Call) -> V
 def delete_groups(node: GuardedImage, request: DeleteGroupsRequest, call: Call) -> InSteps:
     """DeleteGroups: DELETE on each group, which is answered once."""
     names = yield from distinct(request.groups_names)
-    denied = yield from denied_among(node, call, Operation.DELETE, ResourceType.GROUP, names)
+    denied = yield from denied_among(node, call, AclOperation.DELETE, ResourceType.GROUP, names)
     code = error_codes.GROUP_AUTHORIZATION_FAILED
     once = with_only(request, "groups_names", names)
     verdict = yield from divided(once, call, ("groups_names", "results"), lambda name: name in denied, code)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Generator, Iterable
 from copy import copy
 from typing import Any
 
-from kpybroker.machines.authorization.resources import Operation, ResourceType
+from kpybroker.machines.authorization.resources import AclOperation, ResourceType
 from kpybroker.machines.failed_response import failing
 from kpybroker.requests.guards.parts import merged, parted, refused_topics, with_only
 from kpybroker.requests.guards.verdict import InSteps, Reduced, Verdict, refused
@@ -42,7 +42,7 @@ _FEW_TOPICS = 16
 
 def offset_commit(node: GuardedImage, request: OffsetCommitRequest, call: Call) -> Verdict | InSteps:
     """OffsetCommit: READ on the group, then READ on each topic. An unknown topic id is left to the handler."""
-    if not may(node, call, Operation.READ, ResourceType.GROUP, request.group_id):
+    if not may(node, call, AclOperation.READ, ResourceType.GROUP, request.group_id):
         return refused(request, call, error_codes.GROUP_AUTHORIZATION_FAILED)
     if call.api_version >= _COMMIT_IDS_FROM:
         return _by_id(node, request, call)
@@ -52,9 +52,9 @@ def offset_commit(node: GuardedImage, request: OffsetCommitRequest, call: Call) 
 def txn_offset_commit(node: GuardedImage, request: TxnOffsetCommitRequest, call: Call) -> Verdict | InSteps:
     """TxnOffsetCommit: WRITE on the transactional id, READ on the group, then READ on each topic. An unknown topic
     id is left to the handler."""
-    if not may(node, call, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id):
+    if not may(node, call, AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id):
         return refused(request, call, error_codes.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    if not may(node, call, Operation.READ, ResourceType.GROUP, request.group_id):
+    if not may(node, call, AclOperation.READ, ResourceType.GROUP, request.group_id):
         return refused(request, call, error_codes.GROUP_AUTHORIZATION_FAILED)
     if call.api_version >= _TXN_COMMIT_IDS_FROM:
         return _by_id(node, request, call)
@@ -71,20 +71,20 @@ def _by_id(node: GuardedImage, request: Any, call: Call) -> Verdict | InSteps:
     if len(request.topics) > _FEW_TOPICS:
         return _many(node, request, call, name_of)
     names = [name for name in map(name_of, request.topics) if name is not None]
-    denied = denied_topics(node, call, Operation.READ, names)
+    denied = denied_topics(node, call, AclOperation.READ, names)
     return _committed(request, call, lambda topic: name_of(topic) in denied) if denied else None
 
 
 def _by_name(node: GuardedImage, request: Any, call: Call) -> Verdict | InSteps:
     if len(request.topics) > _FEW_TOPICS:
         return _many(node, request, call, lambda topic: topic.name)
-    denied = denied_topics(node, call, Operation.READ, [topic.name for topic in request.topics])
+    denied = denied_topics(node, call, AclOperation.READ, [topic.name for topic in request.topics])
     return _committed(request, call, lambda topic: topic.name in denied) if denied else None
 
 
 def _many(node: GuardedImage, request: Any, call: Call, name_of: Callable[[Any], str | None]) -> InSteps:
     names = map(name_of, request.topics)
-    denied = yield from denied_among(node, call, Operation.READ, ResourceType.TOPIC, names)
+    denied = yield from denied_among(node, call, AclOperation.READ, ResourceType.TOPIC, names)
     if not denied:
         return None
     verdict = yield from _committed(request, call, lambda topic: name_of(topic) in denied)
@@ -109,10 +109,10 @@ def _committed(request: Any, call: Call, is_denied: Callable[[Any], bool]) -> In
 
 def offset_delete(node: GuardedImage, request: OffsetDeleteRequest, call: Call) -> InSteps:
     """OffsetDelete: DELETE on the group, READ on each topic. An error of the group leaves no other answers."""
-    if not may(node, call, Operation.DELETE, ResourceType.GROUP, request.group_id):
+    if not may(node, call, AclOperation.DELETE, ResourceType.GROUP, request.group_id):
         return (yield from refused(request, call, error_codes.GROUP_AUTHORIZATION_FAILED))
     names = (topic.name for topic in request.topics)
-    denied = yield from denied_among(node, call, Operation.READ, ResourceType.TOPIC, names)
+    denied = yield from denied_among(node, call, AclOperation.READ, ResourceType.TOPIC, names)
     if not denied:
         return None
     out, rest = yield from parted(request.topics, lambda topic: topic.name in denied)
@@ -136,7 +136,7 @@ def offset_fetch(node: GuardedImage, request: OffsetFetchRequest, call: Call) ->
     if call.api_version < _SEVERAL_GROUPS_FROM:
         return (yield from _offsets_of_one(node, request, call))
     groups = (group.group_id for group in request.groups)
-    denied = yield from denied_among(node, call, Operation.DESCRIBE, ResourceType.GROUP, groups)
+    denied = yield from denied_among(node, call, AclOperation.DESCRIBE, ResourceType.GROUP, groups)
     is_denied = lambda group: group.group_id in denied  # noqa: E731
     out, asked = yield from parted(request.groups, is_denied)
     guarded = []
@@ -190,7 +190,7 @@ class _GroupsOffsets:
         return None if found is None else found.name
 
     def _denied_among(self, names: Iterable[str | None]) -> Generator[None, None, Scattered[str, bool]]:
-        return (yield from denied_among(self._node, self._call, Operation.DESCRIBE, ResourceType.TOPIC, names))
+        return (yield from denied_among(self._node, self._call, AclOperation.DESCRIBE, ResourceType.TOPIC, names))
 
     def complete(self, group: OffsetFetchResponseGroup) -> Generator[None, None, None]:
         """Complete the answer about the group, in steps."""
@@ -212,20 +212,20 @@ class _GroupsOffsets:
 
 
 def _offsets_of_one(node: GuardedImage, request: OffsetFetchRequest, call: Call) -> InSteps:
-    if not may(node, call, Operation.DESCRIBE, ResourceType.GROUP, request.group_id):
+    if not may(node, call, AclOperation.DESCRIBE, ResourceType.GROUP, request.group_id):
         return (yield from refused(request, call, error_codes.GROUP_AUTHORIZATION_FAILED))
     topics = request.topics
     if topics is None:
 
         def visible(response: OffsetFetchResponse) -> Generator[None, None, OffsetFetchResponse]:
             names = (topic.name for topic in response.topics)
-            hidden = yield from denied_among(node, call, Operation.DESCRIBE, ResourceType.TOPIC, names)
+            hidden = yield from denied_among(node, call, AclOperation.DESCRIBE, ResourceType.TOPIC, names)
             _, response.topics = yield from parted(response.topics, lambda topic: topic.name in hidden)
             return response
 
         return Reduced(request, visible)
     names = (topic.name for topic in topics)
-    denied = yield from denied_among(node, call, Operation.DESCRIBE, ResourceType.TOPIC, names)
+    denied = yield from denied_among(node, call, AclOperation.DESCRIBE, ResourceType.TOPIC, names)
     if not denied:
         return None
     out, rest = yield from parted(topics, lambda topic: topic.name in denied)

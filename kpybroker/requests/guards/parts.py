@@ -4,7 +4,7 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from copy import copy
 from typing import Any, TypeVar
 
-from kpybroker.machines.authorization.resources import Operation, ResourceType
+from kpybroker.machines.authorization.resources import AclOperation, ResourceType
 from kpybroker.machines.failed_response import failing
 from kpybroker.requests.guards.verdict import Guard, InSteps, Reduced
 from kpybroker.requests.serving.permissions import GuardedImage, denied_among
@@ -87,7 +87,7 @@ def divided(request: Any, call: Call, fields: tuple[str, str], is_denied: Callab
     return Reduced(with_only(request, asked, rest), complete)
 
 
-def by_topic(operation: Operation, name_of: Callable[[Any], str] = lambda topic: topic.name) -> Guard:
+def by_topic(operation: AclOperation, name_of: Callable[[Any], str] = lambda topic: topic.name) -> Guard:
     """A guard of requests with a list ``topics``, which are answered in such a list: TOPIC_AUTHORIZATION_FAILED for
     each partition of the others."""
 

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from kpybroker.machines.authorization.resources import Operation, ResourceType
+from kpybroker.machines.authorization.resources import AclOperation, ResourceType
 from kpybroker.requests.guards.verdict import InSteps, Reduced, Refusal, Verdict
 from kpybroker.requests.serving.permissions import GuardedImage, may
 from kpybroker.requests.serving.transactional_batches import denied_whole, writes_into_transaction
@@ -24,7 +24,7 @@ def produce(node: GuardedImage, request: Produce, call: Call) -> Verdict | InSte
     if (
         transactional_id is not None
         and writes_into_transaction(topics)
-        and not may(node, call, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)
+        and not may(node, call, AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)
     ):
         return Refusal(denied_whole(call, acks, topics))
     if len(topics) > FEW_TOPICS:
@@ -43,7 +43,7 @@ def _may_write(node: GuardedImage, call: Call, key: TopicKey, *, logs_denial: bo
         name = known.name
     else:
         name = key
-    return may(node, call, Operation.WRITE, ResourceType.TOPIC, name, logs_denial=logs_denial)
+    return may(node, call, AclOperation.WRITE, ResourceType.TOPIC, name, logs_denial=logs_denial)
 
 
 def _divided(node: GuardedImage, request: Produce, call: Call) -> InSteps:

@@ -3,7 +3,7 @@
 from collections.abc import Generator
 from typing import Any
 
-from kpybroker.machines.authorization.resources import Operation, ResourceType
+from kpybroker.machines.authorization.resources import AclOperation, ResourceType
 from kpybroker.machines.metadata.topic_name import reason_invalid
 from kpybroker.requests.guards.parts import by_topic, merged, parted, refused_topics, with_only
 from kpybroker.requests.guards.verdict import InSteps, Reduced, Verdict
@@ -12,16 +12,16 @@ from kpybroker.runtime.calls.call import Call
 from kpywire import error_codes
 from kpywire.messages.describe_producers import DescribeProducersRequest, PartitionResponse, TopicResponse
 
-list_offsets = by_topic(Operation.DESCRIBE)
+list_offsets = by_topic(AclOperation.DESCRIBE)
 """ListOffsets: DESCRIBE on each topic."""
-delete_records = by_topic(Operation.DELETE)
+delete_records = by_topic(AclOperation.DELETE)
 """DeleteRecords: DELETE on each topic."""
-_describe_epochs = by_topic(Operation.DESCRIBE, lambda topic: topic.topic)
+_describe_epochs = by_topic(AclOperation.DESCRIBE, lambda topic: topic.topic)
 
 
 def offset_for_leader_epoch(node: GuardedImage, request: Any, call: Call) -> Verdict | InSteps:
     """OffsetForLeaderEpoch: CLUSTER_ACTION for other brokers, else DESCRIBE on each topic."""
-    if may_on_cluster(node, call, Operation.CLUSTER_ACTION):
+    if may_on_cluster(node, call, AclOperation.CLUSTER_ACTION):
         return None
     return _describe_epochs(node, request, call)
 
@@ -30,7 +30,7 @@ def describe_producers(node: GuardedImage, request: DescribeProducersRequest, ca
     """DescribeProducers: READ on each topic. They are answered in the order of the request; an invalid name comes
     first."""
     names = (topic.name if reason_invalid(topic.name) is None else None for topic in request.topics)
-    denied = yield from denied_among(node, call, Operation.READ, ResourceType.TOPIC, names)
+    denied = yield from denied_among(node, call, AclOperation.READ, ResourceType.TOPIC, names)
     if not denied:
         return None
     code = error_codes.TOPIC_AUTHORIZATION_FAILED

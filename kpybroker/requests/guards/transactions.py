@@ -2,7 +2,7 @@
 
 from collections.abc import Generator
 
-from kpybroker.machines.authorization.resources import Operation, ResourceType
+from kpybroker.machines.authorization.resources import AclOperation, ResourceType
 from kpybroker.machines.failed_response import failing
 from kpybroker.machines.metadata.topic_name import INTERNAL
 from kpybroker.requests.guards.parts import merged, parted, with_only
@@ -40,7 +40,7 @@ _ID_DENIED = error_codes.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
 def _may_write(node: GuardedImage, call: Call, transactional_id: str) -> bool:
-    return may(node, call, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)
+    return may(node, call, AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)
 
 
 def init_producer_id(node: GuardedImage, request: InitProducerIdRequest, call: Call) -> Verdict | InSteps:
@@ -48,14 +48,14 @@ def init_producer_id(node: GuardedImage, request: InitProducerIdRequest, call: C
     the cluster, or WRITE on any topic."""
     transactional_id = request.transactional_id
     if transactional_id is None:
-        if may_on_cluster(node, call, Operation.IDEMPOTENT_WRITE, logs_denial=False) or may_with_any(
-            node, call, Operation.WRITE, ResourceType.TOPIC
+        if may_on_cluster(node, call, AclOperation.IDEMPOTENT_WRITE, logs_denial=False) or may_with_any(
+            node, call, AclOperation.WRITE, ResourceType.TOPIC
         ):
             return None
         return refused(request, call, error_codes.CLUSTER_AUTHORIZATION_FAILED)
     if not _may_write(node, call, transactional_id) or (
         request.enable2_pc
-        and not may(node, call, Operation.TWO_PHASE_COMMIT, ResourceType.TRANSACTIONAL_ID, transactional_id)
+        and not may(node, call, AclOperation.TWO_PHASE_COMMIT, ResourceType.TRANSACTIONAL_ID, transactional_id)
     ):
         return refused(request, call, _ID_DENIED)
     return None
@@ -70,7 +70,7 @@ def add_offsets_to_txn(node: GuardedImage, request: AddOffsetsToTxnRequest, call
     """AddOffsetsToTxn: WRITE on the transactional id, READ on the group."""
     if not _may_write(node, call, request.transactional_id):
         return refused(request, call, _ID_DENIED)
-    if may(node, call, Operation.READ, ResourceType.GROUP, request.group_id):
+    if may(node, call, AclOperation.READ, ResourceType.GROUP, request.group_id):
         return None
     return refused(request, call, error_codes.GROUP_AUTHORIZATION_FAILED)
 
@@ -79,7 +79,7 @@ def add_partitions_to_txn(node: GuardedImage, request: AddPartitionsToTxnRequest
     """AddPartitionsToTxn: CLUSTER_ACTION for leaders of partitions (v4). For clients WRITE on the transactional id, and
     on each topic, which may not be internal. Without all of them, none is added: OPERATION_NOT_ATTEMPTED."""
     if call.api_version >= _BATCHED_FROM:
-        if may_on_cluster(node, call, Operation.CLUSTER_ACTION):
+        if may_on_cluster(node, call, AclOperation.CLUSTER_ACTION):
             return None
         return refused(request, call, error_codes.CLUSTER_AUTHORIZATION_FAILED)
     if not _may_write(node, call, request.v3_and_below_transactional_id):
@@ -89,7 +89,7 @@ def add_partitions_to_txn(node: GuardedImage, request: AddPartitionsToTxnRequest
     if (
         names
         and INTERNAL.isdisjoint(names)
-        and not denied_topics(node, call, Operation.WRITE, names, logs_denial=False)
+        and not denied_topics(node, call, AclOperation.WRITE, names, logs_denial=False)
     ):
         return None
     return _not_all_added(node, request, call)
@@ -97,7 +97,7 @@ def add_partitions_to_txn(node: GuardedImage, request: AddPartitionsToTxnRequest
 
 def _not_all_added(node: GuardedImage, request: AddPartitionsToTxnRequest, call: Call) -> InSteps:
     names = (None if topic.name in INTERNAL else topic.name for topic in request.v3_and_below_topics)
-    denied = yield from denied_among(node, call, Operation.WRITE, ResourceType.TOPIC, names)
+    denied = yield from denied_among(node, call, AclOperation.WRITE, ResourceType.TOPIC, names)
     internal, _ = yield from parted(request.v3_and_below_topics, lambda topic: topic.name in INTERNAL)
     if not denied and not internal:
         return None
@@ -122,8 +122,8 @@ def _not_all_added(node: GuardedImage, request: AddPartitionsToTxnRequest, call:
 
 def write_txn_markers(node: GuardedImage, request: WriteTxnMarkersRequest, call: Call) -> Verdict | InSteps:
     """WriteTxnMarkers: ALTER for operators, or CLUSTER_ACTION for coordinators."""
-    if may_on_cluster(node, call, Operation.ALTER, logs_denial=False) or may_on_cluster(
-        node, call, Operation.CLUSTER_ACTION
+    if may_on_cluster(node, call, AclOperation.ALTER, logs_denial=False) or may_on_cluster(
+        node, call, AclOperation.CLUSTER_ACTION
     ):
         return None
     return refused(request, call, error_codes.CLUSTER_AUTHORIZATION_FAILED)
@@ -132,7 +132,7 @@ def write_txn_markers(node: GuardedImage, request: WriteTxnMarkersRequest, call:
 def describe_transactions(node: GuardedImage, request: DescribeTransactionsRequest, call: Call) -> InSteps:
     """DescribeTransactions: DESCRIBE on each id. Topics without DESCRIBE are left out."""
     ids = request.transactional_ids
-    denied = yield from denied_among(node, call, Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, ids)
+    denied = yield from denied_among(node, call, AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, ids)
     out, allowed = yield from parted(ids, lambda each: each in denied)
     failed = with_only(request, "transactional_ids", out)
     refusals = (yield from failing(failed, call.api_version, _ID_DENIED)).transaction_states if out else []
@@ -143,7 +143,7 @@ def describe_transactions(node: GuardedImage, request: DescribeTransactionsReque
                 yield
             if state.topics:
                 names = (topic.topic for topic in state.topics)
-                hidden = yield from denied_among(node, call, Operation.DESCRIBE, ResourceType.TOPIC, names)
+                hidden = yield from denied_among(node, call, AclOperation.DESCRIBE, ResourceType.TOPIC, names)
                 state.topics = [topic for topic in state.topics if topic.topic not in hidden]
         response.transaction_states = yield from merged(
             ids, lambda each: each in denied, refusals, response.transaction_states
@@ -159,7 +159,7 @@ def list_transactions(node: GuardedImage, request: ListTransactionsRequest, call
 
     def is_hidden(state: TransactionState) -> bool:
         kind = ResourceType.TRANSACTIONAL_ID
-        return not may(node, call, Operation.DESCRIBE, kind, state.transactional_id, logs_denial=False)
+        return not may(node, call, AclOperation.DESCRIBE, kind, state.transactional_id, logs_denial=False)
 
     def complete(response: ListTransactionsResponse) -> Generator[None, None, ListTransactionsResponse]:
         _, response.transaction_states = yield from parted(response.transaction_states, is_hidden)

@@ -92,6 +92,7 @@ SERVED = (
     "share_group_heartbeat",
     "streams_group_describe",
     "streams_group_heartbeat",
+    "streams_group_topology_description_update",
     "sync_group",
     "txn_offset_commit",
     "unregister_broker",
@@ -111,14 +112,9 @@ class NotYet(NamedTuple):
     reason: str
 
 
-NOT_YET: Final[Mapping[str, NotYet]] = {
-    "streams_group_topology_description_update": NotYet(None, "topologies are not kept"),
-}
+NOT_YET: Final[Mapping[str, NotYet]] = {}
 """The APIs whose newest versions Kafka serves and this broker does not. All others are advertised at Kafka's versions:
 the messages of another Kafka bring a row for each version that they raise, and it goes when the version is served."""
-
-NOT_ADVERTISED: tuple[str, ...] = ()
-"""Handlers of features that no cluster can finalise yet. They join `SERVED` together with their feature."""
 
 ADVERTISED_FROM_ZERO = frozenset({0})
 """The API keys advertised from version 0. Produce is served from 3, but old librdkafka enables codecs only if version 0

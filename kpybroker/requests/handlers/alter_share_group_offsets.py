@@ -7,7 +7,7 @@
 
 from typing import Any
 
-from kpybroker.machines.authorization.resources import Operation
+from kpybroker.machines.authorization.resources import AclOperation
 from kpybroker.machines.groups.share.events import Initialize, StatesInitialized
 from kpybroker.machines.groups.share.offsets import alter_error
 from kpybroker.requests.serving.context import Context
@@ -34,7 +34,7 @@ def handle(broker: Context, request: AlterShareGroupOffsetsRequest, call: Call) 
     group_id = request.group_id
     if not group_id:
         return alter_error(error_codes.INVALID_GROUP_ID)
-    denied = denied_topics(broker, call, Operation.READ, [topic.topic_name for topic in request.topics])
+    denied = denied_topics(broker, call, AclOperation.READ, [topic.topic_name for topic in request.topics])
     refused = [
         _refused(broker, topic, error_codes.TOPIC_AUTHORIZATION_FAILED)
         for topic in request.topics
@@ -68,13 +68,13 @@ def _initialized(broker: Context, group_id: str, call: Call, found: Initialize) 
             pending.resolve(_with_errors(found.response, results))
             return
         partitions = {topic_id: [each.partition for each in some] for topic_id, some in results.items()}
-        told = broker.groups.submit(
+        decided = broker.groups.submit(
             group_id,
             group_request(broker, StatesInitialized(group_id, partitions, code), call),
             coordinator_error,
             timeout_ms=commit_timeout_ms(broker),
         )
-        then(told, lambda _code: pending.resolve(found.response))
+        then(decided, lambda _code: pending.resolve(found.response))
 
     initialize(broker, group_id, found, done)
     return pending.response if pending.resolved else pending

@@ -19,7 +19,7 @@ from kpybroker.machines.metadata.image import KRAFT_VERSION
 from kpybroker.requests.handlers import ADVERTISED_FROM_ZERO, OF_CLIENT_METRICS
 from kpybroker.requests.serving.context import Context, is_asked_as_controller
 from kpybroker.runtime.calls.call import Call
-from kpybroker.runtime.calls.client import Client
+from kpybroker.runtime.calls.client import ConnectedClient
 from kpybroker.runtime.calls.principal import ANONYMOUS
 from kpywire import error_codes
 from kpywire.codec import EncodedStructs, encode_struct
@@ -79,7 +79,7 @@ def _means_another(broker: Context, request: ApiVersionsRequest, call: Call) -> 
     return request.cluster_id != broker.image.cluster_id or request.node_id != broker.node_id
 
 
-def _has_to_log_in(client: Client) -> bool:
+def _has_to_log_in(client: ConnectedClient) -> bool:
     """Whether the client is not known yet, on a listener where it has to log in by SASL."""
     return client.principal is ANONYMOUS and client.security_protocol.startswith("SASL_")
 

@@ -9,19 +9,19 @@ from typing import Protocol
 from kpybroker.requests.serving.context import Context
 from kpybroker.requests.serving.forwarding import forward
 from kpybroker.runtime.calls.call import Call
-from kpybroker.runtime.calls.client import Client
+from kpybroker.runtime.calls.client import ConnectedClient
 from kpybroker.runtime.calls.pending import Pending
 from kpywire.messages.broker_heartbeat import BrokerHeartbeatRequest
 
 
-class ControllerContext(Context, Protocol):
+class ControllerSide(Context, Protocol):
     """The controller's side of a node."""
 
-    def heard(self, broker_id: int, broker_epoch: int, client: Client) -> None:
+    def heard(self, broker_id: int, broker_epoch: int, client: ConnectedClient) -> None:
         """Note the connection by which a broker's heartbeat came."""
 
 
-def handle(controller: ControllerContext, request: BrokerHeartbeatRequest, call: Call) -> Pending:
+def handle(controller: ControllerSide, request: BrokerHeartbeatRequest, call: Call) -> Pending:
     """Pass the heartbeat to the active controller, which decides (:mod:`kpybroker.machines.controller.brokers`)."""
     controller.heard(request.broker_id, request.broker_epoch, call.client)
     return forward(controller, request, call)

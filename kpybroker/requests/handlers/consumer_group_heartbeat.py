@@ -9,7 +9,7 @@
 from collections.abc import Collection
 from typing import Any, Final
 
-from kpybroker.machines.authorization.resources import Operation
+from kpybroker.machines.authorization.resources import AclOperation
 from kpybroker.machines.groups.settings import assignor_names
 from kpybroker.requests.serving.consumer_protocol import serves_consumer_groups
 from kpybroker.requests.serving.context import Context
@@ -43,7 +43,7 @@ def handle(broker: Context, request: ConsumerGroupHeartbeatRequest, call: Call) 
         return _refused(error_codes.UNSUPPORTED_ASSIGNOR, text)
 
     def visible(names: Collection[str]) -> Collection[str]:
-        return set(names) - denied_topics(broker, call, Operation.DESCRIBE, names, logs_denial=False)
+        return set(names) - denied_topics(broker, call, AclOperation.DESCRIBE, names, logs_denial=False)
 
     return broker.groups.submit(
         request.group_id,

@@ -8,7 +8,7 @@
   catch: UNKNOWN_SERVER_ERROR.
 """
 
-from kpybroker.machines.authorization.resources import Operation, ResourceType
+from kpybroker.machines.authorization.resources import AclOperation, ResourceType
 from kpybroker.requests.serving.context import Context
 from kpybroker.requests.serving.delegation_tokens import NO_TIMESTAMP, may_ask
 from kpybroker.requests.serving.forwarding import forward
@@ -33,7 +33,7 @@ def handle(
         owner = Principal(request.owner_principal_type, request.owner_principal_name)
     if not may_ask(call):
         return _refused(call, owner, error_codes.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
-    if owner != call.principal and not may(broker, call, Operation.CREATE_TOKENS, ResourceType.USER, str(owner)):
+    if owner != call.principal and not may(broker, call, AclOperation.CREATE_TOKENS, ResourceType.USER, str(owner)):
         return _refused(call, owner, error_codes.DELEGATION_TOKEN_AUTHORIZATION_FAILED)
     if any(each.principal_type != USER for each in request.renewers):
         return _refused(call, owner, error_codes.INVALID_PRINCIPAL_TYPE)

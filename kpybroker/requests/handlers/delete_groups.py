@@ -1,8 +1,8 @@
 """DeleteGroups (42), versions 0-3: delete groups without members, and their committed offsets (KIP-229).
 
 - The delivery states of a share group are deleted before it (KIP-932); if that fails, its error is the answer.
-- v3: an error message for each group. Kafka fills it if the plug-in of topology descriptions fails, and there is none
-  here (KIP-1331).
+- v3: an error message for each group. Kafka fills it if its plug-in cannot delete the description of a topology
+  (GROUP_DELETION_FAILED, KIP-1331). Here the description ends with the group's records, so it is never filled.
 - Each group is answered once, in the order of the request. A group with members is NON_EMPTY_GROUP, an unknown one
   GROUP_ID_NOT_FOUND. The empty group id is treated like any other.
 """
@@ -10,7 +10,7 @@
 from typing import Any
 
 from kpybroker.machines.groups.events import DeleteGroup
-from kpybroker.machines.groups.share.events import Delete
+from kpybroker.machines.groups.share.events import DeleteStates
 from kpybroker.requests.serving.context import Context
 from kpybroker.requests.serving.group_requests import commit_timeout_ms, coordinator_error, group_request
 from kpybroker.requests.serving.share.group_states import Results, delete, first_error, then
@@ -42,9 +42,9 @@ def _delete(broker: Context, deletion: DeleteGroup, call: Call) -> Any:
     )
 
 
-def _without_states(broker: Context, group_id: str, call: Call, found: DeletableGroupResult | Delete) -> Any:
+def _without_states(broker: Context, group_id: str, call: Call, found: DeletableGroupResult | DeleteStates) -> Any:
     """The result of a deletion. If a share group has states, they are deleted first."""
-    if not isinstance(found, Delete):
+    if not isinstance(found, DeleteStates):
         return found
     pending = Pending()
 

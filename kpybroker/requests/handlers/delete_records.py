@@ -13,11 +13,11 @@ from collections.abc import Generator, Iterator
 from functools import partial
 from typing import NamedTuple
 
-from kpybroker.hosts.replicas.deletion_wait import Deletion, DeletionWait
+from kpybroker.hosts.replicas.deletion_wait import DeletionWait, RecordDeletion
 from kpybroker.hosts.replicas.replica import Replica
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.metadata.topic_name import INTERNAL
-from kpybroker.machines.partition.leader import Leader
+from kpybroker.machines.partition.leader import PartitionLeader
 from kpybroker.requests.serving.context import Context
 from kpybroker.requests.serving.led_partitions import ask_leader
 from kpybroker.runtime.calls.call import Call
@@ -46,7 +46,7 @@ class _Deletion(NamedTuple):
     offset: int
     result: DeleteRecordsPartitionResult
 
-    def settle(self) -> Deletion | None:
+    def settle(self) -> RecordDeletion | None:
         """Move the log's start. Return the deletion that the other replicas must follow; None if it failed."""
         log, replica = self.log, self.replica
         if log is not None:
@@ -58,7 +58,7 @@ class _Deletion(NamedTuple):
                 return None
             if log.advance_log_start(self.offset):
                 replica.log_start_moved()
-        return Deletion(replica, self.offset, self._decided)
+        return RecordDeletion(replica, self.offset, self._decided)
 
     def _decided(self, error_code: int, low_watermark: int) -> None:
         self.result.error_code, self.result.low_watermark = error_code, low_watermark
@@ -115,7 +115,7 @@ def _delete(
 ) -> DeleteRecordsPartitionResult:
     index, offset = wanted
 
-    def delete(replica: Replica, leader: Leader) -> DeleteRecordsPartitionResult:
+    def delete(replica: Replica, leader: PartitionLeader) -> DeleteRecordsPartitionResult:
         config = replica.topic.config
         if config.compact and not config.delete:
             raise KafkaError(error_codes.POLICY_VIOLATION)

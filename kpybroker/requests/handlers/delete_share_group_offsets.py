@@ -7,8 +7,8 @@
 
 from typing import Any
 
-from kpybroker.machines.authorization.resources import Operation
-from kpybroker.machines.groups.share.events import Delete, OffsetsDeleted
+from kpybroker.machines.authorization.resources import AclOperation
+from kpybroker.machines.groups.share.events import DeleteStates, OffsetsDeleted
 from kpybroker.machines.groups.share.offsets import delete_error, deleted
 from kpybroker.requests.serving.context import Context
 from kpybroker.requests.serving.group_requests import commit_timeout_ms, coordinator_error, group_request
@@ -32,17 +32,17 @@ def handle(broker: Context, request: DeleteShareGroupOffsetsRequest, call: Call)
     group_id = request.group_id
     if not group_id:
         return delete_error(error_codes.INVALID_GROUP_ID)
-    denied = denied_topics(broker, call, Operation.READ, [topic.topic_name for topic in request.topics])
+    denied = denied_topics(broker, call, AclOperation.READ, [topic.topic_name for topic in request.topics])
     allowed = [topic for topic in request.topics if topic.topic_name not in denied]
     refused = [_topic(name, ZERO_UUID, error_codes.TOPIC_AUTHORIZATION_FAILED, None) for name in denied]
     answer = broker.groups.submit(
         group_id,
         group_request(broker, DeleteShareGroupOffsetsRequest(group_id=group_id, topics=allowed), call),
-        lambda code: Delete(delete_error(coordinator_error(code)), {}),
+        lambda code: DeleteStates(delete_error(coordinator_error(code)), {}),
         timeout_ms=commit_timeout_ms(broker),
     )
 
-    def answered(found: Delete) -> Any:
+    def answered(found: DeleteStates) -> Any:
         if not found.response.error_code:
             found.response.responses = [*refused, *found.response.responses]
         return _delete(broker, group_id, call, found)
@@ -50,7 +50,7 @@ def handle(broker: Context, request: DeleteShareGroupOffsetsRequest, call: Call)
     return then(answer, answered)
 
 
-def _delete(broker: Context, group_id: str, call: Call, found: Delete) -> Any:
+def _delete(broker: Context, group_id: str, call: Call, found: DeleteStates) -> Any:
     if not found.partitions:
         return found.response
     pending = Pending()
@@ -65,19 +65,19 @@ def _delete(broker: Context, group_id: str, call: Call, found: Delete) -> Any:
                 found.response.responses.append(_topic(names[topic_id], topic_id, code, text))
             else:
                 gone[topic_id] = names[topic_id]
-        told = broker.groups.submit(
+        decided = broker.groups.submit(
             group_id,
             group_request(broker, OffsetsDeleted(group_id, gone), call),
             coordinator_error,
             timeout_ms=commit_timeout_ms(broker),
         )
-        then(told, lambda topics: pending.resolve(_response(found, topics)))
+        then(decided, lambda topics: pending.resolve(_response(found, topics)))
 
     delete(broker, group_id, found.partitions, done)
     return pending.response if pending.resolved else pending
 
 
-def _response(found: Delete, topics: list[Any] | int) -> Any:
+def _response(found: DeleteStates, topics: list[Any] | int) -> Any:
     if isinstance(topics, int):
         return delete_error(topics)
     return deleted([*found.response.responses, *topics])

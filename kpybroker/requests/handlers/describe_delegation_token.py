@@ -41,7 +41,9 @@ def handle(
     if code or secret is None:
         return DescribeDelegationTokenResponse(throttle_time_ms=0, error_code=code, tokens=[])
     owners = (
-        None if request.owners is None else {f"{who.principal_type}:{who.principal_name}" for who in request.owners}
+        None
+        if request.owners is None
+        else {f"{caller.principal_type}:{caller.principal_name}" for caller in request.owners}
     )
     records = [
         token

@@ -8,7 +8,7 @@
 
 from typing import Any
 
-from kpybroker.machines.authorization.resources import Operation, ResourceType
+from kpybroker.machines.authorization.resources import AclOperation, ResourceType
 from kpybroker.machines.groups.events import DescribeGroup
 from kpybroker.requests.serving.context import Context
 from kpybroker.requests.serving.group_requests import coordinator_error, group_request
@@ -20,7 +20,7 @@ from kpywire.messages.describe_groups import DescribedGroup, DescribeGroupsReque
 
 NOT_FOUND_FROM = 6
 NOT_ASKED = -(2**31)
-_ON_CONFIGS = 1 << Operation.DESCRIBE_CONFIGS | 1 << Operation.ALTER_CONFIGS
+_ON_CONFIGS = 1 << AclOperation.DESCRIBE_CONFIGS | 1 << AclOperation.ALTER_CONFIGS
 
 
 def handle(broker: Context, request: DescribeGroupsRequest, call: Call) -> Work:

@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterator
 
 from kpybroker.hosts.replicas.replica import Replica
 from kpybroker.machines.metadata.topic_name import reason_invalid
-from kpybroker.machines.partition.leader import Leader
+from kpybroker.machines.partition.leader import PartitionLeader
 from kpybroker.requests.serving.context import Context
 from kpybroker.requests.serving.led_partitions import ask_leader
 from kpybroker.runtime.calls.call import Call
@@ -54,7 +54,7 @@ def _answers(broker: Context, request: DescribeProducersRequest) -> Iterator[Par
 
 
 def _describe(broker: Context, topic: str, index: int) -> PartitionResponse:
-    def describe(_replica: Replica, leader: Leader) -> PartitionResponse:
+    def describe(_replica: Replica, leader: PartitionLeader) -> PartitionResponse:
         states = leader.log.producers.snapshot()
         return PartitionResponse(
             partition_index=index, error_code=error_codes.NONE, active_producers=[_producer(state) for state in states]

@@ -11,7 +11,7 @@ from collections.abc import Generator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from kpybroker.machines.authorization.resources import Operation, ResourceType
+from kpybroker.machines.authorization.resources import AclOperation, ResourceType
 from kpybroker.machines.groups.share.events import InitializedPartitions
 from kpybroker.requests.serving.context import Context
 from kpybroker.requests.serving.group_requests import coordinator_error, group_request
@@ -52,7 +52,7 @@ def _describe(broker: Context, group: DescribeShareGroupOffsetsRequestGroup, cal
     group_id = group.group_id
     if not serves_share_groups(broker):
         return _group(group_id, [], error_codes.UNSUPPORTED_VERSION)
-    if not may(broker, call, Operation.DESCRIBE, ResourceType.GROUP, group_id):
+    if not may(broker, call, AclOperation.DESCRIBE, ResourceType.GROUP, group_id):
         return _group(group_id, [], error_codes.GROUP_AUTHORIZATION_FAILED)
     if group.topics is not None:
         return call.peer.share(_describe_named(broker, group_id, call, group.topics))
@@ -69,7 +69,7 @@ def _describe_named(
     broker: Context, group_id: str, call: Call, topics: list[DescribeShareGroupOffsetsRequestTopic]
 ) -> Work:
     names = (topic.topic_name for topic in topics)
-    denied = yield from denied_among(broker, call, Operation.DESCRIBE, ResourceType.TOPIC, names)
+    denied = yield from denied_among(broker, call, AclOperation.DESCRIBE, ResourceType.TOPIC, names)
     known: dict[bytes, Sequence[int]] = {}
     others: Topics = []
     for nth, topic in enumerate(topics, 1):
@@ -95,7 +95,7 @@ def _describe_all(broker: Context, group_id: str, call: Call, found: Mapping[byt
         if topic_id in broker.image.topics_by_id
     }
     denied = yield from denied_among(
-        broker, call, Operation.DESCRIBE, ResourceType.TOPIC, names.values(), logs_denial=False
+        broker, call, AclOperation.DESCRIBE, ResourceType.TOPIC, names.values(), logs_denial=False
     )
     shown = {topic_id: found[topic_id] for topic_id, name in names.items() if name not in denied}
     return (yield from _read(broker, group_id, shown, []))

@@ -13,13 +13,13 @@
 from bisect import bisect_left
 from collections.abc import Generator, Sequence
 
-from kpybroker.machines.authorization.resources import Operation, ResourceType
+from kpybroker.machines.authorization.resources import AclOperation, ResourceType
 from kpybroker.machines.metadata.topic import Topic
 from kpybroker.machines.metadata.topic_name import INTERNAL, reason_invalid
 from kpybroker.requests.serving.context import Context
 from kpybroker.requests.serving.offline_replicas import offline_replicas
 from kpybroker.requests.serving.permissions import allowed_operations, denied_topics
-from kpybroker.requests.serving.topic_answers import Kept
+from kpybroker.requests.serving.topic_answers import EncodedTopics
 from kpybroker.runtime.calls.call import Call
 from kpywire import error_codes
 from kpywire.codec import EncodedStructs, encode_struct
@@ -55,10 +55,10 @@ def handle(
         first_index = cursor.partition_index if at_cursor else 0
     left = min(max(request.response_partition_limit, 1), int(broker.config["max.request.partition.size.limit"]))
     topics = EncodedStructs()
-    page = Page(broker, call)
+    page = TopicPartitionsPage(broker, call)
     denied: frozenset[str] = frozenset()
     if broker.authorizer is not None:
-        denied = denied_topics(broker, call, Operation.DESCRIBE, names, logs_denial=not every)
+        denied = denied_topics(broker, call, AclOperation.DESCRIBE, names, logs_denial=not every)
         yield
     next_cursor = None
     for name in names:
@@ -100,7 +100,7 @@ def _refused(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitions
     )
 
 
-class Page:
+class TopicPartitionsPage:
     """The topics of one answer, each encoded. Those without errors are kept for later answers."""
 
     def __init__(self, broker: Context, call: Call) -> None:
@@ -109,7 +109,7 @@ class Page:
         if broker.authorizer is None:
             self._kept = broker.topic_answers.of(DescribeTopicPartitionsResponse, call.api_version)
         else:
-            self._kept = Kept({}, {})  # not for others, who may do other things
+            self._kept = EncodedTopics({}, {})  # not for others, who may do other things
         self._elements = 0
 
     def is_due(self) -> bool:

@@ -12,21 +12,19 @@ from functools import partial
 from itertools import islice
 from typing import Final
 
-from kpybroker.machines.authorization.resources import Operation
+from kpybroker.machines.authorization.resources import AclOperation
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.fetch.remembered import NotRemembered, RememberedFetch, SessionlessFetch
-from kpybroker.machines.fetch.session import NO_SESSION, Entry, Session
+from kpybroker.machines.fetch.session import NO_SESSION, CachedPartition, FetchSession
 from kpybroker.machines.fetch.sessions import FINAL_EPOCH, FULL
 from kpybroker.machines.partition.role import READ_COMMITTED, READ_UNCOMMITTED
 from kpybroker.requests.serving import unopened_logs
 from kpybroker.requests.serving.context import Context
 from kpybroker.requests.serving.permissions import may_on_cluster
+from kpybroker.requests.serving.reading.answer import FetchAnswer, Ledger, Policy
 from kpybroker.requests.serving.reading.client import ClientRead
-from kpybroker.requests.serving.reading.policy import Policy
-from kpybroker.requests.serving.reading.reader import Reader
-from kpybroker.requests.serving.reading.remembered import RememberedAnswer
+from kpybroker.requests.serving.reading.reader import FetchReader
 from kpybroker.requests.serving.reading.replica import ReplicaRead
-from kpybroker.requests.serving.reading.session_answer import SessionAnswer
 from kpybroker.runtime.calls.call import Call
 from kpybroker.runtime.calls.pending import Pending
 from kpybroker.runtime.calls.steps import STEP_ELEMENTS
@@ -50,7 +48,7 @@ def handle(broker: Context, request: FetchRequest, call: Call) -> FetchResponse 
     if request.topics and type(request.topics[0]) is PackedTopic and request.session_epoch == FINAL_EPOCH:
         remembered = _remembered(broker, request, call) if replica_id < 0 else None
         if remembered is not None:
-            return _read_remembered(broker, request, call, remembered)
+            return _read_remembered(broker, request, call, *remembered)
     sessions, now_ms = broker.fetch_sessions, broker.scheduler.monotonic_ms()
     uses_ids, is_follower = version >= TOPIC_IDS_FROM, replica_id >= 0
     if request.session_epoch in FULL:
@@ -73,7 +71,7 @@ def handle(broker: Context, request: FetchRequest, call: Call) -> FetchResponse 
         if not incremental:
             sessions.end(session)
         return _failed(request, version)
-    reader = Reader(broker, request, policy, SessionAnswer(sessions, session, incremental=incremental), call)
+    reader = FetchReader(broker, request, policy, FetchAnswer(sessions, session, incremental=incremental), call)
     if incremental:
         return reader.read(session.changed)
     _note_reader(session, call, is_follower=is_follower)
@@ -83,11 +81,11 @@ def handle(broker: Context, request: FetchRequest, call: Call) -> FetchResponse 
     return reader.read(entries)
 
 
-def _policy(broker: Context, request: FetchRequest, session: Session, replica_id: int, call: Call) -> Policy:
+def _policy(broker: Context, request: FetchRequest, session: FetchSession, replica_id: int, call: Call) -> Policy:
     """The policy for the sender. Another broker needs CLUSTER_ACTION: else nothing is noted and nothing is read."""
     if replica_id < 0:
         return ClientRead(broker, request, call)
-    if may_on_cluster(broker, call, Operation.CLUSTER_ACTION):
+    if may_on_cluster(broker, call, AclOperation.CLUSTER_ACTION):
         return ReplicaRead(broker, request, session, replica_id, call)
     return ClientRead(broker, request, call, is_shut_out=True)
 
@@ -104,7 +102,7 @@ def _read_in_steps(
         sessions.end(session)
         return _failed(request, version)
     _note_reader(session, call, is_follower=is_follower)
-    reader = Reader(broker, request, policy, SessionAnswer(sessions, session, incremental=False), call)
+    reader = FetchReader(broker, request, policy, FetchAnswer(sessions, session, incremental=False), call)
     yield
     entries = session.entries.values()
     all_entries = iter(list(entries))
@@ -116,17 +114,18 @@ def _read_in_steps(
 
 
 def _read_remembered(
-    broker: Context, request: FetchRequest, call: Call, answer: RememberedAnswer
+    broker: Context, request: FetchRequest, call: Call, session: FetchSession, ledger: Ledger
 ) -> FetchResponse | Pending:
     """Read what changed since the connection's last request, in the order of this one."""
-    reader, changed = Reader(broker, request, ClientRead(broker, request, call), answer, call), answer.session.changed
+    answer, changed = FetchAnswer(broker.fetch_sessions, session, ledger=ledger), session.changed
+    reader = FetchReader(broker, request, ClientRead(broker, request, call), answer, call)
     if len(changed) > unopened_logs.FEW:
-        return _when_opened(broker, call, changed, lambda: reader.read(answer.in_order(changed)))
-    return reader.read(answer.in_order(changed) if changed else ())
+        return _when_opened(broker, call, changed, lambda: reader.read(ledger.in_order(changed)))
+    return reader.read(ledger.in_order(changed) if changed else ())
 
 
 def _when_opened(
-    broker: Context, call: Call, entries: Collection[Entry], read: Callable[[], FetchResponse | Pending]
+    broker: Context, call: Call, entries: Collection[CachedPartition], read: Callable[[], FetchResponse | Pending]
 ) -> FetchResponse | Pending:
     """Read many entries. If many of their logs are not open, these are opened first."""
     new = unopened_logs.unopened(broker, [(entry.topic, (entry.index,)) for entry in entries])
@@ -136,9 +135,9 @@ def _when_opened(
     return response
 
 
-def _remembered(broker: Context, request: FetchRequest, call: Call) -> RememberedAnswer | None:
-    """The answer to a large request without a session, which remembers what its connection has read before. None if
-    that cannot be remembered."""
+def _remembered(broker: Context, request: FetchRequest, call: Call) -> tuple[FetchSession, Ledger] | None:
+    """The ledger of a large request without a session, with what its connection has read before. None if that cannot
+    be remembered."""
     if request.session_id != NO_SESSION or request.isolation_level not in ISOLATION_LEVELS:
         return None
     client, version = call.client, call.api_version
@@ -156,10 +155,10 @@ def _remembered(broker: Context, request: FetchRequest, call: Call) -> Remembere
     assert client.reading is not None
     few = len(remembered.session.entries) <= MOST_NOTED
     client.reading.entries = list(remembered.session.entries.values()) if few else ()
-    return RememberedAnswer(remembered.session, topics, version)
+    return remembered.session, Ledger(topics, version)
 
 
-def _note_reader(session: Session, call: Call, *, is_follower: bool) -> None:
+def _note_reader(session: FetchSession, call: Call, *, is_follower: bool) -> None:
     """Remember the reader of these partitions, for its lag: in the session, or on the connection if there is none."""
     session.client_id = call.client_id
     sessionless = session.id == NO_SESSION and not is_follower and len(session.entries) <= MOST_NOTED
@@ -174,7 +173,7 @@ def _read_sessionless(call: Call, sessionless: SessionlessFetch | None) -> None:
     call.client.reading = sessionless
 
 
-def _reads_anything(broker: Context, session: Session, policy: Policy) -> bool:
+def _reads_anything(broker: Context, session: FetchSession, policy: Policy) -> bool:
     """Whether any partition of the session exists, among those that the sender may read: only then does Kafka check the
     isolation level. Others must not learn from it which topics there are."""
     for entry in session.entries.values():

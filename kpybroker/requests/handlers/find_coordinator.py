@@ -94,9 +94,9 @@ def _find(broker: Context, call: Call, key_type: int, key: str) -> Coordinator:
         node_id = _coordinator(broker, call, key_type, key)
         listener = broker.image.brokers[node_id].listeners[call.listener_name]
     except KafkaError as error:
-        return _nobody(key, error)
+        return _no_coordinator(key, error)
     except KeyError:
-        return _nobody(key, KafkaError(error_codes.COORDINATOR_NOT_AVAILABLE))
+        return _no_coordinator(key, KafkaError(error_codes.COORDINATOR_NOT_AVAILABLE))
     return Coordinator(
         key=key, node_id=node_id, host=listener.host, port=listener.port, error_code=error_codes.NONE, error_message=""
     )
@@ -126,5 +126,5 @@ def _coordinator(broker: Context, call: Call, key_type: int, key: str) -> int:
     return leader
 
 
-def _nobody(key: str, error: KafkaError) -> Coordinator:
+def _no_coordinator(key: str, error: KafkaError) -> Coordinator:
     return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=error.code, error_message=error.message or "")

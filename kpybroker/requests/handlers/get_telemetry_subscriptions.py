@@ -6,7 +6,7 @@
   changed or its last push was refused with UNKNOWN_SUBSCRIPTION_ID or UNSUPPORTED_COMPRESSION_TYPE.
 """
 
-from kpybroker.machines.telemetry.instances import Connection
+from kpybroker.machines.telemetry.instances import TelemetryConnection
 from kpybroker.machines.telemetry.subscriptions import Attributes
 from kpybroker.requests.serving.context import Context
 from kpybroker.runtime.calls.address import java_address
@@ -35,10 +35,10 @@ def attributes_of(call: Call) -> Attributes:
     }
 
 
-def connection_of(broker: Context, call: Call) -> Connection:
+def connection_of(broker: Context, call: Call) -> TelemetryConnection:
     """The connection of a request, which its client's instance ends with."""
     client = call.client
     if client.telemetry is None:
         client.telemetry = broker.telemetry.connection()
-    connection: Connection = client.telemetry
+    connection: TelemetryConnection = client.telemetry
     return connection

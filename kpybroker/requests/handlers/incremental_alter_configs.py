@@ -8,7 +8,7 @@
 
 from kpybroker.config import alter
 from kpybroker.config.view import BrokerView
-from kpybroker.machines.authorization.resources import Operation
+from kpybroker.machines.authorization.resources import AclOperation
 from kpybroker.requests.serving.config_changes import forward_rest
 from kpybroker.requests.serving.context import Context, is_asked_as_controller
 from kpybroker.requests.serving.permissions import may_on_cluster
@@ -27,7 +27,7 @@ def handle(broker: Context, request: IncrementalAlterConfigsRequest, call: Call)
     if is_asked_as_controller(broker, call):
         settled = yield from alter.settle_on_controller(request, BrokerView(broker))
     else:
-        is_allowed = may_on_cluster(broker, call, Operation.ALTER_CONFIGS, logs_denial=False)
+        is_allowed = may_on_cluster(broker, call, AclOperation.ALTER_CONFIGS, logs_denial=False)
         settled = yield from alter.settle_incremental(request, BrokerView(broker), is_allowed=is_allowed)
     return (
         yield from forward_rest(

@@ -12,13 +12,13 @@ from kpybroker.runtime.calls.call import Call
 from kpywire.messages.leader_and_isr import LeaderAndIsrRequest
 
 
-class Ordered(Protocol):
+class LeaderAndIsrReceiver(Protocol):
     """A broker that takes orders."""
 
     @property
     def orders(self) -> Any: ...
 
 
-def handle(broker: Ordered, request: LeaderAndIsrRequest, _call: Call) -> Any:
+def handle(broker: LeaderAndIsrReceiver, request: LeaderAndIsrRequest, _call: Call) -> Any:
     """Have the order decided, after those that came before it."""
     return broker.orders.take(request)

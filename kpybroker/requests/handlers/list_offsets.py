@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any
 
 from kpybroker.machines.errors import KafkaError
-from kpybroker.machines.partition.leader import Leader
+from kpybroker.machines.partition.leader import PartitionLeader
 from kpybroker.machines.partition.role import READ_COMMITTED, READ_UNCOMMITTED, Role
 from kpybroker.requests.serving.context import Context
 from kpybroker.requests.serving.laborious_batches import charge_of, party_of
@@ -141,7 +141,7 @@ def _look_up(
         role.check_epoch(partition.current_leader_epoch)
         if request.replica_id != CONSUMER:
             return error_codes.NONE, _find(role, timestamp, role.log.end, search)
-        lags = isinstance(role, Leader) and role.epoch_start_offset > role.high_watermark.offset
+        lags = isinstance(role, PartitionLeader) and role.epoch_start_offset > role.high_watermark.offset
         return error_codes.NONE, _find(role, timestamp, role.end_for(request.isolation_level), search, lags=lags)
 
     def refuse(code: int, _message: str | None) -> tuple[int, Found]:

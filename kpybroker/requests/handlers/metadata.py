@@ -14,7 +14,7 @@
 from collections.abc import Generator, Iterable, Sequence
 from typing import Any
 
-from kpybroker.machines.authorization.resources import Operation, ResourceType
+from kpybroker.machines.authorization.resources import AclOperation, ResourceType
 from kpybroker.machines.metadata.topic import Partition, Topic
 from kpybroker.machines.metadata.topic_name import INTERNAL, reason_invalid
 from kpybroker.requests.serving.context import Context
@@ -59,7 +59,7 @@ def handle(broker: Context, request: MetadataRequest, call: Call) -> Generator[N
         yield
     if code:
         return _refused(wanted or [], code)
-    topics = Topics(broker, call, with_operations=request.include_topic_authorized_operations)
+    topics = MetadataTopics(broker, call, with_operations=request.include_topic_authorized_operations)
     topics.creates = creates = request.allow_auto_topic_creation and broker.config["auto.create.topics.enable"]
     is_guarded = broker.authorizer is not None
     if wanted is None or (not wanted and version < ALL_FROM_NULL):
@@ -70,7 +70,7 @@ def handle(broker: Context, request: MetadataRequest, call: Call) -> Generator[N
     else:
         names = yield from distinct(one.name for one in wanted)
         if is_guarded:
-            topics.may_create = not creates or may_on_cluster(broker, call, Operation.CREATE, logs_denial=False)
+            topics.may_create = not creates or may_on_cluster(broker, call, AclOperation.CREATE, logs_denial=False)
         answers = yield from each(names, topics.by_name_if_allowed if is_guarded else topics.by_name)
         if creates and topics.missing:
             _create(broker, topics.missing, call)
@@ -119,7 +119,7 @@ def _refused(topics: Sequence[MetadataRequestTopic], code: int) -> MetadataRespo
     )
 
 
-class Topics:
+class MetadataTopics:
     """The topics of one answer, each encoded. Those without errors are kept for later answers."""
 
     def __init__(self, broker: Context, call: Call, *, with_operations: bool) -> None:
@@ -158,25 +158,25 @@ class Topics:
         for number, topic in enumerate(list(self.broker.image.topics.values())):
             if number % STEP_TOPICS == STEP_TOPICS - 1:
                 yield
-            if self._may(Operation.DESCRIBE, topic.name, logs_denial=False):
+            if self._may(AclOperation.DESCRIBE, topic.name, logs_denial=False):
                 found.append(topic)
         return found
 
     def by_id_if_allowed(self, topic_id: bytes) -> bytes:
         topic = self.broker.image.topics_by_id.get(topic_id)
-        if topic is None or self._may(Operation.DESCRIBE, topic.name):
+        if topic is None or self._may(AclOperation.DESCRIBE, topic.name):
             return self.by_id(topic_id)
         return self._denied(None, topic_id)
 
     def by_name_if_allowed(self, name: str) -> bytes:
-        if not self._may(Operation.DESCRIBE, name):
+        if not self._may(AclOperation.DESCRIBE, name):
             return self._denied(name, ZERO_UUID)
         is_missing = not self.may_create and name not in self.broker.image.topics and reason_invalid(name) is None
-        if is_missing and not self._may(Operation.CREATE, name):
+        if is_missing and not self._may(AclOperation.CREATE, name):
             return self._denied(name, ZERO_UUID)
         return self.by_name(name)
 
-    def _may(self, operation: Operation, name: str, *, logs_denial: bool = True) -> bool:
+    def _may(self, operation: AclOperation, name: str, *, logs_denial: bool = True) -> bool:
         return may(self.broker, self.call, operation, ResourceType.TOPIC, name, logs_denial=logs_denial)
 
     def _denied(self, name: str | None, topic_id: bytes) -> bytes:

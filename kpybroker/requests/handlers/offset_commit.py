@@ -57,7 +57,7 @@ def handle_in_steps(broker: Context, request: OffsetCommitRequest, call: Call) -
     if isinstance(found, Pending):
         found = yield found
     if isinstance(found, int):  # the coordinator has decided on nothing: all partitions get its error
-        answers = _Answers(by_id=call.api_version >= IDS_FROM)
+        answers = _CommitAnswers(by_id=call.api_version >= IDS_FROM)
         return (yield from _alike(asked, found, NONE_REFUSED, answers))
     refused = prepared.refused if found.error_code == error_codes.NONE else NONE_REFUSED
     return (yield from _alike(request.topics, found.error_code, refused, answers))
@@ -65,9 +65,9 @@ def handle_in_steps(broker: Context, request: OffsetCommitRequest, call: Call) -
 
 def _refuse_unknown_in_steps(
     broker: Context, asked: list[OffsetCommitRequestTopic], call: Call
-) -> "Generator[None, None, tuple[_Answers | None, list[OffsetCommitRequestTopic]]]":
+) -> "Generator[None, None, tuple[_CommitAnswers | None, list[OffsetCommitRequestTopic]]]":
     """Return what `_refuse_unknown` returns, in steps."""
-    answers: _Answers | None = None
+    answers: _CommitAnswers | None = None
     existing: list[OffsetCommitRequestTopic] = []
     walked = 0
     for topic in asked:
@@ -89,7 +89,7 @@ def _refuse_unknown_in_steps(
 
 
 def _alike(
-    topics: list[OffsetCommitRequestTopic], code: int, refused: frozenset[int], answers: "_Answers | None"
+    topics: list[OffsetCommitRequestTopic], code: int, refused: frozenset[int], answers: "_CommitAnswers | None"
 ) -> Generator[None, None, OffsetCommitResponse]:
     """Return the answer with one code for all partitions, but for those whose metadata are too large, in steps.
     ``refused``: their places; ``answers``: refusals that come before."""
@@ -129,8 +129,8 @@ def _parts(topic: OffsetCommitRequestTopic) -> Iterator[OffsetCommitRequestTopic
 
 
 def _refuse_unknown(
-    broker: Context, topics: list[OffsetCommitRequestTopic], call: Call, answers: "_Answers | None"
-) -> "tuple[_Answers | None, list[OffsetCommitRequestTopic]]":
+    broker: Context, topics: list[OffsetCommitRequestTopic], call: Call, answers: "_CommitAnswers | None"
+) -> "tuple[_CommitAnswers | None, list[OffsetCommitRequestTopic]]":
     """The refusals of the partitions that do not exist, None without any, and the topics with those that do."""
     by_id = call.api_version >= IDS_FROM
     existing: list[OffsetCommitRequestTopic] = []
@@ -145,12 +145,12 @@ def _refuse_unknown(
                 topic.topic_id = known.id
         if known is None:
             code = error_codes.UNKNOWN_TOPIC_ID if by_id else error_codes.UNKNOWN_TOPIC_OR_PARTITION
-            answers = answers or _Answers(by_id=by_id)
+            answers = answers or _CommitAnswers(by_id=by_id)
             answers.refuse(topic, [each.partition_index for each in topic.partitions], code)
             continue
         unknown = [each.partition_index for each in topic.partitions if each.partition_index not in known.partitions]
         if unknown:
-            answers = answers or _Answers(by_id=by_id)
+            answers = answers or _CommitAnswers(by_id=by_id)
             answers.refuse(topic, unknown, error_codes.UNKNOWN_TOPIC_OR_PARTITION)
             partitions = [each for each in topic.partitions if each.partition_index in known.partitions]
             topic = OffsetCommitRequestTopic(name=topic.name, topic_id=topic.topic_id, partitions=partitions)
@@ -164,7 +164,7 @@ def _submit(
     request: OffsetCommitRequest,
     call: Call,
     asked: list[OffsetCommitRequestTopic],
-    answers: "_Answers | None",
+    answers: "_CommitAnswers | None",
 ) -> Any:
     by_id = call.api_version >= IDS_FROM
     return broker.groups.submit(
@@ -176,7 +176,7 @@ def _submit(
     )
 
 
-class _Answers:
+class _CommitAnswers:
     """The refusals and the coordinator's answers, each topic once (``OffsetCommitResponse.Builder``)."""
 
     def __init__(self, *, by_id: bool) -> None:
@@ -206,12 +206,12 @@ class _Answers:
         return found
 
 
-def _response(answers: _Answers | None) -> OffsetCommitResponse:
+def _response(answers: _CommitAnswers | None) -> OffsetCommitResponse:
     return OffsetCommitResponse(topics=[]) if answers is None else answers.response()
 
 
 def _refused(topics: list[OffsetCommitRequestTopic], code: int, *, by_id: bool) -> OffsetCommitResponse:
-    answers = _Answers(by_id=by_id)
+    answers = _CommitAnswers(by_id=by_id)
     for topic in topics:
         answers.refuse(topic, [each.partition_index for each in topic.partitions], code)
     return answers.response()

@@ -12,7 +12,7 @@
 from collections.abc import Generator
 from typing import Any, NamedTuple
 
-from kpybroker.machines.groups.offsets.offset_fetch import Snapshot
+from kpybroker.machines.groups.offsets.offset_fetch import OffsetsSnapshot
 from kpybroker.requests.serving.context import Context
 from kpybroker.requests.serving.group_requests import commit_timeout_ms, coordinator_error, group_request
 from kpybroker.runtime.calls.call import Call
@@ -44,7 +44,7 @@ _NOT_COORDINATOR = frozenset(
 """The errors that consumers older than 3.9 would not retry (``GroupCoordinatorService.handleOffsetFetchException``)."""
 
 
-class _Asked(NamedTuple):
+class _GroupQuestion(NamedTuple):
     """The question about one group, while its coordinator answers."""
 
     group: OffsetFetchRequestGroup
@@ -60,7 +60,7 @@ def handle(broker: Context, request: OffsetFetchRequest, call: Call) -> Work:
     """Ask the coordinator of each group."""
     if call.api_version < SEVERAL_FROM:
         return (yield from _handle_one(broker, request, call))
-    asked: list[_Asked] = []
+    asked: list[_GroupQuestion] = []
     left = MOST_ANSWERED
     for group in request.groups:
         asking = yield from _ask(broker, group, call, require_stable=request.require_stable)
@@ -82,7 +82,7 @@ def _answered(answer: Any) -> int:
     """The number of partitions in a coordinator's answer, if it is there."""
     if isinstance(answer, OffsetFetchResponseGroup):
         return sum(len(topic.partitions) for topic in answer.topics)
-    return answer.positions if isinstance(answer, Snapshot) else 0
+    return answer.positions if isinstance(answer, OffsetsSnapshot) else 0
 
 
 def _handle_one(broker: Context, request: OffsetFetchRequest, call: Call) -> Work:
@@ -104,7 +104,7 @@ def _handle_one(broker: Context, request: OffsetFetchRequest, call: Call) -> Wor
 
 def _ask(
     broker: Context, group: OffsetFetchRequestGroup, call: Call, *, require_stable: bool
-) -> Generator[None, None, _Asked]:
+) -> Generator[None, None, _GroupQuestion]:
     asked = group.topics
     unknown: list[OffsetFetchResponseTopics] = []
     if call.api_version >= IDS_FROM and asked is not None:
@@ -125,16 +125,16 @@ def _ask(
         writes=False,
         timeout_ms=commit_timeout_ms(broker),
     )
-    return _Asked(group, unknown, asked, answer)
+    return _GroupQuestion(group, unknown, asked, answer)
 
 
 def _completed(
-    broker: Context, asking: _Asked, answer: Any, call: Call
+    broker: Context, asking: _GroupQuestion, answer: Any, call: Call
 ) -> Generator[None, None, OffsetFetchResponseGroup]:
     """Return the answer about a group, in steps."""
     if isinstance(answer, int):
         return (yield from _refused_whole(asking, answer, call))
-    found: OffsetFetchResponseGroup = (yield from answer.response()) if isinstance(answer, Snapshot) else answer
+    found: OffsetFetchResponseGroup = (yield from answer.response()) if isinstance(answer, OffsetsSnapshot) else answer
     if call.api_version >= IDS_FROM and found.error_code == error_codes.NONE:
         identified: list[OffsetFetchResponseTopics] = []
         for nth, topic in enumerate(found.topics, 1):
@@ -146,7 +146,7 @@ def _completed(
     return found
 
 
-def _refused_whole(asking: _Asked, code: int, call: Call) -> Generator[None, None, OffsetFetchResponseGroup]:
+def _refused_whole(asking: _GroupQuestion, code: int, call: Call) -> Generator[None, None, OffsetFetchResponseGroup]:
     code = error_codes.NOT_COORDINATOR if code in _NOT_COORDINATOR else coordinator_error(code)
     if call.api_version >= TOP_LEVEL_ERROR_FROM:
         return OffsetFetchResponseGroup(group_id=asking.group.group_id, topics=[], error_code=code)

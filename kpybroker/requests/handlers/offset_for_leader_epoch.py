@@ -9,7 +9,7 @@ from collections.abc import Generator
 from functools import partial
 
 from kpybroker.hosts.replicas.replica import Replica
-from kpybroker.machines.partition.leader import Leader
+from kpybroker.machines.partition.leader import PartitionLeader
 from kpybroker.requests.serving.context import Context
 from kpybroker.requests.serving.led_partitions import ask_leader
 from kpybroker.runtime.calls.call import Call
@@ -36,7 +36,7 @@ def handle(
 
 
 def _answer(broker: Context, topic: str, wanted: OffsetForLeaderPartition) -> EpochEndOffset:
-    def look_up(_replica: Replica, leader: Leader) -> EpochEndOffset:
+    def look_up(_replica: Replica, leader: PartitionLeader) -> EpochEndOffset:
         leader.check_epoch(wanted.current_leader_epoch)
         epoch, end_offset = leader.log.epochs.end_offset_for(wanted.leader_epoch, leader.log.log_end_offset)
         return EpochEndOffset(

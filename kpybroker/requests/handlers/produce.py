@@ -16,10 +16,10 @@
 from collections.abc import Sequence
 from typing import Final
 
-from kpybroker.hosts.replicas.commit_wait import CommitWait, Uncommitted
+from kpybroker.hosts.replicas.commit_wait import CommitWait, UncommittedBatch
 from kpybroker.hosts.replicas.replica import HeldTopic
 from kpybroker.machines.errors import KafkaError
-from kpybroker.machines.partition.validation import Accepted, Laborious, NotOneBatch, Refused, sole_batch
+from kpybroker.machines.partition.validation import Accepted, BatchRefused, LaboriousBatch, NotOneBatch, sole_batch
 from kpybroker.machines.transactions.events import Partition
 from kpybroker.requests.serving import laborious_batches, leader_hints, unopened_logs, wide_produce
 from kpybroker.requests.serving.context import Context
@@ -116,7 +116,7 @@ def _serve_in_steps(broker: Context, request: Produce, call: Call) -> Work:
 
 
 def _serve(
-    broker: Context, request: Produce, call: Call, outcome: Accepted | Refused | None = None
+    broker: Context, request: Produce, call: Call, outcome: Accepted | BatchRefused | None = None
 ) -> Answers | Pending | None:
     """``outcome``: that of the check of the only batch, if it was made elsewhere."""
     transactional_id, acks, timeout_ms, topics = request
@@ -161,7 +161,7 @@ def _answer_in_steps(
     broker, acks, call = appending.broker, appending.acks, appending.call
     postponed, appending.postponed = appending.postponed, []
 
-    def serve(each: Postponed, outcome: Accepted | Refused | None) -> Answers | Pending | None:
+    def serve(each: Postponed, outcome: Accepted | BatchRefused | None) -> Answers | Pending | None:
         part = [(each.key, [(each.partition, each.records)])]
         return _serve(broker, Produce(appending.transactional_id, acks, timeout_ms, part), call, outcome)
 
@@ -172,7 +172,7 @@ def _answer_in_steps(
 
 
 def _handle_transactional(
-    broker: Context, transactional_id: str, request: Produce, call: Call, outcome: Accepted | Refused | None
+    broker: Context, transactional_id: str, request: Produce, call: Call, outcome: Accepted | BatchRefused | None
 ) -> Answers | Pending | None:
     """Verify the transaction, which mostly takes no time, then append as usual."""
     _, acks, timeout_ms, topics = request
@@ -248,7 +248,7 @@ class Appending:
         self.until_ms = 0.0
         """The time after which further batches are postponed; 0 if there is just one."""
         self.postponed: list[Postponed] = []
-        self.outcome: Accepted | Refused | None = None
+        self.outcome: Accepted | BatchRefused | None = None
         """The outcome of the check of the only batch, if it was made elsewhere."""
         self.is_verified = False
         """Whether the transaction is already verified, without a question to its coordinator."""
@@ -262,7 +262,7 @@ class Appending:
         self.overruled: Overruled = {}
         self.node_endpoints: list[NodeEndpoint] = []
         """The addresses of the leaders that the answers name as hints (KIP-951)."""
-        self.uncommitted: list[Uncommitted] = []
+        self.uncommitted: list[UncommittedBatch] = []
         """The appends that the high watermark does not cover yet."""
 
     def bound(self, topics: Sequence[tuple[TopicKey, Partitions]]) -> None:
@@ -291,7 +291,7 @@ class Appending:
                     answers.append(self._refused_before(held, index))
                     continue
                 answers.append(self._partition(key, held, index, records, answers))
-            except Laborious:
+            except LaboriousBatch:
                 assert held is not None
                 self.appends -= 1
                 name = f"{held.name}-{index}"
@@ -319,7 +319,7 @@ class Appending:
                     assert isinstance(answers, list)
                     answers[place] = self._refusal(key, None, index, error, error.code)
 
-    def refuse_late(self, each: Uncommitted, code: int) -> bytes:
+    def refuse_late(self, each: UncommittedBatch, code: int) -> bytes:
         """The answer for a batch that was appended but not committed."""
         if code in leader_hints.AFTER_PRODUCE:
             topic = each.replica.topic
@@ -402,7 +402,7 @@ class Appending:
                 is_verified=self.is_verified,
                 at_once=True,
             )
-        elif isinstance(outcome, Refused):
+        elif isinstance(outcome, BatchRefused):
             raise outcome
         else:
             base_offset, next_offset, append_time_ms = leader.append_checked(
@@ -415,5 +415,5 @@ class Appending:
         elif replica.watchers or replica.commit_waits:
             replica.changed()
         if acks_all and next_offset > leader.high_watermark.offset:
-            self.uncommitted.append(Uncommitted(replica, leader.term, next_offset, index, answers, len(answers)))
+            self.uncommitted.append(UncommittedBatch(replica, leader.term, next_offset, index, answers, len(answers)))
         return self.codec.success(index, base_offset, append_time_ms, leader.log.log_start_offset)

@@ -36,7 +36,7 @@ WITH_ENDPOINTS_FROM: Final = {
 """The first version of each API key whose answer has a field for the leader's address (KIP-853)."""
 
 
-class Replica(Protocol):
+class DescribedQuorum(Protocol):
     """This node's part of the quorum."""
 
     def asked(self, message: Any, reply: Any, listener_name: str) -> None:
@@ -46,7 +46,7 @@ class Replica(Protocol):
 class QuorumContext(Protocol):
     """The node, as these requests see it."""
 
-    controller: Replica
+    controller: DescribedQuorum
 
 
 def handle(node: QuorumContext, request: Any, call: Call) -> Pending:

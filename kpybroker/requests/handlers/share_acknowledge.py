@@ -12,10 +12,10 @@ from typing import Any
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.share.sessions import FINAL_EPOCH, INITIAL_EPOCH, SessionKey
 from kpybroker.requests.serving import leader_hints
-from kpybroker.requests.serving.context import Context
-from kpybroker.requests.serving.leader_hints import Node, current_leader, node_endpoints
+from kpybroker.requests.serving.leader_hints import LeaderAddress, current_leader, node_endpoints
 from kpybroker.requests.serving.share.acknowledgements import RENEWS_FROM, Acknowledging, Outcomes
 from kpybroker.requests.serving.share.protocol import is_member_id, serves_share_groups
+from kpybroker.requests.serving.share.share_leader import ShareContext
 from kpybroker.runtime.calls.call import Call
 from kpybroker.runtime.calls.gathered import gathered
 from kpywire import error_codes
@@ -29,7 +29,7 @@ from kpywire.messages.share_acknowledge import (
 )
 
 
-def handle(broker: Context, request: ShareAcknowledgeRequest, call: Call) -> Any:
+def handle(broker: ShareContext, request: ShareAcknowledgeRequest, call: Call) -> Any:
     """Take the acknowledgements of each partition."""
     if not serves_share_groups(broker):
         return _failed(error_codes.UNSUPPORTED_VERSION)
@@ -58,8 +58,8 @@ def handle(broker: Context, request: ShareAcknowledgeRequest, call: Call) -> Any
     return gathered([taken], answer)
 
 
-def _response(broker: Context, call: Call, group_id: str, taken: Outcomes) -> ShareAcknowledgeResponse:
-    nodes: dict[int, Node] = {}
+def _response(broker: ShareContext, call: Call, group_id: str, taken: Outcomes) -> ShareAcknowledgeResponse:
+    nodes: dict[int, LeaderAddress] = {}
     topics: dict[bytes, ShareAcknowledgeTopicResponse] = {}
     for (topic_id, index), (code, text) in taken.items():
         hint = LeaderIdAndEpoch(leader_id=0, leader_epoch=0)

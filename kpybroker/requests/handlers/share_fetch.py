@@ -10,17 +10,17 @@
 from collections.abc import Generator, Iterable
 from typing import Any
 
-from kpybroker.machines.authorization.resources import Operation, ResourceType
+from kpybroker.machines.authorization.resources import AclOperation, ResourceType
 from kpybroker.machines.errors import KafkaError
-from kpybroker.machines.share.acquiring import Wish
+from kpybroker.machines.share.acquiring import AcquireRequest
 from kpybroker.machines.share.sessions import FINAL_EPOCH, INITIAL_EPOCH, Partition, SessionKey
 from kpybroker.requests.serving import leader_hints
-from kpybroker.requests.serving.context import Context
-from kpybroker.requests.serving.leader_hints import Node, current_leader, node_endpoints
+from kpybroker.requests.serving.leader_hints import LeaderAddress, current_leader, node_endpoints
 from kpybroker.requests.serving.permissions import may
 from kpybroker.requests.serving.share.acknowledgements import RENEWS_FROM, Acknowledging, Outcomes
 from kpybroker.requests.serving.share.protocol import is_member_id, serves_share_groups
-from kpybroker.requests.serving.share.waiting import Answer, Bounds, ShareRead, refused
+from kpybroker.requests.serving.share.share_leader import ShareContext
+from kpybroker.requests.serving.share.waiting import Answer, ShareFetchBounds, ShareRead, refused
 from kpybroker.runtime.calls.call import Call
 from kpybroker.runtime.calls.gathered import gathered
 from kpybroker.runtime.calls.pending import Pending
@@ -38,12 +38,12 @@ RECORD_LIMIT = 1
 """The acquire mode in which ``max_records`` is strict."""
 
 
-def handle(broker: Context, request: ShareFetchRequest, call: Call) -> Any:
+def handle(broker: ShareContext, request: ShareFetchRequest, call: Call) -> Any:
     """Take acknowledgements, then read the partitions of the session."""
     return at_once(handle_in_steps(broker, request, call))
 
 
-def handle_in_steps(broker: Context, request: ShareFetchRequest, call: Call) -> Generator[None, None, Any]:
+def handle_in_steps(broker: ShareContext, request: ShareFetchRequest, call: Call) -> Generator[None, None, Any]:
     """Like `handle`, for a large request."""
     if not serves_share_groups(broker):
         return _failed(error_codes.UNSUPPORTED_VERSION)
@@ -77,7 +77,9 @@ def handle_in_steps(broker: Context, request: ShareFetchRequest, call: Call) -> 
     return gathered([found, taken], answer)
 
 
-def _proceed(broker: Context, request: ShareFetchRequest, call: Call, key: SessionKey) -> tuple[list[Partition], Any]:
+def _proceed(
+    broker: ShareContext, request: ShareFetchRequest, call: Call, key: SessionKey
+) -> tuple[list[Partition], Any]:
     """The partitions that the session reads now, and the session if it has ended."""
     sessions, epoch = broker.share_leader.sessions, request.share_session_epoch
     asked = [(topic.topic_id, each.partition_index) for topic in request.topics for each in topic.partitions]
@@ -98,7 +100,7 @@ def _acknowledges(topic: Any) -> bool:
 
 
 def _read(
-    broker: Context, request: ShareFetchRequest, call: Call, group_id: str, partitions: Iterable[Partition]
+    broker: ShareContext, request: ShareFetchRequest, call: Call, group_id: str, partitions: Iterable[Partition]
 ) -> Generator[None, None, Any]:
     """Read these partitions. Return the answers by partition, or a `Pending` of them."""
     errors: Answer = {}
@@ -109,7 +111,7 @@ def _read(
         topic = broker.image.topics_by_id.get(partition[0])
         if topic is None:
             errors[partition] = refused(partition[1], error_codes.UNKNOWN_TOPIC_ID)
-        elif not may(broker, call, Operation.READ, ResourceType.TOPIC, topic.name):
+        elif not may(broker, call, AclOperation.READ, ResourceType.TOPIC, topic.name):
             errors[partition] = refused(partition[1], error_codes.TOPIC_AUTHORIZATION_FAILED)
         elif partition[1] not in topic.partitions:
             errors[partition] = refused(partition[1], error_codes.UNKNOWN_TOPIC_OR_PARTITION)
@@ -119,15 +121,15 @@ def _read(
     if not readable or request.max_records <= 0 or max_bytes <= 0:
         return errors
     is_limit = call.api_version >= RENEWS_FROM and request.share_acquire_mode == RECORD_LIMIT
-    wish = Wish(request.member_id or "", request.max_records, request.batch_size, is_limit)
-    bounds = Bounds(request.max_wait_ms, min(request.min_bytes, max_bytes), max_bytes)
-    return ShareRead(broker.share_leader, group_id, wish, bounds, readable).read(lambda found: {**found, **errors})
+    wanted = AcquireRequest(request.member_id or "", request.max_records, request.batch_size, is_limit)
+    bounds = ShareFetchBounds(request.max_wait_ms, min(request.min_bytes, max_bytes), max_bytes)
+    return ShareRead(broker.share_leader, group_id, wanted, bounds, readable).read(lambda found: {**found, **errors})
 
 
 def _response(
-    broker: Context, call: Call, group_id: str, found: Answer, taken: Outcomes, *, keeps_empty: bool
+    broker: ShareContext, call: Call, group_id: str, found: Answer, taken: Outcomes, *, keeps_empty: bool
 ) -> ShareFetchResponse:
-    nodes: dict[int, Node] = {}
+    nodes: dict[int, LeaderAddress] = {}
     topics: dict[bytes, ShareFetchableTopicResponse] = {}
     for partition in dict.fromkeys((*found, *taken)):
         data = found.get(partition)
@@ -164,7 +166,7 @@ def _failed(code: int) -> ShareFetchResponse:
     )
 
 
-def _later(broker: Context, response: ShareFetchResponse, delay_ms: int) -> Pending:
+def _later(broker: ShareContext, response: ShareFetchResponse, delay_ms: int) -> Pending:
     """A response after a delay, so that its client does not ask again at once."""
     pending = Pending()
     timer = broker.scheduler.call_later(max(delay_ms, 0), pending.resolve, response)

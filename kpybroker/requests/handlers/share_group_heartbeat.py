@@ -51,13 +51,13 @@ def _initialized(broker: Context, group_id: str, call: Call, found: Initialize) 
     def done(results: dict[bytes, list[Any]]) -> None:
         code, text = first_error(results)
         partitions = {topic_id: [each.partition for each in some] for topic_id, some in results.items()}
-        told = broker.groups.submit(
+        decided = broker.groups.submit(
             group_id,
             group_request(broker, StatesInitialized(group_id, partitions, code), call),
             coordinator_error,
             timeout_ms=commit_timeout_ms(broker),
         )
-        then(told, lambda error: pending.resolve(_refused(error, text) if error else found.response))
+        then(decided, lambda error: pending.resolve(_refused(error, text) if error else found.response))
 
     initialize(broker, group_id, found, done)
     return pending.response if pending.resolved else pending

@@ -10,13 +10,13 @@ from kpybroker.runtime.calls.call import Call
 from kpywire.messages.stop_replica import StopReplicaRequest
 
 
-class Ordered(Protocol):
+class StopReplicaReceiver(Protocol):
     """A broker that takes orders."""
 
     @property
     def orders(self) -> Any: ...
 
 
-def handle(broker: Ordered, request: StopReplicaRequest, _call: Call) -> Any:
+def handle(broker: StopReplicaReceiver, request: StopReplicaRequest, _call: Call) -> Any:
     """Have the order decided, after those that came before it."""
     return broker.orders.take(request)

@@ -4,7 +4,7 @@
 - A topology with invalid or internal topics is STREAMS_INVALID_TOPOLOGY; its topics need DESCRIBE.
 - What Kafka 4.4 does not support, or what cannot be right, is INVALID_REQUEST with Kafka's words.
 - v1: the recovery lag that is acceptable, and the status of members without the client tags that standby tasks are
-  spread over. The broker asks for no topology description, since it has no plug-in for them (KIP-1331).
+  spread over. One member is asked for the description of the topology, if none is kept (KIP-1331).
 - Internal topics that are missing are created in the name of the client, which needs CREATE. The answer does not wait
   for them; refusals are in the status of later answers.
 """
@@ -12,7 +12,7 @@
 from collections.abc import Collection, Generator, Iterator
 from typing import Any
 
-from kpybroker.machines.authorization.resources import Operation, ResourceType
+from kpybroker.machines.authorization.resources import AclOperation, ResourceType
 from kpybroker.machines.groups.streams.configured import InternalTopic
 from kpybroker.machines.groups.streams.heartbeat import HeartbeatAnswer, heartbeat_error
 from kpybroker.machines.groups.streams.member import AWAY_EPOCH, JOINING_EPOCH
@@ -54,7 +54,7 @@ def handle_in_steps(broker: Context, request: StreamsGroupHeartbeatRequest, call
         text = yield from _why_names_are_wrong(names)
         if text is not None:
             return heartbeat_error(error_codes.STREAMS_INVALID_TOPOLOGY, text)
-        if (yield from denied_among(broker, call, Operation.DESCRIBE, ResourceType.TOPIC, names)):
+        if (yield from denied_among(broker, call, AclOperation.DESCRIBE, ResourceType.TOPIC, names)):
             return heartbeat_error(error_codes.TOPIC_AUTHORIZATION_FAILED)
     return _join(broker, request, call)
 
@@ -161,8 +161,8 @@ def _why_changelogs_are_wrong(topology: Topology) -> str | None:
 def _create_missing(broker: Context, call: Call, given: HeartbeatAnswer) -> None:
     """Have missing topics created, or say in the status why they are not."""
     names = list(given.missing)
-    if not may_on_cluster(broker, call, Operation.CREATE, logs_denial=False):
-        denied = denied_topics(broker, call, Operation.CREATE, names)
+    if not may_on_cluster(broker, call, AclOperation.CREATE, logs_denial=False):
+        denied = denied_topics(broker, call, AclOperation.CREATE, names)
         if denied:
             listed = ", ".join(name for name in names if name in denied)
             _add_to_status(given.response, f"Unauthorized to CREATE on topics {listed}.")

@@ -27,8 +27,8 @@ from kpybroker.requests.serving.transaction_verification import (
     KNOWS_ABORTABLE,
     ONLY_LOOKS,
     Errors,
+    PartitionToVerify,
     Verifying,
-    Wanted,
 )
 from kpybroker.runtime.calls.call import Call
 from kpybroker.runtime.calls.deferred import Deferred
@@ -54,14 +54,14 @@ WRITTEN_TOGETHER = 2_048
 
 def handle(broker: Context, request: TxnOffsetCommitRequest, call: Call) -> Any:
     """Commit the partitions that exist; refuse the others."""
-    answers = _Answers(call.api_version)
+    answers = _TxnCommitAnswers(call.api_version)
     return _commit_existing(broker, request, call, answers, _existing(broker, request.topics, answers))
 
 
 def handle_in_steps(broker: Context, request: TxnOffsetCommitRequest, call: Call) -> Work:
     """Like `handle`, for a large request. Its offsets are written a few thousand at a time: all become valid with the
     transaction."""
-    answers = _Answers(call.api_version)
+    answers = _TxnCommitAnswers(call.api_version)
     parts: list[TxnOffsetCommitRequestTopic] = []
     for topic in request.topics:
         found = yield from in_blocks(_parts(topic), lambda part: _existing(broker, (part,), answers))
@@ -125,7 +125,7 @@ def _together(
 
 
 def _alike(
-    answers: "_Answers", topics: list[TxnOffsetCommitRequestTopic], code: int, refused: Collection[int] = ()
+    answers: "_TxnCommitAnswers", topics: list[TxnOffsetCommitRequestTopic], code: int, refused: Collection[int] = ()
 ) -> Generator[None, None, TxnOffsetCommitResponse]:
     """Return the response with one code for all partitions of these topics, but for those whose metadata are too large,
     in steps. ``refused``: their places."""
@@ -141,7 +141,11 @@ def _alike(
 
 
 def _verifying(
-    broker: Context, request: TxnOffsetCommitRequest, call: Call, wanted: Wanted, done: Callable[[Errors], object]
+    broker: Context,
+    request: TxnOffsetCommitRequest,
+    call: Call,
+    wanted: PartitionToVerify,
+    done: Callable[[Errors], object],
 ) -> Verifying:
     return Verifying(
         broker,
@@ -155,7 +159,7 @@ def _verifying(
 
 
 def _existing(
-    broker: Context, asked: Iterable[TxnOffsetCommitRequestTopic], answers: "_Answers"
+    broker: Context, asked: Iterable[TxnOffsetCommitRequestTopic], answers: "_TxnCommitAnswers"
 ) -> list[TxnOffsetCommitRequestTopic]:
     """The topics with those of their partitions that exist. The others are refused."""
     existing = []
@@ -183,7 +187,7 @@ def _commit_existing(
     broker: Context,
     request: TxnOffsetCommitRequest,
     call: Call,
-    answers: "_Answers",
+    answers: "_TxnCommitAnswers",
     existing: list[TxnOffsetCommitRequestTopic],
 ) -> Any:
     if not existing:
@@ -214,7 +218,7 @@ def _operation(version: int) -> int:
     return KNOWS_ABORTABLE if version >= ABORTABLE_FROM else ONLY_LOOKS
 
 
-def _group_partition(broker: Context, group_id: str) -> tuple[int, Wanted]:
+def _group_partition(broker: Context, group_id: str) -> tuple[int, PartitionToVerify]:
     """The partition that stores a group, which this node must lead. Raises KafkaError if it does not."""
     if not broker.groups.partitions:
         raise KafkaError(error_codes.NOT_COORDINATOR)
@@ -224,10 +228,10 @@ def _group_partition(broker: Context, group_id: str) -> tuple[int, Wanted]:
     except DiskFailure as failure:
         broker.replicas.directory_failed(failure)
         raise KafkaError(error_codes.NOT_COORDINATOR) from None
-    return index, Wanted(leader, GROUP_OFFSETS_TOPIC, index)
+    return index, PartitionToVerify(leader, GROUP_OFFSETS_TOPIC, index)
 
 
-def _commit(broker: Context, request: TxnOffsetCommitRequest, call: Call, answers: "_Answers") -> Any:
+def _commit(broker: Context, request: TxnOffsetCommitRequest, call: Call, answers: "_TxnCommitAnswers") -> Any:
     topics = request.topics
     return broker.groups.submit(
         request.group_id,
@@ -241,7 +245,7 @@ def _commit(broker: Context, request: TxnOffsetCommitRequest, call: Call, answer
 _Topic = TxnOffsetCommitRequestTopic | TxnOffsetCommitResponseTopic
 
 
-class _Answers:
+class _TxnCommitAnswers:
     """The refusals and the coordinator's answers, each topic once (``TxnOffsetCommitResponse.Builder``)."""
 
     def __init__(self, version: int) -> None:

@@ -10,13 +10,13 @@ from kpybroker.runtime.calls.call import Call
 from kpywire.messages.update_metadata import UpdateMetadataRequest
 
 
-class Ordered(Protocol):
+class UpdateMetadataReceiver(Protocol):
     """A broker that takes orders."""
 
     @property
     def orders(self) -> Any: ...
 
 
-def handle(broker: Ordered, request: UpdateMetadataRequest, _call: Call) -> Any:
+def handle(broker: UpdateMetadataReceiver, request: UpdateMetadataRequest, _call: Call) -> Any:
     """Have the order decided, after those that came before it."""
     return broker.orders.take(request)

@@ -16,26 +16,26 @@ class Holder(Protocol):
         """Close the connection, log the reason, and call `Backlog.release`."""
 
 
-class Held(NamedTuple):
+class HeldResources(NamedTuple):
     """Bytes in memory and files kept open."""
 
     size_bytes: int
     files: int
 
 
-NOTHING: Final = Held(0, 0)
+NOTHING: Final = HeldResources(0, 0)
 
 
 class Backlog:
     """The unread replies of all connections. Invariant: above a limit there is at most one holder."""
 
-    def __init__(self, limit: Held) -> None:
+    def __init__(self, limit: HeldResources) -> None:
         self.limit = limit
         self.size_bytes = 0
         self.files = 0
-        self._held: dict[Holder, Held] = {}
+        self._held: dict[Holder, HeldResources] = {}
 
-    def hold(self, owner: Holder, held: Held) -> None:
+    def hold(self, owner: Holder, held: HeldResources) -> None:
         """Record what ``owner`` holds now, in place of what it held before."""
         before = self._held.get(owner, NOTHING)
         self._held[owner] = held

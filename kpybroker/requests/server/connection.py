@@ -12,14 +12,14 @@ from contextlib import suppress
 from time import perf_counter_ns, thread_time_ns
 from typing import TYPE_CHECKING, Any, Final
 
-from kpybroker.requests.server.backlog import Held
+from kpybroker.requests.server.backlog import HeldResources
 from kpybroker.requests.server.channel import GONE_ERRNOS, Channel, has_ended
 from kpybroker.requests.server.frames import LEAST_FRAME_BYTES, SIZE, Dispatch, checked_size, next_bytes, trait_of_one
 from kpybroker.requests.server.mutes import Mute
 from kpybroker.requests.server.outbox import Outbox, Reply
 from kpybroker.requests.server.phases import ASIDE, CLOSED, MAY_FOLLOW, PAUSED, SERVING
 from kpybroker.requests.server.poller import GONE, READABLE, WRITABLE
-from kpybroker.runtime.calls.client import Client
+from kpybroker.runtime.calls.client import ConnectedClient
 from kpybroker.runtime.calls.close_connection import CloseConnection
 from kpybroker.runtime.calls.pending import Pending
 from kpybroker.runtime.calls.steps import LARGE_BYTES, Work
@@ -52,7 +52,7 @@ class Connection(Debtor):
         "outbox", "server", "waiting",
     )  # fmt: skip
 
-    def __init__(self, server: "Server", channel: Channel, client: Client, dispatch: Dispatch) -> None:
+    def __init__(self, server: "Server", channel: Channel, client: ConnectedClient, dispatch: Dispatch) -> None:
         self.dispatch = dispatch
         self.server = server
         self.channel = channel
@@ -517,7 +517,7 @@ class Connection(Debtor):
             # While a thread reads for the outbox there is nothing to write.
             self._want(WRITABLE, wanted=not self.outbox.waits_for_disk)
             held_bytes = self.outbox.held_bytes + self.channel.held_bytes
-            self.server.backlog.hold(self, Held(held_bytes, self.outbox.held_files))
+            self.server.backlog.hold(self, HeldResources(held_bytes, self.outbox.held_files))
 
     def _on_writable(self) -> None:
         if self._phase != CLOSED:

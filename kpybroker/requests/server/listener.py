@@ -13,7 +13,7 @@ from collections.abc import Callable, Container
 from heapq import nsmallest
 from typing import Final, NamedTuple
 
-from kpybroker.requests.server.backlog import Backlog, Held
+from kpybroker.requests.server.backlog import Backlog, HeldResources
 from kpybroker.requests.server.channel import OpenChannel, plain_channel
 from kpybroker.requests.server.complaints import Complaints
 from kpybroker.requests.server.connection import Connection
@@ -22,10 +22,10 @@ from kpybroker.requests.server.creation_rate import CreationRate
 from kpybroker.requests.server.frames import Dispatch, Guard
 from kpybroker.requests.server.memory import MemoryBudget
 from kpybroker.requests.server.mutes import Mutes
-from kpybroker.requests.server.newcomers import STALLED_MS, FirstRequest, Newcomers
+from kpybroker.requests.server.newcomers import STALLED_MS, FirstRequest, NodeNewcomers
 from kpybroker.requests.server.outbox import Checked
 from kpybroker.requests.server.poller import EpollPoller, LoopPoller, poller_for
-from kpybroker.runtime.calls.client import PLAINTEXT, Client
+from kpybroker.runtime.calls.client import PLAINTEXT, ConnectedClient
 from kpybroker.runtime.fairness.aside import Aside
 from kpybroker.runtime.fairness.debts import Debts
 from kpybroker.runtime.fairness.line import Line
@@ -108,7 +108,7 @@ class Server:
         self.limits = limits
         self.max_request_bytes = limits.max_request_bytes
         self.budget = MemoryBudget(limits.queued_max_request_bytes, loop.call_soon, self._check_memory_later)
-        self.backlog = Backlog(Held(limits.max_unread_bytes, limits.max_unread_files))
+        self.backlog = Backlog(HeldResources(limits.max_unread_bytes, limits.max_unread_files))
         self.scratch = bytearray(SCRATCH_BYTES)
         self.scratch_view = memoryview(self.scratch)
         self.peeked = memoryview(bytearray(PEEKED_BYTES))
@@ -133,7 +133,7 @@ class Server:
         self.debts = Debts()
         self.quotas = ConnectionQuotas(limits.connections)
         self._controller_quotas = ConnectionQuotas(limits.controllers)
-        self.newcomers = Newcomers()
+        self.newcomers = NodeNewcomers()
         self.mutes = Mutes(scheduler)
         self.throttle_address: Callable[[str, int], int] | None = None
         self._throttled: set[socket.socket] = set()
@@ -322,7 +322,7 @@ class Server:
         quotas.add(host, listening.name)
         self.accepted_connections += 1
         self._make_room(quotas)
-        client = Client(host, peer[1], listening.name, listening.protocol)
+        client = ConnectedClient(host, peer[1], listening.name, listening.protocol)
         if listening.protocol == SSL:
             channel.identify(client.authenticated)
         connection = Connection(self, channel, client, listening.dispatch)

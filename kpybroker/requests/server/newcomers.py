@@ -30,7 +30,7 @@ LONG_MS: Final = 2_000
 MOST_LOOKED_AT: Final = 64
 
 
-class Newcomers:
+class NodeNewcomers:
     """The newcomers of all listeners of a node."""
 
     def __init__(self) -> None:
@@ -100,7 +100,7 @@ def _is_slow(connection: "Connection", since_ms: float, now_ms: float) -> bool:
 class FirstRequest:
     """The dispatcher of connections of which no login is demanded, until their first request. A greeting is none."""
 
-    def __init__(self, dispatch: "Dispatch", newcomers: Newcomers) -> None:
+    def __init__(self, dispatch: "Dispatch", newcomers: NodeNewcomers) -> None:
         self._dispatch = dispatch
         self._newcomers = newcomers
 

@@ -242,8 +242,8 @@ class Outbox:
         self._queue.clear()
         self._unsent.clear()
         self.held_bytes = self.held_files = 0
-        self._resume = _nobody
+        self._resume = _nothing
 
 
-def _nobody() -> None:
+def _nothing() -> None:
     """Do nothing: the callback in place of a closed connection's."""

@@ -22,7 +22,7 @@ from kpybroker.requests.server import tls_mistakes
 from kpybroker.requests.server.channel import Channel
 from kpybroker.requests.server.poller import GONE, READABLE, WRITABLE, OnEvent, Poller
 from kpybroker.requests.server.time_limit import TimeLimit
-from kpybroker.requests.server.tls_mistakes import Terms
+from kpybroker.requests.server.tls_mistakes import ListenerTerms
 from kpybroker.requests.server.tls_records import MOST_RECORD_BYTES, whole_records
 from kpybroker.runtime.calls.principal import Principal
 from kpybroker.runtime.io.scheduler import Scheduler
@@ -53,7 +53,11 @@ class TlsListener:
     """The part of a listener that its channels share. It is the listener's `OpenChannel`."""
 
     def __init__(
-        self, context: ssl.SSLContext, terms: Terms, scheduler: Scheduler, principal_of: PrincipalOf | None = None
+        self,
+        context: ssl.SSLContext,
+        terms: ListenerTerms,
+        scheduler: Scheduler,
+        principal_of: PrincipalOf | None = None,
     ) -> None:
         """``principal_of`` is None where certificates identify nobody (SASL_SSL)."""
         self.context = context
@@ -69,7 +73,7 @@ class TlsListener:
         self._lined_up: deque[TlsChannel] = deque()
         self.time_limit: TimeLimit[TlsChannel] = TimeLimit(HANDSHAKE_PATIENCE_MS, TlsChannel.lose_patience)
 
-    def change(self, context: ssl.SSLContext, terms: Terms) -> None:
+    def change(self, context: ssl.SSLContext, terms: ListenerTerms) -> None:
         """Apply other keys and certificates to connections from now on."""
         self.context, self.terms = context, terms
 

@@ -12,7 +12,7 @@ class TlsFailure(OSError):
     """A handshake has failed. The text is the reason for the log."""
 
 
-class Terms(NamedTuple):
+class ListenerTerms(NamedTuple):
     """The terms of one listener, for its log lines."""
 
     listener: str
@@ -38,7 +38,7 @@ _OTHER_VERSION: Final = (
 )  # fmt: skip
 
 
-def without_tls(terms: Terms, first_byte: int) -> TlsFailure:
+def without_tls(terms: ListenerTerms, first_byte: int) -> TlsFailure:
     """The first byte of a client is not that of a TLS handshake."""
     if first_byte in b"GPHOCD":  # GET, POST, PUT, HEAD, OPTIONS, CONNECT, DELETE
         return TlsFailure(f"it speaks HTTP on {terms}, which serves Kafka's clients over TLS")
@@ -48,7 +48,7 @@ def without_tls(terms: Terms, first_byte: int) -> TlsFailure:
     )
 
 
-def left_early(terms: Terms) -> TlsFailure:
+def left_early(terms: ListenerTerms) -> TlsFailure:
     """The client has closed the connection in the middle of its handshake."""
     return TlsFailure(
         f"it left during the TLS handshake on {terms}; clients do so that do not trust the certificate or do not find "
@@ -56,12 +56,12 @@ def left_early(terms: Terms) -> TlsFailure:
     )
 
 
-def out_of_patience(terms: Terms, seconds: float) -> TlsFailure:
+def out_of_patience(terms: ListenerTerms, seconds: float) -> TlsFailure:
     """The handshake did not end in time."""
     return TlsFailure(f"it did not finish the TLS handshake on {terms} within {seconds:g} s")
 
 
-def failed(error: ssl.SSLError, terms: Terms) -> TlsFailure:
+def failed(error: ssl.SSLError, terms: ListenerTerms) -> TlsFailure:
     """A handshake that OpenSSL has ended."""
     reason = error.reason or ""
     if reason == "PEER_DID_NOT_RETURN_A_CERTIFICATE":
@@ -86,14 +86,14 @@ def failed(error: ssl.SSLError, terms: Terms) -> TlsFailure:
     return TlsFailure(f"its TLS handshake failed on {terms} ({reason.lower() or 'malformed'})")
 
 
-def check_resumed(certificate: Mapping[str, Any] | None, now_ms: int, terms: Terms) -> None:
+def check_resumed(certificate: Mapping[str, Any] | None, now_ms: int, terms: ListenerTerms) -> None:
     """Raise TlsFailure if the certificate of a client has expired since the handshake whose session it resumes."""
     ends = (certificate or {}).get("notAfter")
     if ends is not None and now_ms >= ssl.cert_time_to_seconds(ends) * 1000:
         raise _refused(terms, "certificate has expired")
 
 
-def _refused(terms: Terms, why: str) -> TlsFailure:
+def _refused(terms: ListenerTerms, why: str) -> TlsFailure:
     return TlsFailure(
         f"its client certificate is refused on {terms} ({why}); renew it, or add its issuer to the listener's trust "
         "store (ssl.truststore.location)"

@@ -14,7 +14,7 @@ from kpybroker.hosts.replicas.leader_throttle import LeaderThrottle
 from kpybroker.hosts.replicas.moves import Moves
 from kpybroker.hosts.replicas.replicas import Replicas
 from kpybroker.machines.authorization.authorizer import Authorizer
-from kpybroker.machines.fetch.sessions import Sessions
+from kpybroker.machines.fetch.sessions import FetchSessions
 from kpybroker.machines.metadata.image import MetadataImage
 from kpybroker.requests.serving.expected_topics import ExpectedTopics
 from kpybroker.requests.serving.refused_creations import RefusedCreations
@@ -27,10 +27,9 @@ if TYPE_CHECKING:
     from kpybroker.hosts.labour.labour import Labour
     from kpybroker.machines.raft.local_state import LocalState
     from kpybroker.machines.telemetry.receiver import Receiver
-    from kpybroker.requests.serving.share.share_leader import ShareLeader
 
 
-class Controller(Protocol):
+class ActiveController(Protocol):
     """The way to the active controller, by the messages that a broker of a cluster sends over the network."""
 
     @property
@@ -64,14 +63,14 @@ class Context(Protocol):
     in_sync: InSyncKeeper
     leader_throttle: LeaderThrottle
     moves: Moves
-    fetch_sessions: Sessions
+    fetch_sessions: FetchSessions
     labour: "Labour"
     """The process that does long work on batches, made when it is first used."""
     topic_answers: TopicAnswers
     expected_topics: ExpectedTopics
     refused_creations: RefusedCreations
     streams_topics: StreamsTopics
-    controller: Controller
+    controller: ActiveController
     authorizer: Authorizer | None
     """None if everybody may do everything. Handlers ask by `kpybroker.requests.serving.permissions`."""
     producer_ids: ProducerIds
@@ -85,8 +84,6 @@ class Context(Protocol):
     wants_client_metrics: bool
     telemetry: "Receiver"
     """The receiver of client metrics, made when it is first used."""
-    share_leader: "ShareLeader"
-    """The share partitions that this node leads, made when it is first used."""
     nodes: Nodes
     """The other brokers."""
     alive_brokers: Container[int]

@@ -3,7 +3,7 @@
 
 from typing import Final
 
-from kpybroker.machines.authorization.resources import Operation, ResourceType
+from kpybroker.machines.authorization.resources import AclOperation, ResourceType
 from kpybroker.requests.serving.context import Context
 from kpybroker.requests.serving.permissions import may
 from kpybroker.runtime.calls.call import Call
@@ -22,6 +22,6 @@ def may_see(broker: Context, call: Call, token: DelegationTokenRecord) -> bool:
     """Whether the sender has to do with a token, or may describe it or the tokens of its owner."""
     if str(call.principal) in (token.owner, token.requester, *token.renewers):
         return True
-    return may(broker, call, Operation.DESCRIBE, ResourceType.DELEGATION_TOKEN, token.token_id) or may(
-        broker, call, Operation.DESCRIBE_TOKENS, ResourceType.USER, token.owner
+    return may(broker, call, AclOperation.DESCRIBE, ResourceType.DELEGATION_TOKEN, token.token_id) or may(
+        broker, call, AclOperation.DESCRIBE_TOKENS, ResourceType.USER, token.owner
     )

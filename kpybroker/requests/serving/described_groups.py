@@ -11,7 +11,7 @@ These hold for each kind:
 from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
 
-from kpybroker.machines.authorization.resources import Operation, ResourceType
+from kpybroker.machines.authorization.resources import AclOperation, ResourceType
 from kpybroker.requests.serving.context import Context
 from kpybroker.requests.serving.group_requests import coordinator_error, group_request
 from kpybroker.requests.serving.permissions import allowed_operations, denied_topics
@@ -57,7 +57,7 @@ def _ask(broker: Context, group_id: str, call: Call, kind: DescribedKind, *, wit
     def answer(group: Any) -> Any:
         if group.error_code != error_codes.NONE:
             return group
-        if denied_topics(broker, call, Operation.DESCRIBE, kind.topics(group)):
+        if denied_topics(broker, call, AclOperation.DESCRIBE, kind.topics(group)):
             return kind.not_described(group_id, error_codes.TOPIC_AUTHORIZATION_FAILED, kind.denied)
         if with_operations:
             group.authorized_operations = allowed_operations(broker, call, ResourceType.GROUP, group_id)

@@ -8,8 +8,8 @@ from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from kpybroker.hosts.labour.tasks import Answer, Check, Checked, Denied, Overloaded
-from kpybroker.machines.partition.validation import Accepted, Refused, ValidationConfig
+from kpybroker.hosts.labour.tasks import Answer, BatchCheck, CheckedBatch, Denied, Overloaded
+from kpybroker.machines.partition.validation import Accepted, BatchRefused, ValidationConfig
 from kpybroker.requests.serving.context import Context
 from kpybroker.runtime.calls.call import Call
 from kpybroker.runtime.calls.close_connection import CloseConnection
@@ -38,7 +38,7 @@ class Postponed(NamedTuple):
     """The place of its answer among those of its topic."""
 
 
-Serve = Callable[[Postponed, Accepted | Refused | None], Answers | Pending | None]
+Serve = Callable[[Postponed, Accepted | BatchRefused | None], Answers | Pending | None]
 
 
 def party_of(call: Call) -> str:
@@ -70,9 +70,9 @@ def append(
     answers: list[Answers | Pending | None] = [first]
     try:
         for each in postponed:
-            outcome: Accepted | Refused | None = None
+            outcome: Accepted | BatchRefused | None = None
             if each.rules is not None and each.records is not None:
-                task = Check(bytes(each.records), each.rules.rules, broker.scheduler.now_ms(), each.name)
+                task = BatchCheck(bytes(each.records), each.rules.rules, broker.scheduler.now_ms(), each.name)
                 answer: Answer = yield broker.labour.ask(party_of(call), task, charge_of(call))
                 outcome = _outcome(answer, each.records)
             answers.append(serve(each, outcome))
@@ -97,14 +97,14 @@ def _kept(records: Records | None) -> Records | None:
     return records if is_own else memoryview(bytearray(records))
 
 
-def _outcome(answer: Answer, records: Records) -> Accepted | Refused:
-    if isinstance(answer, Checked):
+def _outcome(answer: Answer, records: Records) -> Accepted | BatchRefused:
+    if isinstance(answer, CheckedBatch):
         return answer.accepted(records)
     if isinstance(answer, Denied):
         return answer.error()
     if isinstance(answer, Overloaded):
-        return Refused(error_codes.REQUEST_TIMED_OUT, "too many batches wait for their check")
-    return Refused(error_codes.UNKNOWN_SERVER_ERROR, f"a batch cannot be checked: {answer}")
+        return BatchRefused(error_codes.REQUEST_TIMED_OUT, "too many batches wait for their check")
+    return BatchRefused(error_codes.UNKNOWN_SERVER_ERROR, f"a batch cannot be checked: {answer}")
 
 
 def _filled(found: list[Answers], postponed: Sequence[Postponed]) -> Answers:

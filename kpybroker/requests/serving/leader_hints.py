@@ -15,7 +15,7 @@ AFTER_FETCH: Final = frozenset({error_codes.NOT_LEADER_OR_FOLLOWER, error_codes.
 Made = TypeVar("Made")
 
 
-class Node(NamedTuple):
+class LeaderAddress(NamedTuple):
     """The address of a leader, on the listener by which the client came."""
 
     node_id: int
@@ -30,7 +30,7 @@ class CurrentLeader(NamedTuple):
 
     leader_id: int
     leader_epoch: int
-    node: Node | None
+    node: LeaderAddress | None
 
 
 def current_leader(broker: Context, topic: str | bytes, index: int, listener_name: str) -> CurrentLeader:
@@ -42,10 +42,10 @@ def current_leader(broker: Context, topic: str | bytes, index: int, listener_nam
         return CurrentLeader(-1, -1, None)
     leader = image.brokers.get(partition.leader)
     point = None if leader is None or leader.fenced else leader.listeners.get(listener_name)
-    node = None if leader is None or point is None else Node(leader.id, point.host, point.port, leader.rack)
+    node = None if leader is None or point is None else LeaderAddress(leader.id, point.host, point.port, leader.rack)
     return CurrentLeader(partition.leader, partition.leader_epoch, node)
 
 
-def node_endpoints(nodes: dict[int, Node], endpoint: Callable[..., Made]) -> list[Made]:
+def node_endpoints(nodes: dict[int, LeaderAddress], endpoint: Callable[..., Made]) -> list[Made]:
     """The nodes as elements of a response; ``endpoint`` is the response's class for them."""
     return [endpoint(**node._asdict()) for node in nodes.values()]

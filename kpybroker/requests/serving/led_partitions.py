@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from kpybroker.hosts.replicas.replica import Replica
 from kpybroker.machines.errors import KafkaError
-from kpybroker.machines.partition.leader import Leader
+from kpybroker.machines.partition.leader import PartitionLeader
 from kpybroker.machines.partition.role import Role
 from kpybroker.requests.serving.context import Context
 from kpystorage.errors import DiskFailure, StorageError
@@ -20,7 +20,7 @@ def ask_leader(
     broker: Context,
     topic: str,
     index: int,
-    question: Callable[[Replica, Leader], Answer],
+    question: Callable[[Replica, PartitionLeader], Answer],
     refuse: Callable[[int, str | None], Answer],
 ) -> Answer:
     """Return the result of ``question`` for the leader of a partition, or that of ``refuse`` for an error."""

@@ -4,8 +4,8 @@ from collections.abc import Generator, Iterable
 from typing import Final, Protocol
 
 from kpybroker.machines.authorization import audit
-from kpybroker.machines.authorization.authorizer import Authorizer, Rule
-from kpybroker.machines.authorization.resources import CLUSTER_NAME, SUPPORTED_OPERATIONS, Operation, ResourceType
+from kpybroker.machines.authorization.authorizer import Authorizer, MatchingRule
+from kpybroker.machines.authorization.resources import CLUSTER_NAME, SUPPORTED_OPERATIONS, AclOperation, ResourceType
 from kpybroker.machines.metadata.image import MetadataImage
 from kpybroker.runtime.calls.address import java_address
 from kpybroker.runtime.calls.call import Call
@@ -32,7 +32,7 @@ class GuardedImage(Guarded, Protocol):
 
 
 def may(
-    node: Guarded, call: Call, operation: Operation, kind: ResourceType, name: str, *, logs_denial: bool = True
+    node: Guarded, call: Call, operation: AclOperation, kind: ResourceType, name: str, *, logs_denial: bool = True
 ) -> bool:
     """Whether the sender of a request may do this with the resource of this type and name.
 
@@ -48,7 +48,7 @@ def may(
     return rule.allows
 
 
-def _note(rule: Rule, call: Call, host: str, operation: Operation, kind: ResourceType, name: str) -> None:
+def _note(rule: MatchingRule, call: Call, host: str, operation: AclOperation, kind: ResourceType, name: str) -> None:
     """Log a decision, if not too many of the same request were logged before."""
     answered_ns = call.peer.answered_ns
     if call.audited_ns != answered_ns:
@@ -60,19 +60,19 @@ def _note(rule: Rule, call: Call, host: str, operation: Operation, kind: Resourc
         audit.note_more(call.principal, host, call.api_key)
 
 
-def may_on_cluster(node: Guarded, call: Call, operation: Operation, *, logs_denial: bool = True) -> bool:
+def may_on_cluster(node: Guarded, call: Call, operation: AclOperation, *, logs_denial: bool = True) -> bool:
     """Like `may`, with the cluster as a whole."""
     return may(node, call, operation, ResourceType.CLUSTER, CLUSTER_NAME, logs_denial=logs_denial)
 
 
-def may_with_any(node: Guarded, call: Call, operation: Operation, kind: ResourceType) -> bool:
+def may_with_any(node: Guarded, call: Call, operation: AclOperation, kind: ResourceType) -> bool:
     """Whether the sender of a request may do this with any resource of a type (``authorizeByResourceType``)."""
     authorizer = node.authorizer
     return authorizer is None or authorizer.allows_any(call.principal, java_address(call.host), operation, kind)
 
 
 def denied_topics(
-    node: Guarded, call: Call, operation: Operation, names: Iterable[str], *, logs_denial: bool = True
+    node: Guarded, call: Call, operation: AclOperation, names: Iterable[str], *, logs_denial: bool = True
 ) -> frozenset[str]:
     """The topics among ``names`` with which the sender of a request may not do this. For a few names: see
     `denied_among`."""
@@ -88,7 +88,7 @@ def denied_topics(
 def denied_among(
     node: Guarded,
     call: Call,
-    operation: Operation,
+    operation: AclOperation,
     kind: ResourceType,
     names: Iterable[str | None],
     *,
@@ -123,6 +123,6 @@ def allowed_operations(node: Guarded, call: Call, kind: ResourceType, name: str)
 
 def cluster_operations(node: Guarded, call: Call) -> int:
     """The operations that the sender of a request may do with the cluster, as a bit mask; 0 without DESCRIBE."""
-    if not may_on_cluster(node, call, Operation.DESCRIBE, logs_denial=False):
+    if not may_on_cluster(node, call, AclOperation.DESCRIBE, logs_denial=False):
         return 0
     return allowed_operations(node, call, ResourceType.CLUSTER, CLUSTER_NAME)

@@ -8,7 +8,7 @@ no replica is; else the in-sync replica in that rack with the largest end offset
 from collections.abc import Callable
 from typing import Final
 
-from kpybroker.machines.partition.leader import Leader
+from kpybroker.machines.partition.leader import PartitionLeader
 from kpybroker.machines.partition.role import Role
 from kpybroker.requests.serving.context import Context
 from kpybroker.runtime.calls.call import Call
@@ -34,7 +34,7 @@ def preferred_replica(broker: Context, leader: Role, fetch_offset: int, rack: st
     """The broker to read a partition from. Followers never send a consumer elsewhere."""
     brokers = broker.image.brokers
     own = brokers.get(broker.node_id)
-    if not isinstance(leader, Leader) or (own is not None and own.rack == rack):
+    if not isinstance(leader, PartitionLeader) or (own is not None and own.rack == rack):
         return NO_PREFERENCE
     best: tuple[int, float, int] | None = None
     for follower in leader.in_sync.followers.values():

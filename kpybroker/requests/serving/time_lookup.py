@@ -7,24 +7,25 @@ from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from kpybroker.hosts.labour import tasks
-from kpybroker.hosts.labour.tasks import Answer, Located, Overloaded
+from kpybroker.hosts.labour.tasks import Answer, Located, Overloaded, Oversized
 from kpybroker.machines.errors import KafkaError
 from kpybroker.runtime.calls.pending import Pending
 from kpywire import error_codes, time_search
 from kpywire.batch import BatchHeader
 from kpywire.errors import Malformed
-from kpywire.time_search import Found, Laborious, Search, first_not_older
+from kpywire.time_search import Found, LaboriousSearch, Search, first_not_older
 from kpywire.varint import Buffer
+from kpywire.walk import OversizedRecord
 
 if TYPE_CHECKING:
     from kpybroker.hosts.labour.labour import Labour
 
 T = TypeVar("T")
 
-AT_ONCE: Final = time_search.Labour(inflated_bytes=9 << 17, parts=1024, records=8192)
+AT_ONCE: Final = time_search.SearchLabour(inflated_bytes=9 << 17, parts=1024, records=8192)
 """The work that is done at once: 3 ms."""
 
-_Key = tuple[BatchHeader, int, int]
+_Key = tuple[BatchHeader, int, int, int]
 
 
 class _Searches:
@@ -32,22 +33,26 @@ class _Searches:
 
     def __init__(self) -> None:
         self.known: dict[_Key, Answer] = {}
-        self.wanted: tuple[_Key, tasks.Search] | None = None
+        self.wanted: tuple[_Key, tasks.BatchSearch] | None = None
         """The search that is to be made elsewhere."""
 
-    def __call__(self, batch: Buffer, header: BatchHeader, timestamp: int, start_offset: int) -> Found:
-        key = header, timestamp, start_offset
+    def __call__(
+        self, batch: Buffer, header: BatchHeader, timestamp: int, start_offset: int, most_record_bytes: int
+    ) -> Found:
+        key = header, timestamp, start_offset, most_record_bytes
         answer = self.known.get(key)
         if isinstance(answer, Located):
             return answer.found
         if isinstance(answer, Overloaded):
             raise KafkaError(error_codes.REQUEST_TIMED_OUT, "too many batches wait for their search")
+        if isinstance(answer, Oversized):
+            raise OversizedRecord(*answer)
         if answer is not None:
             raise Malformed(str(answer))
         try:
-            return first_not_older(batch, header, timestamp, start_offset, AT_ONCE)
-        except Laborious:
-            self.wanted = key, tasks.Search(bytes(batch), timestamp, start_offset)
+            return first_not_older(batch, header, timestamp, start_offset, most_record_bytes, AT_ONCE)
+        except LaboriousSearch:
+            self.wanted = key, tasks.BatchSearch(bytes(batch), timestamp, start_offset, most_record_bytes)
             raise
 
 
@@ -60,7 +65,7 @@ def found_in_steps(
     while True:
         try:
             return look_up(searches)
-        except Laborious:
+        except LaboriousSearch:
             assert searches.wanted is not None
             key, task = searches.wanted
             searches.known[key] = yield labour.ask(party, task, charge)

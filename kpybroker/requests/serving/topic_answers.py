@@ -16,7 +16,7 @@ Form = tuple[type, int, bool]
 """(response, version, with authorized operations)."""
 
 
-class Kept(NamedTuple):
+class EncodedTopics(NamedTuple):
     """Encoded topics by id. For topics that are not encoded as a whole: encoded partitions by topic id and number."""
 
     topics: dict[bytes, bytes]
@@ -27,16 +27,16 @@ class TopicAnswers:
     """The encoded answers in each form that was asked for lately."""
 
     def __init__(self) -> None:
-        self._forms: dict[Form, Kept] = {}
+        self._forms: dict[Form, EncodedTopics] = {}
 
-    def of(self, response: type, version: int, *, with_operations: bool = True) -> Kept:
+    def of(self, response: type, version: int, *, with_operations: bool = True) -> EncodedTopics:
         """The answers encoded in this form. The caller adds to them."""
         form = response, version, with_operations
         kept = self._forms.get(form)
         if kept is None:
             if len(self._forms) >= MOST_FORMS:
                 del self._forms[next(iter(self._forms))]
-            kept = self._forms[form] = Kept({}, {})
+            kept = self._forms[form] = EncodedTopics({}, {})
         return kept
 
     def forget(self, topic_ids: Iterable[bytes]) -> None:

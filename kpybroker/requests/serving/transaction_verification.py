@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from kpybroker.machines.errors import KafkaError
-from kpybroker.machines.partition.leader import Leader
+from kpybroker.machines.partition.leader import PartitionLeader
 from kpybroker.machines.partition.validation import sole_batch
 from kpybroker.machines.partition.verification import Verification
 from kpybroker.machines.transactions.coordinator import TransactionCoordinator
 from kpybroker.machines.transactions.events import Partition
-from kpybroker.machines.transactions.transaction import State
+from kpybroker.machines.transactions.transaction import TransactionState
 from kpybroker.requests.serving.context import Context
 from kpybroker.requests.serving.group_requests import coordinator_error
 from kpybroker.requests.serving.transaction_requests import transaction_request
@@ -56,10 +56,10 @@ _NOT_TO_BE_ASKED_NOW: Final = frozenset(
 )
 
 
-class Wanted(NamedTuple):
+class PartitionToVerify(NamedTuple):
     """A partition that is to be written to, its leader, and the sequence of the batch."""
 
-    leader: Leader
+    leader: PartitionLeader
     topic: str
     partition: int
     sequence: int = -1
@@ -68,7 +68,7 @@ class Wanted(NamedTuple):
 class Batches(NamedTuple):
     """The transactional batches of a Produce: their partitions, and their producers as (producer id, epoch)."""
 
-    wanted: list[Wanted]
+    wanted: list[PartitionToVerify]
     producers: set[tuple[int, int]]
 
 
@@ -83,7 +83,7 @@ def transactional_batches(
     broker: Context, topics: Sequence[tuple[TopicKey, Partitions]], produce_version: int
 ) -> Batches:
     """The batches of a request that leaders on this node could append. The append reports what is wrong with others."""
-    wanted: list[Wanted] = []
+    wanted: list[PartitionToVerify] = []
     producers: set[tuple[int, int]] = set()
     replicas = broker.replicas
     for key, partitions in topics:
@@ -102,7 +102,7 @@ def transactional_batches(
                 leader = held.replica(index).led()
             except (KafkaError, StorageError):
                 continue
-            wanted.append(_new(Wanted, (leader, held.name, index, header.base_sequence)))
+            wanted.append(_new(PartitionToVerify, (leader, held.name, index, header.base_sequence)))
             producers.add((header.producer_id, header.producer_epoch))
     return Batches(wanted, producers)
 
@@ -114,7 +114,7 @@ def is_known(broker: Context, transactional_id: str, batches: Batches, operation
     """
     coordinator: TransactionCoordinator | None = broker.transactions.settled(transactional_id)
     transaction = None if coordinator is None else coordinator.shard.transactions.get(transactional_id)
-    if transaction is None or transaction.state is not State.ONGOING:
+    if transaction is None or transaction.state is not TransactionState.ONGOING:
         return False
     producer_id, partitions = transaction.producer_id, transaction.partitions
     if (producer_id, transaction.producer_epoch) not in batches.producers:
@@ -149,7 +149,7 @@ class Verifying:
         transactional_id: str,
         producer_id: int,
         producer_epoch: int,
-        wanted: Sequence[Wanted],
+        wanted: Sequence[PartitionToVerify],
         operation: int,
         done: Callable[[Errors], object],
     ) -> None:

@@ -18,8 +18,8 @@ from kpybroker.requests.serving.repeated_partitions import Overruled, one_of_eac
 from kpybroker.requests.serving.transaction_verification import (
     Batches,
     Errors,
+    PartitionToVerify,
     Verifying,
-    Wanted,
     is_known,
     operation_of,
     refusal_of_a_produce,
@@ -129,7 +129,7 @@ def _verified(
 ) -> Generator[Pending | None, Any, dict[Partition, KafkaError] | None]:
     """Verify that the partitions belong to the transaction, and return the refusals of those that do not; None if no
     batch writes into it."""
-    wanted: list[Wanted] = []
+    wanted: list[PartitionToVerify] = []
     producers: set[tuple[int, int]] = set()
     for piece in pieces:
         found = transactional_batches(broker, (piece,), call.api_version)

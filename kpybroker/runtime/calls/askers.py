@@ -19,7 +19,7 @@ class Asker:
         self.requests = 0
 
 
-NOBODY: Final = Asker()
+NO_ASKER: Final = Asker()
 """The counter of calls that are not counted by client."""
 
 
@@ -31,10 +31,10 @@ class Askers:
 
     def of(self, host: str, client_id: str | None) -> Asker:
         """The counter of a client, to keep for as long as its connection lasts."""
-        who = (host, (client_id or "")[:LONGEST_ID_CHARS])
-        found = self.known.get(who)
+        caller = (host, (client_id or "")[:LONGEST_ID_CHARS])
+        found = self.known.get(caller)
         if found is None:
             if len(self.known) >= MOST_ASKERS:
                 del self.known[min(self.known, key=lambda each: self.known[each].requests)]
-            found = self.known[who] = Asker()
+            found = self.known[caller] = Asker()
         return found

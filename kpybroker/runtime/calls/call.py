@@ -3,14 +3,14 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from kpybroker.runtime.calls.askers import NOBODY, Asker
-from kpybroker.runtime.calls.client import Client
+from kpybroker.runtime.calls.askers import NO_ASKER, Asker
+from kpybroker.runtime.calls.client import ConnectedClient
 from kpybroker.runtime.calls.principal import Principal
 from kpybroker.runtime.calls.steps import Work
 from kpybroker.runtime.counters import UNCOUNTED, ApiCounters
 
 
-class Peer(Protocol):
+class RequestConnection(Protocol):
     """The connection of a request, as a handler may use it."""
 
     answered_ns: int
@@ -68,8 +68,8 @@ class Call:
         api_key: int,
         api_version: int,
         client_id: str | None,
-        client: Client,
-        peer: Peer,
+        client: ConnectedClient,
+        peer: RequestConnection,
         versions: Mapping[int, tuple[int, int]],
         counters: ApiCounters = UNCOUNTED,
     ) -> None:
@@ -86,7 +86,7 @@ class Call:
         """The sender of the request: the client, or the client of the broker that has forwarded the request."""
         self.host = client.host
         """The address from which the request came first."""
-        self.asker: Asker = NOBODY
+        self.asker: Asker = NO_ASKER
         """The counter of the client's metadata requests."""
         self.throttle: FetchThrottle | None = None
         """The quotas of its fetches, while any client quota is set."""

@@ -9,7 +9,7 @@ UNKNOWN_SOFTWARE: Final = ("unknown", "unknown")
 PLAINTEXT: Final = "PLAINTEXT"
 
 
-class Client:
+class ConnectedClient:
     """One client, from the start of its connection to its end."""
 
     __slots__ = (

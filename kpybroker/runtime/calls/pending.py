@@ -1,4 +1,4 @@
-"""Replies that are not ready yet.
+"""Replies that are not ready yet, and requests that wait for something to happen.
 
 A handler that cannot answer at once returns a `Pending` and resolves it later, exactly once, on the loop. The
 connection keeps its place in the order of replies.
@@ -9,6 +9,7 @@ from time import perf_counter_ns
 from typing import Any
 
 from kpybroker.runtime.counters import UNCOUNTED, Due
+from kpybroker.runtime.io.scheduler import Scheduler
 
 NOBODYS: Due = (UNCOUNTED, 0, 0, 0)
 
@@ -66,3 +67,61 @@ class Pending:
         forget, self._forget, self._deliver = self._forget, None, None
         if forget is not None and not self.resolved:
             forget()
+
+
+class Parked:
+    """A request that waits until it is woken and finds enough, or until its time is over.
+
+    ``look`` returns the answer if there is enough by now, or None. ``expire`` returns the answer when the time is over.
+    ``forget`` is called once at the end, also if the connection closes: nothing is to wake the request any more.
+    """
+
+    __slots__ = ("_expire", "_forget", "_is_due", "_look", "_scheduler", "_timer", "pending")
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        wait_ms: float,
+        look: Callable[[], Any | None],
+        expire: Callable[[], Any],
+        forget: Callable[[], object],
+    ) -> None:
+        self._scheduler = scheduler
+        self._look = look
+        self._expire = expire
+        self._forget = forget
+        self._is_due = False
+        self.pending = Pending()
+        """The answer."""
+        self.pending.when_cancelled(self._end)
+        self._timer = scheduler.call_later(wait_ms, self._time_is_over)
+
+    def wake(self) -> None:
+        """Look again soon, once for all that happens in this turn of the loop."""
+        if not self._is_due:
+            self._is_due = True
+            self._scheduler.call_soon(self.look_again)
+
+    def look_again(self) -> None:
+        """Answer if there is enough by now."""
+        self._is_due = False
+        answer = self._look()
+        if answer is not None:
+            self._answer(answer)
+
+    def _time_is_over(self) -> None:
+        self._answer(self._expire())
+
+    def _answer(self, answer: Any) -> None:
+        self._end()
+        self.pending.resolve(answer)
+
+    def _end(self) -> None:
+        self._timer.cancel()
+        forget = self._forget
+        self._look = self._expire = self._forget = _nothing  # they refer to the owner, which refers to this
+        forget()
+
+
+def _nothing() -> None:
+    """It is over."""

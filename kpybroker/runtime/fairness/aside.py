@@ -19,7 +19,7 @@ from kpybroker.runtime.fairness.times import ASIDE_BYTES, ASIDE_PIECE_NS, ASIDE_
 from kpybroker.runtime.fairness.turn import Turn
 
 
-class Waiting(Protocol):
+class AsideConnection(Protocol):
     """A connection, which serves nothing else meanwhile."""
 
     def serve_aside(self, frame: memoryview) -> None:
@@ -35,11 +35,11 @@ class Aside:
         self._call_soon = call_soon
         self._look = look
         self._looked_ns = 0
-        self._waiting: deque[tuple[Waiting, bytearray]] = deque()
+        self._waiting: deque[tuple[AsideConnection, bytearray]] = deque()
         self._held_bytes = 0
         self._is_due = False
 
-    def takes(self, waiting: Waiting, frame: memoryview) -> bool:
+    def takes(self, waiting: AsideConnection, frame: memoryview) -> bool:
         """Put a request aside, if there is room for it."""
         size_bytes = len(frame)
         if size_bytes > ASIDE_REQUEST_BYTES or self._held_bytes + size_bytes > ASIDE_BYTES:

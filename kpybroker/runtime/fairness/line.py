@@ -42,7 +42,7 @@ from kpybroker.runtime.fairness.times import (
 from kpybroker.runtime.io.scheduler import Scheduler
 
 
-class Waiting(Protocol):
+class WaitingConnection(Protocol):
     """A connection whose next piece may take long."""
 
     @property
@@ -87,7 +87,7 @@ class Line:
         self._noticed = 0
         self._noticed_ns = now_ns() - NOTICED_NS
         self._account = Account(now_ns())
-        self._long: deque[Waiting] = deque()
+        self._long: deque[WaitingConnection] = deque()
         self._admitted = False
         self._is_timed = False
         self._seen_events = 0
@@ -183,7 +183,7 @@ class Line:
         """Charge a long piece to the account."""
         self._account.charge(self._now_ns(), took_ns, is_waited_for=bool(self._long))
 
-    def join_long(self, waiting: Waiting) -> None:
+    def join_long(self, waiting: WaitingConnection) -> None:
         """Like `join`, for a connection whose next piece is likely to take long: once the account has time for it."""
         self._left_ns()
         self._long.append(waiting)
@@ -203,7 +203,7 @@ class Line:
                 self._admitted = True
                 self.join(partial(self._serve_long, waiting))
 
-    def _serve_long(self, waiting: Waiting) -> None:
+    def _serve_long(self, waiting: WaitingConnection) -> None:
         try:
             waiting.serve_piece()
         finally:

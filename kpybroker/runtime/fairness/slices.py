@@ -23,7 +23,7 @@ from kpybroker.runtime.fairness.times import CROWDED_NS, LONG_NS, WORK_BYTES
 from kpybroker.runtime.fairness.trait import ORDINARY, Trait
 
 
-class Client(Protocol):
+class SlicedConnection(Protocol):
     """A connection, whose request is worked on."""
 
     @property
@@ -51,7 +51,7 @@ class _Job:
 
     __slots__ = ("cancelled", "client", "held_bytes", "kind", "paid_ns", "pending", "was_long", "work")
 
-    def __init__(self, work: Work, client: Client, held_bytes: int, kind: Trait, paid_ns: int) -> None:
+    def __init__(self, work: Work, client: SlicedConnection, held_bytes: int, kind: Trait, paid_ns: int) -> None:
         self.work = work
         self.client = client
         self.held_bytes = held_bytes
@@ -82,10 +82,10 @@ class Slices:
         """Kinds of large requests whose last one had a step that took long, and how long it took. The next one of that
         kind pays this in advance, so that the same time is not promised twice."""
         self._held_bytes = 0
-        self._waiting: list[tuple[int, int, Client]] = []
+        self._waiting: list[tuple[int, int, SlicedConnection]] = []
         self._order = 0
 
-    def may_begin(self, client: Client, size_bytes: int, kind: Trait = ORDINARY) -> bool:
+    def may_begin(self, client: SlicedConnection, size_bytes: int, kind: Trait = ORDINARY) -> bool:
         """Whether a large request may begin now: there is room, and time if this kind is likely to take long.
 
         If not, the client is resumed when it should ask again.
@@ -119,7 +119,7 @@ class Slices:
                 self._line.join(self._wake)  # once that one has begun, there may be room for another
                 return
 
-    def begin(self, work: Work, client: Client, size_bytes: int = 0, kind: Trait = ORDINARY) -> Any:
+    def begin(self, work: Work, client: SlicedConnection, size_bytes: int = 0, kind: Trait = ORDINARY) -> Any:
         """The response if the work ends with its first slice, else a `Pending`. Raises what the first slice raises.
 
         ``size_bytes`` of a large request are counted until its work ends, or waits for something else.

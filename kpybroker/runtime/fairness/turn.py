@@ -38,7 +38,7 @@ class NoWrites:
     def stop_gathering(self) -> None: ...
 
 
-class Served(Protocol):
+class ServedConnection(Protocol):
     """A connection whose reply waits for the turn."""
 
     answered_ns: int
@@ -69,7 +69,7 @@ class Turn:
         self.failed = False
         """Whether an append of this turn could not be written."""
         self._writes = writes
-        self._waiting: list[tuple[Served, bytes]] = []
+        self._waiting: list[tuple[ServedConnection, bytes]] = []
         self._until_ns = 0
 
     def begin(self, now_ns: int) -> None:
@@ -78,7 +78,7 @@ class Turn:
         self._until_ns = now_ns + LONGEST_NS
         self._writes.gather()
 
-    def put(self, connection: Served, reply: bytes) -> None:
+    def put(self, connection: ServedConnection, reply: bytes) -> None:
         """Send this reply once all appends of the turn are written."""
         self._waiting.append((connection, reply))
         if connection.answered_ns > self._until_ns:

@@ -11,7 +11,7 @@ from http import HTTPStatus
 from typing import Final, Protocol
 
 from kpybroker.runtime.calls.principal import ANONYMOUS, USER, Principal
-from kpybroker.runtime.http.request import Refused, Request
+from kpybroker.runtime.http.request import HttpRefused, Request
 
 FAILURE_DELAY_S: Final = 0.5
 CHALLENGE: Final = {"WWW-Authenticate": 'Basic realm="kpybroker", charset="UTF-8"'}
@@ -49,12 +49,12 @@ class Gate:
             return ANONYMOUS
         credentials = None if given is None else credentials_in(given)
         if credentials is None:
-            raise Refused(HTTPStatus.UNAUTHORIZED, "log in by basic authentication", CHALLENGE)
+            raise HttpRefused(HTTPStatus.UNAUTHORIZED, "log in by basic authentication", CHALLENGE)
         name, password = credentials
         if await self._verify(name, password):
             return Principal(USER, name)
         self._failed(request.host, name)
-        raise Refused(HTTPStatus.UNAUTHORIZED, "wrong name or password", CHALLENGE, delay_s=FAILURE_DELAY_S)
+        raise HttpRefused(HTTPStatus.UNAUTHORIZED, "wrong name or password", CHALLENGE, delay_s=FAILURE_DELAY_S)
 
 
 class OpenGate:
@@ -67,7 +67,7 @@ class OpenGate:
     async def admit(self, request: Request) -> Principal:
         """Nobody in particular. Raises Refused."""
         if not self._is_loopback and request.path not in self._open_paths:
-            raise Refused(HTTPStatus.FORBIDDEN, STRANGERS)
+            raise HttpRefused(HTTPStatus.FORBIDDEN, STRANGERS)
         return ANONYMOUS
 
 

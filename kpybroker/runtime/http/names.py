@@ -9,7 +9,7 @@ from http import HTTPStatus
 from typing import Final
 
 from kpybroker.runtime.calls.address import is_address
-from kpybroker.runtime.http.request import Refused
+from kpybroker.runtime.http.request import HttpRefused
 
 _SHOWN_CHARS: Final = 100
 
@@ -23,7 +23,7 @@ def check_host(headers: Mapping[str, str], own: Collection[str]) -> None:
     host = host_in(headers["host"])
     if not (is_address(host) or host == "localhost" or host in own):
         line = f"this node is not known as {host[:_SHOWN_CHARS]!r}; kpybroker.http.hosts names further hosts"
-        raise Refused(HTTPStatus.MISDIRECTED_REQUEST, line)
+        raise HttpRefused(HTTPStatus.MISDIRECTED_REQUEST, line)
 
 
 def host_in(text: str) -> str:

@@ -32,7 +32,7 @@ class Request(NamedTuple):
     """The address of the sender."""
 
 
-class Answer(NamedTuple):
+class HttpAnswer(NamedTuple):
     """One answer; its body is sent piece by piece."""
 
     status: HTTPStatus
@@ -44,11 +44,11 @@ class Answer(NamedTuple):
 class Route(NamedTuple):
     """The methods of a path, and what answers them."""
 
-    answer: Callable[[Request], Awaitable[Answer]]
+    answer: Callable[[Request], Awaitable[HttpAnswer]]
     methods: frozenset[str] = GET
 
 
-class Refused(Exception):
+class HttpRefused(Exception):
     """A request that no route sees: it is answered with this status and line, ``delay_s`` later."""
 
     def __init__(self, status: HTTPStatus, line: str, headers: Mapping[str, str] = {}, *, delay_s: float = 0.0) -> None:
@@ -58,12 +58,12 @@ class Refused(Exception):
         self.delay_s = delay_s
 
 
-def refusal(refused: Refused, path: str) -> Answer:
+def refusal(refused: HttpRefused, path: str) -> HttpAnswer:
     """The answer to a refused request: one line, or JSON where programs ask for it."""
     if not path.startswith(API):
-        return Answer(refused.status, [f"{refused}\n".encode()], headers=refused.headers)
+        return HttpAnswer(refused.status, [f"{refused}\n".encode()], headers=refused.headers)
     text = json.dumps({"error": str(refused)})
-    return Answer(refused.status, [text.encode(), b"\n"], JSON, refused.headers)
+    return HttpAnswer(refused.status, [text.encode(), b"\n"], JSON, refused.headers)
 
 
 def parse_head(head: bytes) -> Request:
@@ -71,7 +71,7 @@ def parse_head(head: bytes) -> Request:
     first, *lines = head.split(b"\r\n")
     words = first.split(b" ")
     if len(words) != 3 or not words[2].startswith(b"HTTP/1."):
-        raise Refused(HTTPStatus.BAD_REQUEST, "not HTTP/1")
+        raise HttpRefused(HTTPStatus.BAD_REQUEST, "not HTTP/1")
     method, (path, _, query) = words[0].decode("latin-1"), words[1].decode("latin-1").partition("?")
     headers = {}
     for line in lines:
@@ -83,10 +83,10 @@ def parse_head(head: bytes) -> Request:
 def body_bytes(request: Request) -> int:
     """The length of a request's body; raises Refused if it is not told, or too long."""
     if "transfer-encoding" in request.headers:
-        raise Refused(HTTPStatus.LENGTH_REQUIRED, "a body needs a Content-Length")
+        raise HttpRefused(HTTPStatus.LENGTH_REQUIRED, "a body needs a Content-Length")
     length = request.headers.get("content-length", "0")
     if not length.isascii() or not length.isdigit():
-        raise Refused(HTTPStatus.BAD_REQUEST, "the Content-Length is no number")
+        raise HttpRefused(HTTPStatus.BAD_REQUEST, "the Content-Length is no number")
     if len(length) > len(str(MOST_BODY_BYTES)) or int(length) > MOST_BODY_BYTES:
-        raise Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body has at most {MOST_BODY_BYTES} bytes")
+        raise HttpRefused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body has at most {MOST_BODY_BYTES} bytes")
     return int(length)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from kpybroker.runtime.http.names import check_host
 from kpybroker.runtime.http.places import Phase, Place, Places
-from kpybroker.runtime.http.request import Answer, Refused, Request, Route, body_bytes, parse_head, refusal
+from kpybroker.runtime.http.request import HttpAnswer, HttpRefused, Request, Route, body_bytes, parse_head, refusal
 from kpybroker.runtime.io.addresses import bound_sockets
 
 if TYPE_CHECKING:
@@ -169,12 +169,14 @@ class HttpServer:
                 await stream.handshake()
         except ssl.SSLError as error:
             if error.reason == "HTTP_REQUEST":
-                await _send(_PlainStream(reader, writer), Answer(HTTPStatus.BAD_REQUEST, [b"this port speaks https\n"]))
+                await _send(
+                    _PlainStream(reader, writer), HttpAnswer(HTTPStatus.BAD_REQUEST, [b"this port speaks https\n"])
+                )
             log.debug("A TLS handshake on the second port failed: %s", error.reason)
             raise
         return stream
 
-    async def _answered(self, stream: Stream, place: Place) -> Answer:
+    async def _answered(self, stream: Stream, place: Place) -> HttpAnswer:
         """Read a request. Return its answer."""
         path = ""
         try:
@@ -188,7 +190,7 @@ class HttpServer:
             async with asyncio.timeout(READ_TIMEOUT_S):
                 request = request._replace(body=await stream.readexactly(body_bytes(request)))
             self._begin(request, place)
-        except Refused as refused:
+        except HttpRefused as refused:
             if refused.delay_s:
                 self._enter(place, Phase.REFUSED)
                 await asyncio.sleep(refused.delay_s)
@@ -208,7 +210,7 @@ class HttpServer:
     def _begin(self, request: Request, place: Place) -> None:
         """Begin to work on a request. Raises Refused if that has to wait for others."""
         if self._places.answered >= MOST_ANSWERED and request.path not in PROBES:
-            raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, "too many requests at once; try again in a moment")
+            raise HttpRefused(HTTPStatus.SERVICE_UNAVAILABLE, "too many requests at once; try again in a moment")
         self._enter(place, Phase.ANSWERING)
 
     def _route(self, request: Request) -> Route:
@@ -216,9 +218,9 @@ class HttpServer:
         route = self.routes.get(request.path) or self._route_above(request.path)
         if route is None:
             *first, last = self.routes
-            raise Refused(HTTPStatus.NOT_FOUND, f"there are {', '.join(first)} and {last}")
+            raise HttpRefused(HTTPStatus.NOT_FOUND, f"there are {', '.join(first)} and {last}")
         if request.method not in route.methods:
-            raise Refused(HTTPStatus.METHOD_NOT_ALLOWED, f"{' or '.join(sorted(route.methods))} only")
+            raise HttpRefused(HTTPStatus.METHOD_NOT_ALLOWED, f"{' or '.join(sorted(route.methods))} only")
         return route
 
     def _route_above(self, path: str) -> Route | None:
@@ -226,16 +228,16 @@ class HttpServer:
         return self.routes.get(max(above, key=len, default=""))
 
     @staticmethod
-    async def _answer(route: Route, request: Request) -> Answer:
+    async def _answer(route: Route, request: Request) -> HttpAnswer:
         try:
             return await route.answer(request)
         except Exception:
             log.exception("The HTTP request %s could not be answered because of a defect", request.path)
             line = f"{request.path} cannot be answered; the log says why\n"
-            return Answer(HTTPStatus.INTERNAL_SERVER_ERROR, [line.encode()])
+            return HttpAnswer(HTTPStatus.INTERNAL_SERVER_ERROR, [line.encode()])
 
 
-async def _send(writer: Stream, answer: Answer) -> None:
+async def _send(writer: Stream, answer: HttpAnswer) -> None:
     from email.utils import formatdate  # takes long to import, and most nodes are never asked
 
     headers = {

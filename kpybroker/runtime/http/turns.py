@@ -9,7 +9,7 @@ from collections import deque
 from http import HTTPStatus
 from typing import Final
 
-from kpybroker.runtime.http.request import Refused
+from kpybroker.runtime.http.request import HttpRefused
 
 REFUSAL_DELAY_S: Final = 0.5
 
@@ -29,7 +29,7 @@ class Turns:
             return
         if len(self._waiting) >= self._most_waiting:
             line = "too many logins at once; try again in a second"
-            refusal = Refused(HTTPStatus.SERVICE_UNAVAILABLE, line, delay_s=REFUSAL_DELAY_S)
+            refusal = HttpRefused(HTTPStatus.SERVICE_UNAVAILABLE, line, delay_s=REFUSAL_DELAY_S)
             oldest = self._waiting.popleft()
             if not oldest.done():
                 oldest.set_exception(refusal)

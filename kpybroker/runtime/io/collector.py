@@ -34,7 +34,7 @@ BUSY_GROWTH: Final = 4
 """The growth of the memory in use after which it is searched for cycles, while the loop is idle and at any time."""
 
 
-class Collector:
+class GarbageCollector:
     """The control of the garbage collector from `start` on. It runs on the loop's own thread."""
 
     def __init__(

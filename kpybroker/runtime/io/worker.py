@@ -46,9 +46,9 @@ class Worker:
         self._thread = Thread(target=self._run, name=f"kpybroker-{module}", daemon=True)
         self._thread.start()
 
-    def ask(self, task: object, told: Callable[[Any], object]) -> None:
-        """Give the process a task; ``told`` is called with each answer."""
-        self._tasks.put((task, told))
+    def ask(self, task: object, on_answer: Callable[[Any], object]) -> None:
+        """Give the process a task; ``on_answer`` is called with each answer."""
+        self._tasks.put((task, on_answer))
 
     def stop(self) -> None:
         """Kill the process, in the middle of its work if need be. Safe to call twice."""
@@ -65,17 +65,17 @@ class Worker:
 
     def _run(self) -> None:
         while (asked := self._tasks.get()) is not None:
-            task, told = asked
+            task, on_answer = asked
             try:
-                self._do(task, told)
+                self._do(task, on_answer)
             except WorkerDied as death:
-                self._tell(told, death)
+                self._tell(on_answer, death)
             except Exception as error:
-                self._tell(told, WorkerDied(f"{type(error).__name__}: {error}"))
+                self._tell(on_answer, WorkerDied(f"{type(error).__name__}: {error}"))
                 self._end()
         self._end()
 
-    def _do(self, task: object, told: Callable[[Any], object]) -> None:
+    def _do(self, task: object, on_answer: Callable[[Any], object]) -> None:
         if self._process is None:
             self._process = self._start()
         if self.is_stopped:
@@ -92,7 +92,7 @@ class Worker:
                 if len(head) < _LENGTH.size:
                     break
                 answer = pickle.loads(process.stdout.read(_LENGTH.unpack(head)[0]))
-                self._tell(told, answer)
+                self._tell(on_answer, answer)
                 if self._is_last(answer):
                     return
         except (OSError, EOFError, pickle.UnpicklingError):
@@ -122,6 +122,6 @@ class Worker:
                     pipe.close()
         return f"signal {-code}" if code < 0 else f"code {code}"
 
-    def _tell(self, told: Callable[[Any], object], answer: object) -> None:
+    def _tell(self, on_answer: Callable[[Any], object], answer: object) -> None:
         with suppress(RuntimeError):  # the loop is closed: nobody is left to hear of it
-            self._scheduler.call_soon_threadsafe(told, answer)
+            self._scheduler.call_soon_threadsafe(on_answer, answer)

@@ -115,9 +115,9 @@ class Initiator:
             name = _principal(login.principal) if login.principal else None
             return library.Credentials(name=name, usage="initiate", store=store or None)
 
-        who = login.principal or "this user"
+        caller = login.principal or "this user"
         where = f" by the keytab {store['client_keytab']}" if login.use_keytab else ""
-        return _checked(made, f"no ticket for {who}{where}")
+        return _checked(made, f"no ticket for {caller}{where}")
 
 
 def default_realm() -> str:

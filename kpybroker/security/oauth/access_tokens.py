@@ -16,7 +16,7 @@ from random import random
 from typing import Any, Final, NamedTuple
 
 from kpybroker.machines.sasl import unsecured_tokens
-from kpybroker.security.oauth.fetching import DEFAULT_TIMEOUT_MS, FetchFailed, Limits, fetch, retrying
+from kpybroker.security.oauth.fetching import DEFAULT_TIMEOUT_MS, AnswerTimeouts, FetchFailed, fetch, retrying
 from kpybroker.security.oauth.grants import AssertionGrant, ClientCredentials
 from kpybroker.security.oauth.token_login import TokenLogin
 
@@ -45,7 +45,7 @@ def new_token(login: TokenLogin) -> AccessToken:
         text = fetch(endpoint, ssl.create_default_context).decode("ascii", "replace").strip()
     else:
         patience = login.patience
-        limits = Limits(patience.connect_ms or DEFAULT_TIMEOUT_MS, patience.read_ms or DEFAULT_TIMEOUT_MS)
+        limits = AnswerTimeouts(patience.connect_ms or DEFAULT_TIMEOUT_MS, patience.read_ms or DEFAULT_TIMEOUT_MS)
         ask = partial(
             fetch,
             endpoint,

@@ -40,7 +40,7 @@ class Assertion(NamedTuple):
         return f"Assertion({self.file or self.key_file!r}, {self.algorithm}, {dict(self.claims)!r})"
 
     @property
-    def who(self) -> str:
+    def identity(self) -> str:
         """The client whose assertion it is, for messages."""
         claims = dict(self.claims)
         return claims.get("sub") or claims.get("iss") or self.file or self.key_file

@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from kpybroker.machines.sasl.oauthbearer import LONGEST_MS, Token, TokenRefused
+from kpybroker.machines.sasl.oauthbearer import LONGEST_MS, TokenRefused, ValidToken
 
 LARGEST_S: Final = 2**63 - 1
 _SHOWN_CHARS: Final = 80
@@ -36,7 +36,7 @@ class Claims:
         self._claims = claims
         self._kid = kid
 
-    def check(self, rules: ClaimRules, now_ms: int) -> Token:
+    def check(self, rules: ClaimRules, now_ms: int) -> ValidToken:
         """Raises TokenRefused."""
         expires_s = self._check_times(rules, now_ms // 1000)
         for name in ("iss", "sub", "jti"):
@@ -51,7 +51,7 @@ class Claims:
             raise self._refused(f"it has no text in its claim {rules.principal_claim}")
         if not 0 <= expires_s * 1000 - now_ms + rules.clock_skew_s * 1000 <= LONGEST_MS:
             raise self._refused("its exp is out of range")
-        return Token(principal.strip(_JAVA_SPACE), expires_s * 1000)
+        return ValidToken(principal.strip(_JAVA_SPACE), expires_s * 1000)
 
     def _check_times(self, rules: ClaimRules, now_s: int) -> int:
         expires_s, issued_s, begins_s = (self._seconds(name) for name in ("exp", "iat", "nbf"))

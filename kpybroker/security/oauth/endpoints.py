@@ -18,7 +18,7 @@ class BadUrl(ValueError):
     """A URL that is not accepted. The message is one line."""
 
 
-class Endpoint(NamedTuple):
+class OAuthEndpoint(NamedTuple):
     """A place from which keys or tokens are fetched."""
 
     url: str
@@ -33,7 +33,7 @@ class Endpoint(NamedTuple):
         return self.scheme == "file"
 
 
-def parse_endpoint(name: str, url: str) -> Endpoint:
+def parse_endpoint(name: str, url: str) -> OAuthEndpoint:
     """The endpoint in a config. Raises BadUrl with a line that names the config."""
     url = url.strip()
     if _UNUSABLE.search(url):
@@ -48,13 +48,13 @@ def parse_endpoint(name: str, url: str) -> Endpoint:
     if parts.scheme == "file":
         if host not in ("", "localhost") or not parts.path.startswith("/"):
             raise BadUrl(f"{name}={url}: a file is written as file:///path")
-        return Endpoint(url, "file", "", 0, parts.path)
+        return OAuthEndpoint(url, "file", "", 0, parts.path)
     if parts.scheme not in _PORTS or not host:
         raise BadUrl(f"{name}={url}: only https, http and file URLs are possible")
     if parts.scheme == "http" and not is_loopback(host):
         raise BadUrl(f"{name}={url}: http is possible to this machine only (127.0.0.1, localhost); use https")
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    return Endpoint(url, parts.scheme, host, port or _PORTS[parts.scheme], target)
+    return OAuthEndpoint(url, parts.scheme, host, port or _PORTS[parts.scheme], target)
 
 
 def is_loopback(host: str) -> bool:
@@ -65,7 +65,7 @@ def is_loopback(host: str) -> bool:
         return host.lower() == "localhost"
 
 
-def check_allowed(name: str, endpoint: Endpoint, allowed: tuple[str, ...]) -> None:
+def check_allowed(name: str, endpoint: OAuthEndpoint, allowed: tuple[str, ...]) -> None:
     """Raise BadUrl for an endpoint whose URL is not in the list of `ALLOWED_URLS`."""
     if endpoint.url not in allowed:
         raise BadUrl(f"{name}={endpoint.url} is not allowed yet; add this URL to {ALLOWED_URLS}")

@@ -15,7 +15,7 @@ from socket import SHUT_RDWR, create_connection, socket
 from typing import Final, NamedTuple, TypeVar
 from urllib.parse import urljoin
 
-from kpybroker.security.oauth.endpoints import BadUrl, Endpoint, parse_endpoint
+from kpybroker.security.oauth.endpoints import BadUrl, OAuthEndpoint, parse_endpoint
 
 T = TypeVar("T")
 
@@ -38,7 +38,7 @@ class FetchFailed(Exception):
         self.is_final = is_final
 
 
-class Limits(NamedTuple):
+class AnswerTimeouts(NamedTuple):
     """The longest times for one answer."""
 
     connect_ms: int = DEFAULT_TIMEOUT_MS
@@ -47,12 +47,12 @@ class Limits(NamedTuple):
 
 
 def fetch(
-    endpoint: Endpoint,
+    endpoint: OAuthEndpoint,
     context: Callable[[], ssl.SSLContext],
     *,
     body: bytes | None = None,
     headers: Mapping[str, str] | None = None,
-    limits: Limits = Limits(),  # noqa: B008 - a tuple of constants
+    limits: AnswerTimeouts = AnswerTimeouts(),  # noqa: B008 - a tuple of constants
 ) -> bytes:
     """The content of a URL; with ``body`` the answer to a POST. Raises FetchFailed. ``context`` is asked for https."""
     if endpoint.is_file:
@@ -64,8 +64,8 @@ def fetch(
             at = _redirected(at, location)
             continue
         if status not in (200, 201):
-            said = f": {content[:_SHOWN_CHARS].decode(errors='replace')!a}" if content and status >= _ERRORS else ""
-            raise FetchFailed(f"{endpoint.url} answers with status {status}{said}", is_final=status in _FINAL)
+            reported = f": {content[:_SHOWN_CHARS].decode(errors='replace')!a}" if content and status >= _ERRORS else ""
+            raise FetchFailed(f"{endpoint.url} answers with status {status}{reported}", is_final=status in _FINAL)
         return content
     raise FetchFailed(f"{endpoint.url} redirects more than {MOST_REDIRECTS} times", is_final=True)
 
@@ -82,7 +82,7 @@ def read_file(path: str) -> bytes:
     return content
 
 
-def _redirected(at: Endpoint, location: str) -> Endpoint:
+def _redirected(at: OAuthEndpoint, location: str) -> OAuthEndpoint:
     try:
         to = parse_endpoint("the redirect", urljoin(at.url, location))
     except BadUrl as error:
@@ -93,11 +93,11 @@ def _redirected(at: Endpoint, location: str) -> Endpoint:
 
 
 def _exchange(
-    endpoint: Endpoint,
+    endpoint: OAuthEndpoint,
     context: Callable[[], ssl.SSLContext],
     body: bytes | None,
     headers: Mapping[str, str],
-    limits: Limits,
+    limits: AnswerTimeouts,
 ) -> tuple[int, bytes, str]:
     """The status, the content and the place of a redirect."""
     connection = HTTPConnection(endpoint.host, endpoint.port)

@@ -30,7 +30,7 @@ class ClientCredentials(NamedTuple):
         return f"ClientCredentials({self.client_id!r}, [hidden], {self.scope!r})"
 
     @property
-    def who(self) -> str:
+    def identity(self) -> str:
         """The client, for messages."""
         return self.client_id
 
@@ -59,9 +59,9 @@ class AssertionGrant(NamedTuple):
     client_id: str = ""
 
     @property
-    def who(self) -> str:
+    def identity(self) -> str:
         """The client, for messages."""
-        return self.client_id or self.assertion.who
+        return self.client_id or self.assertion.identity
 
     def headers(self) -> dict[str, str]:
         """The headers of a request for a token."""

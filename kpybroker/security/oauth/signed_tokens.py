@@ -14,7 +14,7 @@ from joserfc.errors import JoseError, SecurityWarning
 from joserfc.jws import JWSRegistry, deserialize_compact
 from joserfc.registry import HeaderParameter
 
-from kpybroker.machines.sasl.oauthbearer import Token, TokenRefused
+from kpybroker.machines.sasl.oauthbearer import TokenRefused, ValidToken
 from kpybroker.security.oauth.claims import ClaimRules, Claims, named, read_object, shown
 from kpybroker.security.oauth.key_set import PublicKey, select
 
@@ -42,7 +42,7 @@ def validate(
     rules: ClaimRules,
     now_ms: int,
     no_key: Callable[[str | None], object],
-) -> Token:
+) -> ValidToken:
     """Check a token. Raises TokenRefused. ``no_key`` is called with the ``kid`` of a token that has no key."""
     header, payload = _verified(text, keys, no_key)
     return Claims(read_object(payload, "payload"), header.get("kid")).check(rules, now_ms)

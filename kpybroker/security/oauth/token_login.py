@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from kpybroker.machines.sasl import unsecured_tokens
 from kpybroker.machines.sasl.oauthbearer import check_extensions
 from kpybroker.security.oauth.assertions import FILE, ISSUER, read_assertion
-from kpybroker.security.oauth.endpoints import Endpoint, check_allowed, parse_endpoint
+from kpybroker.security.oauth.endpoints import OAuthEndpoint, check_allowed, parse_endpoint
 from kpybroker.security.oauth.grants import AssertionGrant, ClientCredentials
 
 HANDLER: Final = "sasl.login.callback.handler.class"
@@ -33,7 +33,7 @@ ValueOf = Callable[[str], Any]
 """The value of a config by Kafka's name; None if it has none. Secrets have their text in an attribute ``value``."""
 
 
-class Patience(NamedTuple):
+class LoginRetries(NamedTuple):
     """``sasl.login.retry.backoff.ms`` and others about time. None: the default of
     `kpybroker.security.oauth.fetching`."""
 
@@ -66,14 +66,14 @@ class TokenLogin(NamedTuple):
     """The source of tokens of a broker or client. With an endpoint and a client it is asked, with an endpoint alone it
     is a file, and without either tokens are made of ``options``, without a signature."""
 
-    endpoint: Endpoint | None
+    endpoint: OAuthEndpoint | None
     client: ClientCredentials | AssertionGrant | None
     options: tuple[tuple[str, str], ...]
     """The options of the JAAS config. They hold secrets."""
     principal_claim: str = "sub"
     extensions: tuple[tuple[str, str], ...] = ()
     """SASL extensions (KIP-342)."""
-    patience: Patience = Patience()
+    patience: LoginRetries = LoginRetries()
     window: RefreshWindow = RefreshWindow()
 
     def __repr__(self) -> str:
@@ -145,11 +145,11 @@ def _grant(value_of: ValueOf, options: Mapping[str, str], *, is_bearer: bool) ->
     return ClientCredentials(client_id, secret, scope, _text(value_of, URLENCODE).lower() == "true")
 
 
-def _patience(value_of: ValueOf) -> Patience:
-    defaults = Patience()
+def _patience(value_of: ValueOf) -> LoginRetries:
+    defaults = LoginRetries()
     backoff_ms = _number(value_of, "sasl.login.retry.backoff.ms")
     backoff_max_ms = _number(value_of, "sasl.login.retry.backoff.max.ms")
-    return Patience(
+    return LoginRetries(
         defaults.backoff_ms if backoff_ms is None else backoff_ms,
         defaults.backoff_max_ms if backoff_max_ms is None else backoff_max_ms,
         _number(value_of, "sasl.login.connect.timeout.ms"),

@@ -25,7 +25,7 @@ _KEY_PROTECTOR: Final = "1.3.6.1.4.1.42.2.17.1.1"
 _WHITENER: Final = b"Mighty Aphrodite"
 
 
-class _Reader:
+class _StoreReader:
     """The bytes of a store between its header and its digest."""
 
     def __init__(self, name: str, data: bytes) -> None:
@@ -64,7 +64,7 @@ def read_jks(
         raise TlsError(f"{name} is damaged: it ends too early")
     if password is not None:
         _check_digest(name, data, password)
-    reader = _Reader(name, data)
+    reader = _StoreReader(name, data)
     _, version, count = _HEADER.unpack(reader.take(_HEADER.size))
     if version not in (1, 2):
         raise TlsError(f"{name} is a JKS store of version {version}, which is not known")

@@ -24,7 +24,7 @@ class NoRuleApplies(Exception):
     """No rule matches the name of a certificate."""
 
 
-class _Rule(NamedTuple):
+class _MappingRule(NamedTuple):
     pattern: Any
     """None for the rule DEFAULT, which keeps the name."""
     replacement: Replacement = ()
@@ -44,7 +44,7 @@ class MappingRules:
     def __init__(self, text: str) -> None:
         """Raises TlsError if a rule cannot be used."""
         self._text = text
-        self._rules: list[_Rule] = []
+        self._rules: list[_MappingRule] = []
         for match in _SPLITTER.finditer(text.strip()):
             rule = _parsed(match[1])
             if rule is not None:
@@ -60,13 +60,13 @@ class MappingRules:
         raise NoRuleApplies(f"no rule of {KEY} applies to {name!r}")
 
 
-def _parsed(text: str) -> _Rule | None:
+def _parsed(text: str) -> _MappingRule | None:
     match = _PARSER.match(text)
     assert match is not None
     if match.end() != len(text):
         raise TlsError(f"{KEY}: Invalid rule: `{text}`, unmatched substring: `{text[match.end() :]}`")
     if match[1] is not None:
-        return _Rule(None)
+        return _MappingRule(None)
     if match[2] is None:
         return None
     change_case: Callable[[str], str] = {"L": str.lower, "U": str.upper}.get(match[6], str)
@@ -75,7 +75,7 @@ def _parsed(text: str) -> _Rule | None:
         replacement = replacement_of(_with_literal_references(match[4], pattern.groups), pattern)
     except Unusable as why:
         raise TlsError(f"{KEY}: {why}") from None
-    return _Rule(pattern, replacement, change_case)
+    return _MappingRule(pattern, replacement, change_case)
 
 
 def _with_literal_references(text: str, groups: int) -> str:

@@ -37,7 +37,7 @@ _EDGES: Final = " \r"
 _VERSION, _EXTENSIONS = 0xA0, 0xA3
 
 
-class Names(NamedTuple):
+class CertificateNames(NamedTuple):
     """The names of a certificate and of its issuer, and the subject alternative names as their DER."""
 
     subject: str
@@ -45,14 +45,14 @@ class Names(NamedTuple):
     alternatives: frozenset[bytes]
 
 
-def names_of(certificate: bytes) -> Names:
+def names_of(certificate: bytes) -> CertificateNames:
     """The names of a certificate, which is given as DER. Raises MalformedDer."""
     fields = _fields(certificate)
     alternatives: frozenset[bytes] = frozenset()
     for field in fields[5:]:
         if field.tag == _EXTENSIONS:
             alternatives = _alternatives(field)
-    return Names(_in_words(fields[4]), _in_words(fields[2]), alternatives)
+    return CertificateNames(_in_words(fields[4]), _in_words(fields[2]), alternatives)
 
 
 def subject_of(certificate: bytes) -> str:

@@ -36,7 +36,7 @@ _REMEDIES = {
 }
 
 
-class Known(NamedTuple):
+class KnownMetadata(NamedTuple):
     """The contents of the metadata log; None or empty where it could not be read."""
 
     topic_ids: Mapping[str, bytes] | None = None
@@ -52,7 +52,7 @@ class Known(NamedTuple):
 class DirectoryCheck:
     """The check of one log directory. ``findings`` gather as methods are called."""
 
-    def __init__(self, disk: Disk, path: str, known: Known) -> None:
+    def __init__(self, disk: Disk, path: str, known: KnownMetadata) -> None:
         self.disk = disk
         self.path = path
         self.known = known
@@ -102,12 +102,12 @@ class DirectoryCheck:
         parsed = names.parse_partition_directory(name)
         if marked is not None:
             mark = marked[2]
-            told = {
+            findings = {
                 names.DELETE_DIRECTORY: "a deleted partition, which the next start removes",
                 names.STRAY_DIRECTORY: "a partition that had no place in the cluster; kept, and served by nobody",
                 names.FUTURE_DIRECTORY: "a partition on its way into this directory",
             }
-            self.note(name, told[mark])
+            self.note(name, findings[mark])
             if mark != names.DELETE_DIRECTORY:
                 self.others.append((self._file(name), mark))
         elif parsed is None:

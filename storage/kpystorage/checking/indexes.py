@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from struct import Struct
 
 from kpystorage.checking.findings import DAMAGE, NOTE, Finding, Report
-from kpystorage.transaction_index import AbortedTransaction
+from kpystorage.transaction_index import TransactionIndexEntry
 from kpywire.batch import BatchHeader
 
 REBUILT = "set aside and rebuilt"
@@ -139,26 +139,28 @@ class TransactionIndexCheck(IndexCheck):
 
     def __init__(self, path: str, data: bytes, report: Report) -> None:
         super().__init__(path, data, _TRANSACTION_ENTRY, report)
-        self._said: list[AbortedTransaction] = []
+        self._reported: list[TransactionIndexEntry] = []
         for version, *fields in _TRANSACTION_ENTRY.iter_unpack(data[: len(data) // 34 * 34]):
             if version:
                 self.say(f"entry of unknown version {version}")
-            self._said.append(AbortedTransaction._make(fields))
+            self._reported.append(TransactionIndexEntry._make(fields))
 
-    def end(self, found: Sequence[AbortedTransaction], markers: Sequence[tuple[int, int]], *, complete: bool) -> None:
+    def end(
+        self, found: Sequence[TransactionIndexEntry], markers: Sequence[tuple[int, int]], *, complete: bool
+    ) -> None:
         """``found`` are the transactions whose abort was seen, ``markers`` all aborts (producer id, offset).
 
         ``complete``: nothing was missing before them, and nothing was compacted away.
         """
         if complete:
-            if self._said != list(found):
-                odd = next((each for each in self._said if each not in found), None)
-                lacking = next((each for each in found if each not in self._said), None)
+            if self._reported != list(found):
+                odd = next((each for each in self._reported if each not in found), None)
+                lacking = next((each for each in found if each not in self._reported), None)
                 self.say(f"says {odd}" if odd is not None else f"lacks {lacking}")
             return
         known = {each.last_offset: each for each in found}
         ends = set(markers)
-        for each in self._said:
+        for each in self._reported:
             seen = known.get(each.last_offset)
             fits = each.first_offset <= each.last_offset and each.last_stable_offset <= each.last_offset + 1
             if not fits or (seen is not None and seen.producer_id != each.producer_id):

@@ -15,7 +15,7 @@ from kpystorage.checking.epochs import EpochCheck
 from kpystorage.checking.findings import DAMAGE, NOTE, Finding, Report
 from kpystorage.checking.indexes import OffsetIndexCheck, TimeIndexCheck, TransactionIndexCheck
 from kpystorage.checking.set_aside_names import is_set_aside
-from kpystorage.checking.walking import Piece, pieces, restored
+from kpystorage.checking.walking import SegmentPiece, pieces, restored
 from kpystorage.checkpoint import TEMPORARY
 from kpystorage.control_batches import apply_producer
 from kpystorage.disk import Disk
@@ -24,9 +24,9 @@ from kpystorage.log_offset import LogOffset
 from kpystorage.producer_snapshot import SnapshotEntry
 from kpystorage.producer_states import ProducerStates
 from kpystorage.snapshot import parse_name
-from kpystorage.transaction_index import AbortedTransaction
+from kpystorage.transaction_index import TransactionIndexEntry
 from kpywire.batch import HEADER_BYTES, NO_PRODUCER_ID, BatchHeader, parse_header
-from kpywire.compression import TooLarge, decompress
+from kpywire.compression import InflatesTooLarge, decompress
 from kpywire.errors import Malformed
 from kpywire.skim import skim_section
 from kpywire.uuid import to_string
@@ -96,7 +96,7 @@ class PartitionCheck:
         """The edits by base offset of the segment, found from its own bytes and neighbours."""
         self.epoch_edits: dict[int, list[Edit]] = {}
         """Batches in which only the epoch differs from the checkpoint."""
-        self.aborted: dict[int, list[AbortedTransaction]] = {}
+        self.aborted: dict[int, list[TransactionIndexEntry]] = {}
         self.snapshots: dict[int, list[SnapshotEntry]] = {}
         """The right contents of the producer snapshots at the segments' bases and the log's end, where they are
         known."""
@@ -204,8 +204,8 @@ class PartitionCheck:
         if topic_id is None and wanted is not None and self.around.clean:
             self.damage(names.PARTITION_METADATA, "names no topic id", remedy)
         elif topic_id is not None and wanted is not None and topic_id != wanted:
-            said, right = to_string(topic_id), to_string(wanted)
-            self.damage(names.PARTITION_METADATA, f"its topic id is {said}, the topic's is {right}", remedy)
+            reported, right = to_string(topic_id), to_string(wanted)
+            self.damage(names.PARTITION_METADATA, f"its topic id is {reported}, the topic's is {right}", remedy)
         elif topic_id is not None and data.rstrip() != partition_metadata.render(topic_id):
             self.damage(names.PARTITION_METADATA, "is not as a broker writes it", remedy)
 
@@ -280,8 +280,8 @@ class PartitionCheck:
             self._complete = False
 
     def follow(
-        self, header: BatchHeader, piece: Piece, place: LogOffset
-    ) -> AbortedTransaction | tuple[int, int] | None:
+        self, header: BatchHeader, piece: SegmentPiece, place: LogOffset
+    ) -> TransactionIndexEntry | tuple[int, int] | None:
         """Take a batch of a producer. Return the transaction that it aborts, or (producer id, offset) of one whose
         beginning was not seen."""
         if header.producer_id == NO_PRODUCER_ID:
@@ -294,7 +294,7 @@ class PartitionCheck:
         self._producers.replicated_to(_MAX_OFFSET)
         if ended.committed:
             return None
-        return AbortedTransaction(ended.producer_id, ended.first_offset, ended.last_offset, stable)
+        return TransactionIndexEntry(ended.producer_id, ended.first_offset, ended.last_offset, stable)
 
     @property
     def complete(self) -> bool:
@@ -311,7 +311,7 @@ class _SegmentWalk:
         self._size = size
         self._certain = certain
         self._is_last = is_last
-        self.aborted: list[AbortedTransaction] = []
+        self.aborted: list[TransactionIndexEntry] = []
         self._markers: list[tuple[int, int]] = []
         report = self._reporter(names.OFFSET_INDEX)
         self._offsets = OffsetIndexCheck(self._path(names.OFFSET_INDEX), self._read(names.OFFSET_INDEX), base, report)
@@ -343,7 +343,7 @@ class _SegmentWalk:
     def _damage(self, text: str, remedy: str) -> None:
         self._check.damage(self._name, text, remedy)
 
-    def take(self, piece: Piece, next_header: bytes, limit: int) -> None:
+    def take(self, piece: SegmentPiece, next_header: bytes, limit: int) -> None:
         """Take the next piece of the file. ``next_header`` is the bytes behind it."""
         if piece.header is None:
             self._unreadable(piece)
@@ -367,7 +367,7 @@ class _SegmentWalk:
         if piece.whole:
             self._records(piece, header, at)
 
-    def _edit(self, piece: Piece, header: BatchHeader, *, is_epoch_wrong: bool) -> None:
+    def _edit(self, piece: SegmentPiece, header: BatchHeader, *, is_epoch_wrong: bool) -> None:
         check, place = self._check, (piece.position, piece.end)
         if not piece.whole:
             lost = (header.base_offset, header.next_offset)
@@ -381,7 +381,7 @@ class _SegmentWalk:
             data = restored(piece, header.base_offset, check.epochs.expected)
             check.epoch_edits.setdefault(self._base, []).append(Edit(*place, data, None))
 
-    def _base_offset(self, piece: Piece, header: BatchHeader, next_header: bytes, limit: int) -> int:
+    def _base_offset(self, piece: SegmentPiece, header: BatchHeader, next_header: bytes, limit: int) -> int:
         """The base offset that the batch must have by its neighbours. A different one is reported."""
         found, expected = header.base_offset, self._check.expected_offset
         if found == expected or (expected < found and header.next_offset <= self._check.cleaned_to):
@@ -403,7 +403,7 @@ class _SegmentWalk:
             self._damage(text, "")
         return found
 
-    def _unreadable(self, piece: Piece) -> None:
+    def _unreadable(self, piece: SegmentPiece) -> None:
         is_tail = piece.end == self._size and self._is_last
         count = piece.end - piece.position
         if is_tail and not self._check.around.clean:
@@ -415,7 +415,7 @@ class _SegmentWalk:
             lost = (self._check.expected_offset, NO_OFFSET)
             self._check.edits.setdefault(self._base, []).append(Edit(piece.position, piece.end, b"", lost))
 
-    def _records(self, piece: Piece, header: BatchHeader, at: str) -> None:
+    def _records(self, piece: SegmentPiece, header: BatchHeader, at: str) -> None:
         try:
             check_records(header, piece.data)
             place = LogOffset(header.base_offset, self._base, piece.position)
@@ -423,7 +423,7 @@ class _SegmentWalk:
         except Malformed as error:
             self._damage(f"{at}: the records of the batch of offset {header.base_offset} cannot be read: {error}", "")
             return
-        if isinstance(seen, AbortedTransaction):
+        if isinstance(seen, TransactionIndexEntry):
             self.aborted.append(seen)
         elif seen is not None:
             self._markers.append(seen)
@@ -449,5 +449,5 @@ def check_records(header: BatchHeader, data: memoryview) -> None:
     try:
         inflated = decompress(header.codec, section, MAX_INFLATED_BYTES) if header.codec else bytes(section)
         skim_section(inflated, header.record_count, header.base_timestamp)
-    except (TooLaborious, TooLarge):
+    except (TooLaborious, InflatesTooLarge):
         return  # readable, as far as a look at that price goes

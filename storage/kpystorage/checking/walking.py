@@ -19,7 +19,7 @@ _LENGTH_POSITION = 8
 _MAX_OFFSET = (1 << 63) - 1
 
 
-class Piece(NamedTuple):
+class SegmentPiece(NamedTuple):
     """A stretch of a segment file. ``header`` is None where no batch can be recognised."""
 
     position: int
@@ -34,7 +34,7 @@ class Piece(NamedTuple):
     """Whether its checksum holds."""
 
 
-def pieces(file: Readable, size: int, lowest_offset: int, limit_offset: int = _MAX_OFFSET) -> Iterator[Piece]:
+def pieces(file: Readable, size: int, lowest_offset: int, limit_offset: int = _MAX_OFFSET) -> Iterator[SegmentPiece]:
     """The pieces of the whole file. Batches have offsets from ``lowest_offset`` up to ``limit_offset``. May raise
     OSError."""
     position = 0
@@ -48,11 +48,13 @@ def pieces(file: Readable, size: int, lowest_offset: int, limit_offset: int = _M
             data = window[at : at + header.size]
             if crc32c(data[ATTRIBUTES_POSITION:]) == header.crc:
                 lowest_offset = max(lowest_offset, header.next_offset)
-                yield Piece(position, position + header.size, header, data)
+                yield SegmentPiece(position, position + header.size, header, data)
                 position += header.size
                 continue
             if _goes_on(file, position + header.size, size):
-                yield Piece(position, position + header.size, header, data, "its checksum does not match", whole=False)
+                yield SegmentPiece(
+                    position, position + header.size, header, data, "its checksum does not match", whole=False
+                )
                 position += header.size
                 continue
         following = _next_whole(file, position + 1, size, lowest_offset, limit_offset)
@@ -114,7 +116,7 @@ def _is_possible(header: BatchHeader, room_bytes: int, lowest: int, limit: int) 
     )
 
 
-def _resized(file: Readable, position: int, end: int) -> Piece:
+def _resized(file: Readable, position: int, end: int) -> SegmentPiece:
     """The bytes up to the next whole batch, as one batch with a wrong length or magic, if the checksum confirms it."""
     data = memoryview(file.pread(min(end - position, 1 << 30), position))
     if len(data) >= HEADER_BYTES:
@@ -124,13 +126,13 @@ def _resized(file: Readable, position: int, end: int) -> Piece:
             trouble = f"its length is {found.batch_length} instead of {length}"
             if found.batch_length == length:
                 trouble = f"its magic is {found.magic} instead of {MAGIC}"
-            return Piece(position, end, found._replace(batch_length=length, magic=MAGIC), data, trouble)
+            return SegmentPiece(position, end, found._replace(batch_length=length, magic=MAGIC), data, trouble)
     if not any(data):
-        return Piece(position, end, None, data, "")
-    return Piece(position, end, None, data, f"{end - position} bytes are no batch", whole=False)
+        return SegmentPiece(position, end, None, data, "")
+    return SegmentPiece(position, end, None, data, f"{end - position} bytes are no batch", whole=False)
 
 
-def restored(piece: Piece, base_offset: int, epoch: int) -> bytes:
+def restored(piece: SegmentPiece, base_offset: int, epoch: int) -> bytes:
     """The bytes of a whole batch, with everything outside its checksum corrected."""
     assert piece.header is not None
     data = bytearray(piece.data)

@@ -19,7 +19,7 @@ from threading import Thread
 from time import monotonic, sleep
 from typing import BinaryIO
 
-from kpystorage.compaction.task import CleanerConfig, Failed, LogToClean
+from kpystorage.compaction.task import CleanerConfig, LogToClean, PassFailed
 from kpystorage.disk import Disk
 
 LENGTH = Struct(">I")
@@ -78,7 +78,7 @@ def answer(disk: Disk, task: tuple[LogToClean, CleanerConfig, int], answers: Bin
                 send(answers, ended.value)
                 return
     except Exception as error:
-        send(answers, Failed.of(error))
+        send(answers, PassFailed.of(error))
 
 
 def die_with(parent: int) -> None:

@@ -23,6 +23,7 @@ from kpywire.crc import crc32c
 from kpywire.errors import Malformed
 from kpywire.record import MAX_INFLATED_BYTES
 from kpywire.varint import decode_varint, decode_varlong
+from kpywire.walk import ANY_SIZE, OversizedRecord, first_oversized
 
 if TYPE_CHECKING:
     from mypy_extensions import i64
@@ -76,17 +77,24 @@ def check(data: bytes, position: "i64", following: "i64") -> None:
         raise Malformed("a batch with a wrong checksum")
 
 
-def inflated(data: bytes, position: "i64", following: "i64") -> bytes | None:
+def inflated(data: bytes, position: "i64", following: "i64", most_record_bytes: "i64" = ANY_SIZE) -> bytes | None:
     """The records of a batch; None where they are not compressed, so that they lie unchanged behind the header.
 
-    Malformed: it is damaged, or does not inflate.
+    Raises:
+        Malformed: it is damaged, or does not inflate.
+        OversizedRecord: a record has more than ``most_record_bytes`` (``max.decompressed.message.bytes``).
     """
     check(data, position, following)
     codec = data[position + ATTRIBUTES_POSITION + 1] & CODEC_MASK
     if not codec:
         return None
     with memoryview(data) as view:
-        return decompress(codec, view[position + HEADER_BYTES : following], MAX_INFLATED_BYTES)
+        section = decompress(codec, view[position + HEADER_BYTES : following], MAX_INFLATED_BYTES)
+    if len(section) > most_record_bytes:
+        _, size = first_oversized(section, most_record_bytes, int32(data, position + RECORD_COUNT_POSITION))
+        if size:
+            raise OversizedRecord(size, most_record_bytes)
+    return section
 
 
 def control_kind(data: bytes, position: "i64", following: "i64") -> int:

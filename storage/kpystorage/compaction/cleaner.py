@@ -10,12 +10,12 @@ Invariant: a reader of the new segments finds the same newest value of every key
 from collections.abc import Callable, Generator, Iterator
 from time import monotonic
 
-from kpystorage.compaction.filtering import Filter
+from kpystorage.compaction.filtering import CompactionFilter
 from kpystorage.compaction.grouping import group_by_size
 from kpystorage.compaction.mapping import Mapping
 from kpystorage.compaction.marks import Marks
 from kpystorage.compaction.offset_map import OffsetMap
-from kpystorage.compaction.reading import AbortedTransactions, Source, Walk
+from kpystorage.compaction.reading import AbortedTransactions, SegmentSource, SegmentWalk
 from kpystorage.compaction.task import (
     ENTRY_BYTES,
     Cleaned,
@@ -68,7 +68,7 @@ class Cleaning:
         self.config = config
         self.throttle = throttle
         self.begun = monotonic()
-        self.sources = [Source(disk, log.path, base_offset) for base_offset in log.base_offsets]
+        self.sources = [SegmentSource(disk, log.path, base_offset) for base_offset in log.base_offsets]
         self.aborted = AbortedTransactions(disk, log.path)
         self.slots = max(config.dedupe_buffer_bytes // ENTRY_BYTES, 1)
         dirty_offsets = max(log.first_uncleanable_offset - log.first_dirty_offset, 0)
@@ -76,14 +76,14 @@ class Cleaning:
         self.marks = Marks(log.first_dirty_offset, min(dirty_offsets, config.dedupe_buffer_bytes // _MARKED_SHARE))
         self.stats = CleanerStats()
         self.transactions = CleanedTransactions()
-        self.filter = Filter(
+        self.filter = CompactionFilter(
             self.offset_map,
             self.marks,
             self.transactions,
             log.last_records,
             log.high_watermark,
             now_ms,
-            log.config.delete_retention_ms,
+            log.config,
         )
         self.bytes_written = 0
 
@@ -95,7 +95,8 @@ class Cleaning:
         bases = [source.base_offset for source in self.sources if source.base_offset <= first_offset]
         transactions.add_aborted(self.aborted.between(bases[-1] if bases else 0, first_offset, end_offset))
         most_keys = max(self.config.keys_at_most, 1)
-        mapping = Mapping(offset_map, self.marks, most_keys, transactions, end_offset)
+        most_record_bytes = log.config.max_decompressed_message_bytes
+        mapping = Mapping(offset_map, self.marks, most_keys, transactions, end_offset, most_record_bytes)
         bytes_read = 0
         for number, source in enumerate(self.sources):
             is_last = number + 1 == len(self.sources)
@@ -115,7 +116,7 @@ class Cleaning:
             map_utilization=offset_map.count / self.slots,
         )
 
-    def groups(self) -> list[list[Source]]:
+    def groups(self) -> list[list[SegmentSource]]:
         """The groups of segments that each become one: those of which something was mapped now or earlier."""
         by_base = {source.base_offset: source for source in self.sources}
         config = self.log.config
@@ -127,7 +128,7 @@ class Cleaning:
         )
         return [[by_base[sizes.base_offset] for sizes in group] for group in groups]
 
-    def compact(self, group: list[Source]) -> CleanedSegments:
+    def compact(self, group: list[SegmentSource]) -> CleanedSegments:
         """Write the remaining records of neighbouring segments."""
         files = CleanedFiles(self.disk, self.log.path, group[0].base_offset, self.log.config)
         self.filter.begin(files)
@@ -141,7 +142,7 @@ class Cleaning:
         self.bytes_written += files.bytes_written
         return CleanedSegments(tuple(source.base_offset for source in group), replacing)
 
-    def _windows(self, source: Source, position: int, walk: Walk) -> Iterator[int]:
+    def _windows(self, source: SegmentSource, position: int, walk: SegmentWalk) -> Iterator[int]:
         """Let a walk take a segment from ``position`` on. Yields how many bytes it took each time."""
         try:
             for taken in source.windows(position, self.config.io_buffer_bytes, walk):

@@ -18,14 +18,14 @@ from kpystorage.retention import Deletable
 _FOREVER_MS = (1 << 63) - 1
 
 
-class Sized(Deletable, Protocol):
+class SizedSegment(Deletable, Protocol):
     """The facts about a segment that are asked for."""
 
     @property
     def first_timestamp(self) -> int: ...
 
 
-class Bounds(NamedTuple):
+class LogBounds(NamedTuple):
     """The bounds of a log: where it starts and ends, and the offset up to which its transactions are decided."""
 
     log_start_offset: int
@@ -63,7 +63,9 @@ class Dirt(NamedTuple):
         return self.total_bytes > 0 and (is_overdue or self.ratio > config.min_cleanable_dirty_ratio)
 
 
-def measure(segments: Sequence[Sized], bounds: Bounds, cleaned_to: int | None, config: LogConfig, now_ms: int) -> Dirt:
+def measure(
+    segments: Sequence[SizedSegment], bounds: LogBounds, cleaned_to: int | None, config: LogConfig, now_ms: int
+) -> Dirt:
     """Measure what there is to compact in the segments of a log, the last of which is active.
 
     ``cleaned_to`` is the checkpoint's offset of the last pass, None if it has none.
@@ -94,7 +96,7 @@ def _holding(base_offsets: Sequence[int], offset: int) -> int:
     return max(bisect_right(base_offsets, offset) - 1, 0)
 
 
-def _first_too_young(dirty: Sequence[Sized], min_lag_ms: int, now_ms: int) -> int:
+def _first_too_young(dirty: Sequence[SizedSegment], min_lag_ms: int, now_ms: int) -> int:
     if min_lag_ms > 0:
         for segment in dirty:
             if segment.largest_timestamp > now_ms - min_lag_ms:
@@ -102,7 +104,7 @@ def _first_too_young(dirty: Sequence[Sized], min_lag_ms: int, now_ms: int) -> in
     return _FOREVER_MS
 
 
-def _overdue_ms(dirty: Sequence[Sized], config: LogConfig, now_ms: int) -> int:
+def _overdue_ms(dirty: Sequence[SizedSegment], config: LogConfig, now_ms: int) -> int:
     until_ms = now_ms - max(config.max_compaction_lag_ms, config.min_compaction_lag_ms)
     if until_ms <= 0:
         return 0

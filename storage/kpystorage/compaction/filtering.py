@@ -28,6 +28,7 @@ from kpystorage.compaction.surveying import Survey
 from kpystorage.compaction.task import LastRecord
 from kpystorage.compaction.transactions import CleanedTransactions
 from kpystorage.compaction.writing import CleanedFiles
+from kpystorage.log_config import LogConfig
 from kpywire.batch import (
     ATTRIBUTES_POSITION,
     CONTROL_MASK,
@@ -43,12 +44,12 @@ if TYPE_CHECKING:
     from mypy_extensions import i64
 
 
-class Filter:
+class CompactionFilter:
     """A walk over segments that writes the records that stay. The counts are of everything so far."""
 
     __slots__ = (
-        "_files", "_high_watermark", "_last_records", "_map", "_marks", "_new_horizon_ms", "_now_ms", "_run", "_survey",
-        "_transactions", "bytes_read", "messages_read", "messages_written",
+        "_files", "_high_watermark", "_last_records", "_map", "_marks", "_most_record_bytes", "_new_horizon_ms",
+        "_now_ms", "_run", "_survey", "_transactions", "bytes_read", "messages_read", "messages_written",
     )  # fmt: skip
 
     is_done = False
@@ -61,7 +62,7 @@ class Filter:
         last_records: ReadMapping[int, LastRecord],
         high_watermark: int,
         now_ms: int,
-        delete_retention_ms: int,
+        config: LogConfig,
     ) -> None:
         self._map = offset_map
         self._marks = marks
@@ -70,7 +71,8 @@ class Filter:
         self._last_records = last_records
         self._high_watermark = high_watermark
         self._now_ms = now_ms
-        self._new_horizon_ms = now_ms + delete_retention_ms
+        self._most_record_bytes = config.max_decompressed_message_bytes
+        self._new_horizon_ms = now_ms + config.delete_retention_ms
         self._run = 0
         self.bytes_read = self.messages_read = self.messages_written = 0
 
@@ -159,7 +161,7 @@ class Filter:
         base_offset = int64(data, position)
         horizon = self._horizon(data, position)
         keep_tombstones = horizon is None or self._now_ms < horizon
-        section = inflated(data, position, following)
+        section = inflated(data, position, following, self._most_record_bytes)
         if section is None:
             section = data
             survey.look(

@@ -6,7 +6,7 @@ from typing import NamedTuple
 _MAX_RELATIVE_OFFSET = 0x7FFF_FFFF
 
 
-class Sizes(NamedTuple):
+class SegmentSizes(NamedTuple):
     """The sizes of a segment, in bytes by kind of file."""
 
     base_offset: int
@@ -16,14 +16,14 @@ class Sizes(NamedTuple):
 
 
 def group_by_size(
-    segments: Sequence[Sizes], segment_bytes: int, index_bytes: int, first_uncleanable_offset: int
-) -> list[list[Sizes]]:
+    segments: Sequence[SegmentSizes], segment_bytes: int, index_bytes: int, first_uncleanable_offset: int
+) -> list[list[SegmentSizes]]:
     """The segments in groups, everything in order.
 
     The limits apply to the sizes of the files before cleaning, so that the result can only be smaller, and to the
     offsets, whose distance to the base of their segment has 31 bits.
     """
-    groups: list[list[Sizes]] = []
+    groups: list[list[SegmentSizes]] = []
     log = offset_index = time_index = 0
     for number, segment in enumerate(segments):
         is_last = number + 1 == len(segments)

@@ -34,7 +34,8 @@ class Mapping:
     """A walk over dirty segments that fills a map."""
 
     __slots__ = (
-        "_end_offset", "_first_offset", "_map", "_marks", "_most_keys", "_transactions", "is_done", "messages_read",
+        "_end_offset", "_first_offset", "_map", "_marks", "_most_keys", "_most_record_bytes", "_transactions",
+        "is_done", "messages_read",
     )  # fmt: skip
 
     def __init__(
@@ -44,6 +45,7 @@ class Mapping:
         most_keys: int,
         transactions: CleanedTransactions,
         end_offset: int,
+        most_record_bytes: int,
     ) -> None:
         """Map the offsets from the first that is marked up to ``end_offset``."""
         self._map = offset_map
@@ -52,6 +54,7 @@ class Mapping:
         self._transactions = transactions
         self._first_offset = marks.first_offset
         self._end_offset = end_offset
+        self._most_record_bytes = most_record_bytes
         self.is_done = False
         """Whether a key was found that the map had no room for."""
         self.messages_read = 0
@@ -86,7 +89,7 @@ class Mapping:
         ):
             self.messages_read += count
         elif last_offset >= self._first_offset and base_offset < self._end_offset and count > 0:
-            records = inflated(data, position, following)
+            records = inflated(data, position, following, self._most_record_bytes)
             if records is None:
                 self._put_keys(data, position + HEADER_BYTES, following, count, base_offset)
             else:

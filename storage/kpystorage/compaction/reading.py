@@ -10,19 +10,19 @@ from typing import Protocol
 
 from kpystorage import names, scan
 from kpystorage.compaction import pieces
-from kpystorage.compaction.grouping import Sizes
+from kpystorage.compaction.grouping import SegmentSizes
 from kpystorage.disk import Disk
 from kpystorage.errors import CorruptRecord
 from kpystorage.file import File
 from kpystorage.offset_index import position_near
-from kpystorage.transaction_index import AbortedTransaction, TransactionIndex
+from kpystorage.transaction_index import TransactionIndex, TransactionIndexEntry
 from kpywire.batch import HEADER_BYTES, LENGTH_END, MAGIC, MAGIC_POSITION
 
 _LENGTH = Struct(">i")
 _LENGTH_POSITION = 8
 
 
-class Walk(Protocol):
+class SegmentWalk(Protocol):
     """A walk through the batches of segments."""
 
     @property
@@ -33,7 +33,7 @@ class Walk(Protocol):
         """Go through all whole batches at the beginning of ``data``. Return how many bytes those are."""
 
 
-class Source:
+class SegmentSource:
     """A segment that is compacted."""
 
     __slots__ = ("_disk", "_stem", "base_offset", "log", "modified_ms", "path", "sizes")
@@ -49,7 +49,9 @@ class Source:
         if status is None:
             raise FileNotFoundError(self.path)
         self.modified_ms = status.modified_ns // 1_000_000
-        self.sizes = Sizes(base_offset, status.size, self._size_of(names.OFFSET_INDEX), self._size_of(names.TIME_INDEX))
+        self.sizes = SegmentSizes(
+            base_offset, status.size, self._size_of(names.OFFSET_INDEX), self._size_of(names.TIME_INDEX)
+        )
 
     def _size_of(self, suffix: str) -> int:
         status = self._disk.status(self._stem + suffix)
@@ -62,7 +64,7 @@ class Source:
         index = self._disk.file(self._stem + names.OFFSET_INDEX)
         return position_near(index, self.log, self.sizes.log, self.base_offset, offset)
 
-    def windows(self, position: int, window_bytes: int, walk: Walk) -> Iterator[int]:
+    def windows(self, position: int, window_bytes: int, walk: SegmentWalk) -> Iterator[int]:
         """Let a walk take the batches from ``position`` on, many at a time. Yields how many bytes it took each time.
 
         Raises:
@@ -117,13 +119,13 @@ class AbortedTransactions:
             for base in bases
         ]
 
-    def between(self, base_offset: int, offset: int, end_offset: int) -> list[AbortedTransaction]:
+    def between(self, base_offset: int, offset: int, end_offset: int) -> list[TransactionIndexEntry]:
         """The aborted transactions that reach into ``offset .. end_offset``. ``base_offset`` is that of the segment
         ``offset`` lies in.
 
         CorruptFile, OSError.
         """
-        found: list[AbortedTransaction] = []
+        found: list[TransactionIndexEntry] = []
         for base, index in self._indexes:
             if base < base_offset:
                 continue

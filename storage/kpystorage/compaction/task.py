@@ -102,7 +102,7 @@ class Cleaned(NamedTuple):
     stats: CleanerStats
 
 
-class Failed(NamedTuple):
+class PassFailed(NamedTuple):
     """The end of a pass that could not continue. Groups that were sent before may still be swapped in."""
 
     line: str
@@ -115,7 +115,7 @@ class Failed(NamedTuple):
     """Whether a later attempt may complete: the error is not about this log."""
 
     @classmethod
-    def of(cls, error: Exception) -> "Failed":
+    def of(cls, error: Exception) -> "PassFailed":
         """The answer for an exception that a cleaner raised."""
         if isinstance(error, OSError):
             return cls(what_happened(error), error.errno or EIO, may_pass=error.errno in _SCARCE)

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from heapq import heappop, heappush
 from typing import Final
 
-from kpystorage.transaction_index import AbortedTransaction, TransactionIndex
+from kpystorage.transaction_index import TransactionIndex, TransactionIndexEntry
 
 ABORT: Final = 0
 COMMIT: Final = 1
@@ -23,16 +23,16 @@ class CleanedTransactions:
     __slots__ = ("_aborted", "_committed", "_observed", "_waiting", "index")
 
     def __init__(self) -> None:
-        self._waiting: list[tuple[int, AbortedTransaction]] = []
+        self._waiting: list[tuple[int, TransactionIndexEntry]] = []
         """Aborted transactions that begin behind this place, a heap by first offset."""
-        self._aborted: dict[int, AbortedTransaction] = {}
+        self._aborted: dict[int, TransactionIndexEntry] = {}
         self._observed: set[int] = set()
         """Producers of aborted transactions that had a batch in the walk."""
         self._committed: set[int] = set()
         self.index: TransactionIndex | None = None
         """The index for aborted transactions whose marker stays; None if it is not needed."""
 
-    def add_aborted(self, transactions: Iterable[AbortedTransaction]) -> None:
+    def add_aborted(self, transactions: Iterable[TransactionIndexEntry]) -> None:
         """Add the aborted transactions of the next stretch of the log. One that spans several stretches may be added
         repeatedly."""
         for transaction in transactions:

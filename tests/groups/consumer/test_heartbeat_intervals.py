@@ -164,8 +164,8 @@ def share_heartbeat(world: GroupWorld, software: str, **fields: Any) -> ShareGro
     answer = world.send(message, 1, software=software).response
     if answer.start_offsets:
         partitions = {topic_id: list(offsets) for topic_id, offsets in answer.start_offsets.items()}
-        told = world.send(StatesInitialized("s", partitions, error_codes.NONE), 1).response
-        assert told == error_codes.NONE
+        notified = world.send(StatesInitialized("s", partitions, error_codes.NONE), 1).response
+        assert notified == error_codes.NONE
     response = answer.response
     assert isinstance(response, ShareGroupHeartbeatResponse)
     assert response.error_code == error_codes.NONE
@@ -188,7 +188,7 @@ def test_a_member_of_a_share_group_at_rest_beats_often_as_well(software: str, sh
     assert answer.heartbeat_interval_ms == at_rest
 
 
-def test_it_can_be_switched_off() -> None:
+def test_the_dynamic_heartbeat_interval_can_be_switched_off() -> None:
     world = world_with(consumer_unsettled_heartbeat_interval_ms=0)
     one = Member(world, "1")
     assert one.join().heartbeat_interval_ms == USUAL_MS

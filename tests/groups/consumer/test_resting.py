@@ -159,9 +159,11 @@ STEP = st.one_of(
 
 @settings(max_examples=50)
 @given(st.lists(STEP, max_size=15), st.sampled_from(["", JAVA]))
-def test_what_is_given_again_is_what_a_decision_gives_whatever_happens(steps: list[tuple[Any, ...]], who: str) -> None:
+def test_what_is_given_again_is_what_a_decision_gives_whatever_happens(
+    steps: list[tuple[Any, ...]], identity: str
+) -> None:
     world = world_with()
-    members = {each: Member(world, each, software=who) for each in "123"}
+    members = {each: Member(world, each, software=identity) for each in "123"}
     for kind, *values in (*steps, ("wait", SETTLING_MS), ("rest", 2)):
         if kind == "join":
             members[values[0]].join()

@@ -11,7 +11,7 @@ from kafka_shard import KafkaShard, started
 
 from kpybroker.machines.groups.events import DeleteGroup, ListGroups
 from kpybroker.machines.groups.share.events import (
-    Delete,
+    DeleteStates,
     DescribeShareGroup,
     Initialize,
     InitializedPartitions,
@@ -243,7 +243,7 @@ class ShareHistory:
 
     def _send_deletion(self, message: Any, version: int, **options: Any) -> Ticket:
         ticket = self._sent(message, version, **options)
-        if isinstance(ticket.response, Delete):
+        if isinstance(ticket.response, DeleteStates):
             listed = {
                 to_string(topic_id): ",".join(sorted(map(str, each)))
                 for topic_id, each in ticket.response.partitions.items()
@@ -269,7 +269,7 @@ class ShareHistory:
     def delete_offsets(self) -> None:
         topics = [DeleteShareGroupOffsetsRequestTopic(topic_name=name) for name in self.some(NAMES)]
         request = DeleteShareGroupOffsetsRequest(group_id=GROUP, topics=topics)
-        answer: Delete = self.twins.request(api.DELETE_SHARE_GROUP_OFFSETS, 0, request)
+        answer: DeleteStates = self.twins.request(api.DELETE_SHARE_GROUP_OFFSETS, 0, request)
         listed = {to_string(topic_id): ",".join(sorted(map(str, each))) for topic_id, each in answer.partitions.items()}
         assert _topics(listed) == self.twins.states, self.twins.history()
         if listed and self.rng.random() < 0.8:

@@ -8,7 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kpybroker.machines.groups.consumer.java_order import in_hash_order, string_hash
-from kpybroker.machines.groups.streams.assignor import AssignorFailed, MemberSpec, SubtopologySpec, assign_tasks
+from kpybroker.machines.groups.streams.assignor import (
+    AssignmentMemberSpec,
+    SubtopologySpec,
+    TaskAssignorFailed,
+    assign_tasks,
+)
 from kpybroker.machines.groups.streams.java_queue import JavaQueue
 from kpybroker.machines.groups.streams.tasks import TargetTasks, Tasks
 from oracle.asked import AskedOracle
@@ -22,10 +27,10 @@ topologies = st.dictionaries(
 processes = st.lists(st.sampled_from("pqrs"), min_size=1, max_size=8)
 
 
-def specs(processes_of: Mapping[str, str], before: Assigned) -> dict[str, MemberSpec]:
+def specs(processes_of: Mapping[str, str], before: Assigned) -> dict[str, AssignmentMemberSpec]:
     """Members in the order of Kafka's table."""
     return {
-        each: MemberSpec(processes_of[each], before.get(each, TargetTasks()))
+        each: AssignmentMemberSpec(processes_of[each], before.get(each, TargetTasks()))
         for each in in_hash_order(list(processes_of), string_hash)
     }
 
@@ -63,7 +68,7 @@ def test_every_task_has_one_owner_and_standbys_are_in_other_processes(
 
 
 @given(topologies, processes)
-def test_nothing_moves_without_a_reason(topology: Topology, of: list[str]) -> None:
+def test_tasks_move_only_for_a_reason(topology: Topology, of: list[str]) -> None:
     processes_of = {f"m{number}": process for number, process in enumerate(of)}
     before = assign_tasks(specs(processes_of, {}), topology, 0)
     assert assign_tasks(specs(processes_of, before), topology, 0) == before
@@ -92,7 +97,7 @@ def test_a_standby_becomes_the_owner_of_a_task_whose_process_is_gone(topology: T
 
 
 def test_without_members_nothing_can_be_assigned() -> None:
-    with pytest.raises(AssignorFailed, match=r"No process available to assign active task 0_0\."):
+    with pytest.raises(TaskAssignorFailed, match=r"No process available to assign active task 0_0\."):
         assign_tasks({}, {"0": SubtopologySpec(1, False)}, 0)
 
 

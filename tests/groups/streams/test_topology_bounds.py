@@ -7,7 +7,7 @@ import pytest
 from counted import calls
 from topologies import subtopology, topic
 
-from kpybroker.machines.groups.consumer.refused import Refused
+from kpybroker.machines.groups.consumer.refused import RequestRefused
 from kpybroker.machines.groups.streams.configured import MOST_SUBTOPOLOGIES, MOST_TASKS, ConfiguredTopology, configure
 from kpybroker.machines.groups.streams.topology import recorded, topology_of
 from kpybroker.machines.metadata.topic import Partition, Topic
@@ -43,7 +43,7 @@ def chain(length: int) -> list[Subtopology]:
     ],
 )
 def test_a_topology_that_is_too_large_is_invalid(shape: list[Subtopology], partitions: int, reason: str) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RequestRefused) as refused:
         configured(shape, partitions)
     assert refused.value.error_code == error_codes.STREAMS_INVALID_TOPOLOGY
     assert refused.value.text.endswith(reason)

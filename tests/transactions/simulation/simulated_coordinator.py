@@ -6,16 +6,16 @@ from typing import Any, Protocol
 from simulated_network import Network
 
 from kpybroker.machines.coordination.events import Loaded
-from kpybroker.machines.journal import Journal, ProducerEpoch, Send
+from kpybroker.machines.journal import Journal, OutgoingRequest, ProducerEpoch
 from kpybroker.machines.transactions.coordinator import TransactionCoordinator
 from kpybroker.machines.transactions.events import (
     MarkersWritten,
     Partition,
-    TimersDue,
     TransactionRequest,
+    TransactionTimersDue,
     WriteMarkers,
 )
-from kpybroker.machines.transactions.record import Record, decode
+from kpybroker.machines.transactions.record import TransactionRecord, decode
 from kpybroker.machines.transactions.settings import TransactionSettings
 from kpywire import error_codes
 
@@ -157,11 +157,11 @@ class SimulatedCoordinator:
         if epoch == self.epoch and at_ms == self._wake_at_ms:
             self._wake_at_ms = None
             self._next_producer_id += 1
-            self._tell(TimersDue(self._network.now_ms, self._next_producer_id))
+            self._tell(TransactionTimersDue(self._network.now_ms, self._next_producer_id))
 
     # Markers
 
-    def _send(self, send: Send) -> None:
+    def _send(self, send: OutgoingRequest) -> None:
         ending = Ending(self.epoch, send.message)
         self._endings[ending.markers.transactional_id] = ending
         for partition in ending.markers.partitions:
@@ -207,7 +207,7 @@ class SimulatedCoordinator:
             self._tell(written, markers.transactional_id)
 
     @property
-    def records(self) -> list[Record]:
+    def records(self) -> list[TransactionRecord]:
         return [record for key, value in self.log if (record := decode(key, value)) is not None]
 
 

@@ -11,7 +11,7 @@ from simulated_partition import Produced, Reply, SimulatedPartition
 
 from kpybroker.machines.transactions.events import Partition
 from kpybroker.machines.transactions.settings import TransactionSettings
-from kpybroker.machines.transactions.transaction import State
+from kpybroker.machines.transactions.transaction import TransactionState
 
 PARTITIONS = (("t", 0), ("t", 1), ("u", 0))
 IDS = ("a", "b", "c")
@@ -72,7 +72,11 @@ class Simulation:
     def check(self) -> None:
         """Whether every transaction was atomic, and every one has ended."""
         for transaction in self.coordinator.machine.shard.transactions.values():
-            assert transaction.state in (State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT), transaction
+            assert transaction.state in (
+                TransactionState.EMPTY,
+                TransactionState.COMPLETE_COMMIT,
+                TransactionState.COMPLETE_ABORT,
+            ), transaction
         seen: Counter[tuple[Partition, int]] = Counter()
         for name, partition in self.partitions.items():
             assert partition.producers.first_unstable is None, f"{name} has a transaction that hangs"

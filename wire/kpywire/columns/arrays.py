@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from kpywire.columns.schema import HEADER
-from kpywire.columns.sections import Slices
+from kpywire.columns.sections import ByteSlices
 
 
 def numbers(values: NDArray[Any], of_type: pa.DataType, is_null: NDArray[np.bool_] | None = None) -> pa.Array:
@@ -40,7 +40,7 @@ def _bits(values: NDArray[np.bool_]) -> pa.Buffer:
     return pa.py_buffer(np.packbits(values, bitorder="little"))
 
 
-def byte_strings(buffer: pa.Buffer, slices: Slices) -> pa.Array:
+def byte_strings(buffer: pa.Buffer, slices: ByteSlices) -> pa.Array:
     """A binary array of these slices, which must not overlap and must ascend; those of a negative length are null."""
     count = len(slices.starts)
     if not count:
@@ -57,7 +57,7 @@ def byte_strings(buffer: pa.Buffer, slices: Slices) -> pa.Array:
     return every.take(numbers(chosen, pa.int32(), is_null if is_null.any() else None))
 
 
-def headers(buffer: pa.Buffer, counts: NDArray[np.int64], keys: Slices, values: Slices) -> pa.Array:
+def headers(buffer: pa.Buffer, counts: NDArray[np.int64], keys: ByteSlices, values: ByteSlices) -> pa.Array:
     """The headers of records, null where a record has none."""
     bounds = np.zeros(len(counts) + 1, np.int32)
     np.cumsum(counts, out=bounds[1:])

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from kpywire.aborted import Aborted
 from kpywire.batch import HEADER_BYTES, LOG_APPEND_TIME, BatchHeader, batch_headers, check_crc
 from kpywire.columns import arrays
-from kpywire.columns.layout import Layout, Layouts
+from kpywire.columns.layout import Layouts, SectionLayout
 from kpywire.columns.record_positions import record_positions
 from kpywire.columns.schema import HEADERS, KEY, TIMESTAMP, TYPES, VALUE, schema_of
-from kpywire.columns.sections import Fields, fields_of
+from kpywire.columns.sections import RecordFields, fields_of
 from kpywire.columns.varints import Bytes
 from kpywire.compression import decompress
 from kpywire.errors import Malformed
@@ -45,7 +45,7 @@ ENOUGH_BYTES: Final = MOST_BYTES // 4
 do not keep a large buffer."""
 
 
-class Place(NamedTuple):
+class DecodedPartition(NamedTuple):
     """The partition whose records are decoded."""
 
     topic: str
@@ -66,7 +66,7 @@ class _Part(NamedTuple):
     """The end of its section in the buffer, which begins at ``start``."""
     positions: list[NDArray[np.int64]]
     """The positions of its records in the section."""
-    layout: Layout | None
+    layout: SectionLayout | None
     header: BatchHeader
 
     @property
@@ -92,7 +92,7 @@ class Decoder:
 
     def __init__(
         self,
-        place: Place,
+        place: DecodedPartition,
         columns: Sequence[str],
         *,
         start_offset: int = 0,
@@ -175,7 +175,7 @@ class Decoder:
         return rows.filter(arrays.booleans((self._start_offset <= offsets) & (offsets < self._end_offset)))
 
     def _column(
-        self, name: str, buffer: pa.Buffer, parts: list[_Part], fields: Fields, offsets: NDArray[np.int64]
+        self, name: str, buffer: pa.Buffer, parts: list[_Part], fields: RecordFields, offsets: NDArray[np.int64]
     ) -> pa.Array:
         count = len(offsets)
         match name:
@@ -222,7 +222,7 @@ def _in_one_buffer(parts: Sequence[_Part]) -> tuple[Buffer, list[int]]:
     return b"".join(sections), list(accumulate(map(len, sections[:-1]), initial=0))
 
 
-def _fields(parts: Sequence[_Part], data: Bytes, starts: Sequence[int], columns: Sequence[str]) -> Fields:
+def _fields(parts: Sequence[_Part], data: Bytes, starts: Sequence[int], columns: Sequence[str]) -> RecordFields:
     """The fields of all records, as far as ``columns`` need them. ``starts`` are those of the sections in ``data``."""
     found = []
     placed = zip(parts, starts, strict=True)
@@ -234,7 +234,7 @@ def _fields(parts: Sequence[_Part], data: Bytes, starts: Sequence[int], columns:
     return found[0]._replace(offset_deltas=np.concatenate([fields.offset_deltas for fields in found]))
 
 
-def _fields_of_some(parts: Sequence[_Part], data: Bytes, starts: Sequence[int], columns: Sequence[str]) -> Fields:
+def _fields_of_some(parts: Sequence[_Part], data: Bytes, starts: Sequence[int], columns: Sequence[str]) -> RecordFields:
     """The fields of records whose parts all have bytes, or one layout."""
     layout = parts[0].layout
     if layout is not None and all(part.layout is layout for part in parts):
@@ -252,7 +252,7 @@ def _of_batches(parts: list[_Part], values: Sequence[int]) -> NDArray[np.int64]:
     return np.repeat(np.array(values, np.int64), [part.header.record_count for part in parts])
 
 
-def _timestamps(parts: list[_Part], fields: Fields) -> NDArray[np.int64]:
+def _timestamps(parts: list[_Part], fields: RecordFields) -> NDArray[np.int64]:
     """The timestamps in microseconds; those that no microsecond of 64 bits can express are the nearest that can."""
     timestamps = _of_batches(parts, [part.header.base_timestamp for part in parts]) + fields.timestamp_deltas
     if any(part.header.timestamp_type == LOG_APPEND_TIME for part in parts):

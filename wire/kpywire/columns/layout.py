@@ -13,7 +13,7 @@ import numpy as np
 
 from kpywire.columns.record_positions import record_positions
 from kpywire.columns.schema import KEY, TIMESTAMP, VALUE
-from kpywire.columns.sections import NO_SLICES, Fields, Slices, fields_of
+from kpywire.columns.sections import NO_SLICES, ByteSlices, RecordFields, fields_of
 from kpywire.columns.varints import Bytes, Positions, after_varints, varints, varlongs
 from kpywire.varint import Buffer
 
@@ -28,10 +28,10 @@ MOST_MISSES: Final = 8
 """The layouts in a row that no other section had, after which a log's records do not count as alike."""
 
 
-class Layout:
+class SectionLayout:
     """The places of the records of a section, and of their fields."""
 
-    def __init__(self, section: Bytes, positions: Positions, fields: Fields) -> None:
+    def __init__(self, section: Bytes, positions: Positions, fields: RecordFields) -> None:
         """``fields`` are those of the records at ``positions``, which have no headers."""
         self.positions = positions
         self._fields = fields
@@ -56,17 +56,19 @@ class Layout:
         found &= self._masks
         return bool((found == self._expected).all())
 
-    def fields_in(self, data: Bytes, starts: Sequence[int], columns: Collection[str]) -> Fields:
+    def fields_in(self, data: Bytes, starts: Sequence[int], columns: Collection[str]) -> RecordFields:
         """The fields of the sections that begin at ``starts``, as far as ``columns`` need them."""
         fields, first = self._fields, np.array(starts, np.int64)[:, None]
         times = fields.timestamp_deltas[:0]
         if TIMESTAMP in columns:
             times, _ = varlongs(data, (first + self._times).ravel())
         keys, values = (
-            Slices((first + slices.starts).ravel(), np.tile(slices.lengths, len(starts))) if is_wanted else NO_SLICES
+            ByteSlices((first + slices.starts).ravel(), np.tile(slices.lengths, len(starts)))
+            if is_wanted
+            else NO_SLICES
             for slices, is_wanted in ((fields.keys, KEY in columns), (fields.values, VALUE in columns))
         )
-        return Fields(
+        return RecordFields(
             timestamp_deltas=times,
             offset_deltas=np.tile(fields.offset_deltas, len(starts)),
             keys=keys,
@@ -81,11 +83,11 @@ class Layouts:
     """The layouts of the last sections of a log."""
 
     def __init__(self) -> None:
-        self._known: dict[Shape, Layout] = {}
+        self._known: dict[Shape, SectionLayout] = {}
         self._last: Shape | None = None
         self._misses = 0
 
-    def of(self, buffer: Buffer, start: int, end: int, count: int) -> Layout | None:
+    def of(self, buffer: Buffer, start: int, end: int, count: int) -> SectionLayout | None:
         """The layout of a section; None if it is to be decoded without one. Raises Malformed."""
         if self._misses >= MOST_MISSES:
             return None
@@ -106,12 +108,12 @@ class Layouts:
         return layout
 
 
-def _layout_of(section: Bytes, buffer: Buffer, start: int, end: int, count: int) -> Layout | None:
+def _layout_of(section: Bytes, buffer: Buffer, start: int, end: int, count: int) -> SectionLayout | None:
     if not 0 < count * SMALLEST_MEAN_BYTES <= len(section) <= LARGEST_BYTES:
         return None
     positions = np.concatenate(record_positions(buffer, start, end, count))
     fields = fields_of(section, positions, np.append(positions[1:], len(section)))
-    return None if fields.header_counts.any() else Layout(section, positions, fields)
+    return None if fields.header_counts.any() else SectionLayout(section, positions, fields)
 
 
 def _between(starts: Positions, ends: Positions) -> Positions:

@@ -22,30 +22,30 @@ HEADERS_AT_ONCE: Final = 16
 """The headers of records that are read together; the rest of a record with more is read one by one."""
 
 
-class Slices(NamedTuple):
+class ByteSlices(NamedTuple):
     """Byte strings in a buffer: where each begins, and its length, which is negative for null."""
 
     starts: Positions
     lengths: Positions
 
 
-NO_SLICES: Final = Slices(np.zeros(0, np.int64), np.zeros(0, np.int64))
+NO_SLICES: Final = ByteSlices(np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
-class Fields(NamedTuple):
+class RecordFields(NamedTuple):
     """The fields of some records, in their order."""
 
     timestamp_deltas: Positions
     offset_deltas: Positions
-    keys: Slices
-    values: Slices
+    keys: ByteSlices
+    values: ByteSlices
     header_counts: Positions
-    header_keys: Slices
-    header_values: Slices
+    header_keys: ByteSlices
+    header_values: ByteSlices
     """The headers of all records, one record after the other."""
 
 
-def fields_of(data: Bytes, positions: Positions, ends: Positions) -> Fields:
+def fields_of(data: Bytes, positions: Positions, ends: Positions) -> RecordFields:
     """The fields of the records at ``positions``, which end at ``ends``. Raises Malformed."""
     timestamp_deltas, at = varlongs(data, after_varints(data, positions) + 1)
     offset_deltas, at = varints(data, at)
@@ -55,15 +55,15 @@ def fields_of(data: Bytes, positions: Positions, ends: Positions) -> Fields:
     if counts.any() and ((counts < 0) | (HEADER_BYTES * counts > ends - at)).any():
         raise Malformed("a record with more headers than bytes")
     header_keys, header_values = _headers(data, counts, at, ends)
-    return Fields(timestamp_deltas, offset_deltas, keys, values, counts, header_keys, header_values)
+    return RecordFields(timestamp_deltas, offset_deltas, keys, values, counts, header_keys, header_values)
 
 
-def _byte_strings(data: Bytes, at: Positions) -> tuple[Slices, Positions]:
+def _byte_strings(data: Bytes, at: Positions) -> tuple[ByteSlices, Positions]:
     lengths, starts = varints(data, at)
-    return Slices(starts, lengths), starts + np.maximum(lengths, 0)
+    return ByteSlices(starts, lengths), starts + np.maximum(lengths, 0)
 
 
-def _headers(data: Bytes, counts: Positions, at: Positions, ends: Positions) -> tuple[Slices, Slices]:
+def _headers(data: Bytes, counts: Positions, at: Positions, ends: Positions) -> tuple[ByteSlices, ByteSlices]:
     """The headers of all records. Raises Malformed if a record does not end behind them."""
     total = int(counts.sum())
     if not total:
@@ -86,7 +86,7 @@ def _headers(data: Bytes, counts: Positions, at: Positions, ends: Positions) -> 
         at[record] = _many_headers(data, int(at[record]), int(firsts[record]), int(counts[record]), parts)
     if (at != ends).any():
         raise Malformed("a record does not end behind its last field")
-    header_keys, header_values = Slices(parts[0], parts[1]), Slices(parts[2], parts[3])
+    header_keys, header_values = ByteSlices(parts[0], parts[1]), ByteSlices(parts[2], parts[3])
     if (header_keys.lengths < 0).any():
         raise Malformed("a record header without a key")
     return header_keys, header_values

@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from kpybroker.hosts.zookeeper.broker.entity_writes import catch_up, read_configs, write_configs
-from kpybroker.hosts.zookeeper.broker.layout import Acls
-from kpybroker.hosts.zookeeper.client.client import Client, ZooKeeperError
+from kpybroker.hosts.zookeeper.broker.layout import DefaultAcls
+from kpybroker.hosts.zookeeper.client.client import ZooKeeperClient, ZooKeeperError
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.zookeeper.broker import client_configs
 from kpybroker.machines.zookeeper.broker.client_configs import Names
@@ -37,7 +37,9 @@ log = logging.getLogger("kpybroker.zookeeper")
 class ClientWrites:
     """The writer of quotas and credentials."""
 
-    def __init__(self, client: Client, acls: Acls, read: Callable[[ConfigEntity], Awaitable[None]]) -> None:
+    def __init__(
+        self, client: ZooKeeperClient, acls: DefaultAcls, read: Callable[[ConfigEntity], Awaitable[None]]
+    ) -> None:
         """``read`` reads an entity again, so that this broker knows what it wrote."""
         self._client = client
         self._acls = acls

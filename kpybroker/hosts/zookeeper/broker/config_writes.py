@@ -10,9 +10,9 @@ from typing import Any, Final, NamedTuple
 
 from kpybroker.hosts.zookeeper.broker.entity_writes import catch_up, write_configs
 from kpybroker.hosts.zookeeper.broker.followed_configs import FollowedConfigs
-from kpybroker.hosts.zookeeper.broker.layout import Acls
+from kpybroker.hosts.zookeeper.broker.layout import DefaultAcls
 from kpybroker.hosts.zookeeper.broker.writers import Way
-from kpybroker.hosts.zookeeper.client.client import Client, NoAnswer, ZooKeeperError
+from kpybroker.hosts.zookeeper.client.client import NoAnswer, ZooKeeperClient, ZooKeeperError
 from kpybroker.machines.config_def import ConfigError
 from kpybroker.machines.controller.config_rules import ConfigRules
 from kpybroker.machines.controller.state import ControllerRequest
@@ -46,8 +46,8 @@ class ConfigWrites:
 
     def __init__(
         self,
-        client: Client,
-        acls: Acls,
+        client: ZooKeeperClient,
+        acls: DefaultAcls,
         followed: FollowedConfigs,
         image: MetadataImage,
         node_id: int,

@@ -7,9 +7,9 @@ a KRaft controller has taken over.
 from contextlib import suppress
 from typing import Final
 
-from kpybroker.hosts.zookeeper.broker.layout import Acls, make_path
+from kpybroker.hosts.zookeeper.broker.layout import DefaultAcls, make_path
 from kpybroker.hosts.zookeeper.broker.notices import new_notice, write_together
-from kpybroker.hosts.zookeeper.client.client import Client, ZooKeeperError
+from kpybroker.hosts.zookeeper.client.client import ZooKeeperClient, ZooKeeperError
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.zookeeper.client import error_codes
 from kpybroker.machines.zookeeper.client.operations import Check, Create, Delete, Get, GetChildren, Multi, Set, Sync
@@ -22,25 +22,27 @@ _NOT_DELETED: Final = (error_codes.NO_NODE, error_codes.NOT_EMPTY)
 """Another broker has deleted the znode, or made a child of it."""
 
 
-async def catch_up(client: Client) -> None:
+async def catch_up(client: ZooKeeperClient) -> None:
     """Wait until this broker's ZooKeeper server has all that was written. Without it, a change of configs would undo
     one that another broker has just acknowledged."""
     await client.ask_all_until_answered([Sync(paths.CONFIGS)])
 
 
-async def read_configs(client: Client, entity: ConfigEntity) -> dict[str, str]:
+async def read_configs(client: ZooKeeperClient, entity: ConfigEntity) -> dict[str, str]:
     """The configs of an entity; none if there is no znode. Raises InvalidZnode."""
     found = await client.ask_if_there(Get(entity.path))
     return {} if found is None else configs.decode_configs(entity.path, found.data)
 
 
-async def children(client: Client, path: str) -> list[str]:
+async def children(client: ZooKeeperClient, path: str) -> list[str]:
     """The names of the children of a znode; none if there is no znode."""
     found = await client.ask_if_there(GetChildren(path))
     return [] if found is None else list(found.names)
 
 
-async def write_configs(client: Client, acls: Acls, entity: ConfigEntity, values: dict[str, str]) -> None:
+async def write_configs(
+    client: ZooKeeperClient, acls: DefaultAcls, entity: ConfigEntity, values: dict[str, str]
+) -> None:
     """Replace the configs of an entity. A client, user or address without any leaves no znode behind. Raises
     STALE_CONTROLLER_EPOCH, ZooKeeperError and InvalidZnode."""
     is_cleaned = not values and entity.kind in (configs.CLIENTS, configs.USERS, configs.ADDRESSES)
@@ -50,7 +52,9 @@ async def write_configs(client: Client, acls: Acls, entity: ConfigEntity, values
         await _set_or_create(client, acls, entity, configs.encode_configs(values), notice)
 
 
-async def _set_or_create(client: Client, acls: Acls, entity: ConfigEntity, content: bytes, notice: Create) -> None:
+async def _set_or_create(
+    client: ZooKeeperClient, acls: DefaultAcls, entity: ConfigEntity, content: bytes, notice: Create
+) -> None:
     found = await client.ask_if_there(Get(paths.CONTROLLER))
     if found is None:
         raise _moved(entity, "there is no controller")
@@ -72,7 +76,7 @@ def _moved(entity: ConfigEntity, why: str) -> KafkaError:
     return KafkaError(kafka_errors.STALE_CONTROLLER_EPOCH, text)
 
 
-async def _clean(client: Client, entity: ConfigEntity, notice: Create) -> bool:
+async def _clean(client: ZooKeeperClient, entity: ConfigEntity, notice: Create) -> bool:
     """Delete the znode of an entity, and those above it that only led to it (``tryCleanQuotaNodes``). Returns whether
     it is gone: a user whose clients have quotas stays."""
     if await children(client, entity.path):

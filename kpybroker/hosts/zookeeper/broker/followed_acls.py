@@ -10,22 +10,22 @@ from collections.abc import Awaitable, Callable
 from random import Random
 from typing import Any, Final, NamedTuple
 
-from kpybroker.hosts.zookeeper.broker.layout import Acls, make_path
+from kpybroker.hosts.zookeeper.broker.layout import DefaultAcls, make_path
 from kpybroker.hosts.zookeeper.broker.notices import Notices, new_notice, write_together
 from kpybroker.hosts.zookeeper.broker.tasks import Begin
-from kpybroker.hosts.zookeeper.client.client import Client, NoAnswer, ZooKeeperError
+from kpybroker.hosts.zookeeper.client.client import NoAnswer, ZooKeeperClient, ZooKeeperError
 from kpybroker.machines.authorization.resources import PatternType
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.failed_response import failed_response
 from kpybroker.machines.zookeeper.broker import protection_records
+from kpybroker.machines.zookeeper.broker.acl_requests import AclDeletion, Creation
 from kpybroker.machines.zookeeper.broker.acl_requests import Acls as Entries
-from kpybroker.machines.zookeeper.broker.acl_requests import Creation, Deletion
 from kpybroker.machines.zookeeper.client import error_codes as zookeeper_errors
 from kpybroker.machines.zookeeper.client.frames import WatchedEvent
 from kpybroker.machines.zookeeper.client.operations import Create, Delete, Get, GetChildren, Set, Stat, Write
-from kpybroker.machines.zookeeper.client.session import State
+from kpybroker.machines.zookeeper.client.session import SessionState
 from kpybroker.machines.zookeeper.tree import acls, paths
-from kpybroker.machines.zookeeper.tree.acls import Resource
+from kpybroker.machines.zookeeper.tree.acls import ResourcePattern
 from kpybroker.machines.zookeeper.tree.contents import InvalidZnode
 from kpybroker.runtime.calls.call import Call
 from kpywire import error_codes
@@ -57,8 +57,8 @@ class FollowedAcls:
 
     def __init__(
         self,
-        client: Client,
-        znode_acls: Acls,
+        client: ZooKeeperClient,
+        znode_acls: DefaultAcls,
         now_ms: Callable[[], int],
         rng: Random,
         apply: Callable[[list[Any]], object],
@@ -68,7 +68,7 @@ class FollowedAcls:
         self._znode_acls = znode_acls
         self._rng = rng
         self._apply = apply
-        self._known: dict[Resource, Versioned] = {}
+        self._known: dict[ResourcePattern, Versioned] = {}
         """The resources that have ACLs."""
         self._changing = asyncio.Lock()
         self._literal = Notices(client, paths.ACL_CHANGES, now_ms, self._literal_noticed)
@@ -103,11 +103,11 @@ class FollowedAcls:
     async def _extended_noticed(self, path: str, content: bytes | None) -> None:
         await self._noticed(acls.decode_extended_change(path, content))
 
-    async def _noticed(self, resource: Resource) -> None:
+    async def _noticed(self, resource: ResourcePattern) -> None:
         async with self._changing:
             self._note(resource, await self._read(resource))
 
-    async def _resources(self) -> list[Resource]:
+    async def _resources(self) -> list[ResourcePattern]:
         found = []
         for pattern in _PATTERNS:
             store = acls.store(pattern)
@@ -118,17 +118,17 @@ class FollowedAcls:
                     log.warning("Ignoring unknown ResourceType: %s", error)
                     continue
                 children = await self._client.ask_until_answered(GetChildren(f"{store}/{name}"))
-                found += [Resource(kind, each, pattern) for each in children.names]
+                found += [ResourcePattern(kind, each, pattern) for each in children.names]
         return found
 
-    async def _read(self, resource: Resource) -> Versioned:
+    async def _read(self, resource: ResourcePattern) -> Versioned:
         found = await self._client.ask_if_there(Get(resource.path))
         if found is None:
             return Versioned()
         entries = tuple(dict.fromkeys(acls.decode_acls(resource.path, found.data)))
         return Versioned(entries, found.stat.version)
 
-    def _note(self, resource: Resource, found: Versioned) -> None:
+    def _note(self, resource: ResourcePattern, found: Versioned) -> None:
         before = self._known.get(resource, Versioned())
         if found.entries:
             self._known[resource] = found
@@ -151,7 +151,7 @@ class FollowedAcls:
     async def delete(self, request: Any, _call: Call) -> Any:
         """Answer DeleteAcls."""
         async with self._changing:
-            deletion = Deletion(request)
+            deletion = AclDeletion(request)
             concerned = []
             for number, resource in enumerate(dict.fromkeys((*self._known, *deletion.named))):
                 if number % _COMPARED_AT_ONCE == 0:
@@ -162,8 +162,8 @@ class FollowedAcls:
         return deletion.response(failures)
 
     async def _change_all(
-        self, resources: Any, changed: Callable[[Resource, Entries], Entries]
-    ) -> dict[Resource, KafkaError]:
+        self, resources: Any, changed: Callable[[ResourcePattern, Entries], Entries]
+    ) -> dict[ResourcePattern, KafkaError]:
         """Change the ACLs of these resources, and return those that could not be changed."""
         failures = {}
         for resource in resources:
@@ -176,7 +176,7 @@ class FollowedAcls:
                 failures[resource] = KafkaError(error_codes.UNKNOWN_SERVER_ERROR, str(error))
         return failures
 
-    async def _change(self, resource: Resource, changed: Callable[[Resource, Entries], Entries]) -> None:
+    async def _change(self, resource: ResourcePattern, changed: Callable[[ResourcePattern, Entries], Entries]) -> None:
         present = before = self._known.get(resource) or await self._read(resource)
         for _ in range(MOST_RETRIES + 1):
             wanted = changed(resource, present.entries)
@@ -193,7 +193,7 @@ class FollowedAcls:
         log.error("Failed to update ACLs for %s after %d retries", resource.path, MOST_RETRIES)
         raise KafkaError(error_codes.UNKNOWN_SERVER_ERROR)
 
-    async def _write(self, resource: Resource, wanted: Entries, version: int, *, is_news: bool) -> int | None:
+    async def _write(self, resource: ResourcePattern, wanted: Entries, version: int, *, is_news: bool) -> int | None:
         """Write the ACLs of a resource, with a notice if they are news. Returns the new version of the znode; None if
         it did not have this one any more."""
         writes = self._writes(resource, wanted, version)
@@ -211,7 +211,7 @@ class FollowedAcls:
             return None
         return results[0].version if isinstance(results[0], Stat) else 0
 
-    def _writes(self, resource: Resource, wanted: Entries, version: int) -> list[Write]:
+    def _writes(self, resource: ResourcePattern, wanted: Entries, version: int) -> list[Write]:
         """The write that makes these the ACLs of a resource; none if it has no znode and needs none."""
         path = resource.path
         if not wanted:
@@ -227,7 +227,7 @@ class AclSession:
 
     def __init__(
         self,
-        client: Client,
+        client: ZooKeeperClient,
         acls: FollowedAcls,
         connect: Callable[[], Awaitable[None]],
         begin: Begin,
@@ -257,13 +257,13 @@ class AclSession:
         if event.path in (paths.ACL_CHANGES, paths.EXTENDED_ACL_CHANGES):
             self._begin(self._tried(self.acls.look))
 
-    def _state_changed(self, state: State) -> None:
+    def _state_changed(self, state: SessionState) -> None:
         if self._is_closed:
             return
-        if state is State.EXPIRED:
+        if state is SessionState.EXPIRED:
             self._client.open()
             self._begin(self._tried(self.acls.begin))
-        elif state is State.REFUSED:
+        elif state is SessionState.REFUSED:
             self._failed(f"ZooKeeper refuses the login of the authorizer: {self._client.why}")
 
     @staticmethod

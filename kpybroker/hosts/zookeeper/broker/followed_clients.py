@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from kpybroker.hosts.zookeeper.broker.entity_writes import children, read_configs
-from kpybroker.hosts.zookeeper.client.client import Client, ZooKeeperError
+from kpybroker.hosts.zookeeper.client.client import ZooKeeperClient, ZooKeeperError
 from kpybroker.machines.metadata.image import MetadataImage
 from kpybroker.machines.zookeeper.broker import protection_records
 from kpybroker.machines.zookeeper.tree import configs, paths
@@ -23,7 +23,7 @@ _KINDS = (configs.USERS, configs.CLIENTS, configs.ADDRESSES)
 class FollowedClients:
     """The configs of users, clients and addresses."""
 
-    def __init__(self, client: Client, image: MetadataImage, apply: Callable[[list[Any]], object]) -> None:
+    def __init__(self, client: ZooKeeperClient, image: MetadataImage, apply: Callable[[list[Any]], object]) -> None:
         """``apply`` applies records to the image."""
         self._client = client
         self._image = image

@@ -9,10 +9,10 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
 from kpybroker.hosts.zookeeper.broker.notices import Notices
-from kpybroker.hosts.zookeeper.client.client import Client, ZooKeeperError
+from kpybroker.hosts.zookeeper.client.client import ZooKeeperClient, ZooKeeperError
 from kpybroker.machines.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
 from kpybroker.machines.zookeeper.client import error_codes
-from kpybroker.machines.zookeeper.client.operations import Failed, Get, Sync
+from kpybroker.machines.zookeeper.client.operations import Get, OperationFailed, Sync
 from kpybroker.machines.zookeeper.tree import configs, paths
 from kpybroker.machines.zookeeper.tree.configs import ConfigEntity
 from kpybroker.machines.zookeeper.tree.contents import InvalidZnode
@@ -28,7 +28,7 @@ class FollowedConfigs:
 
     def __init__(
         self,
-        client: Client,
+        client: ZooKeeperClient,
         node_id: int,
         now_ms: Callable[[], int],
         changed: Changed,
@@ -83,8 +83,8 @@ class FollowedConfigs:
         resource = self._resource(entity)
         if resource is None:
             return
-        content = None if isinstance(found, Failed) else found.data
-        if isinstance(found, Failed) and found.code != error_codes.NO_NODE:
+        content = None if isinstance(found, OperationFailed) else found.data
+        if isinstance(found, OperationFailed) and found.code != error_codes.NO_NODE:
             log.warning("%s", ZooKeeperError(found, entity.path))
             return
         try:

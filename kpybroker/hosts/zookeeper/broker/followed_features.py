@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from kpybroker.hosts.zookeeper.broker.followed_znode import FollowedZnode
-from kpybroker.hosts.zookeeper.client.client import Client
+from kpybroker.hosts.zookeeper.client.client import ZooKeeperClient
 from kpybroker.machines.zookeeper.client.operations import Znode
 from kpybroker.machines.zookeeper.tree import paths
 from kpybroker.machines.zookeeper.tree.cluster import FEATURES_ENABLED, FinalizedFeatures
@@ -24,7 +24,9 @@ NO_EPOCH: Final = -1
 class FollowedFeatures:
     """Follows the znode. ``changed`` gets the epoch, ``failed`` one line if the broker cannot go on."""
 
-    def __init__(self, client: Client, changed: Callable[[int], object], failed: Callable[[str], object]) -> None:
+    def __init__(
+        self, client: ZooKeeperClient, changed: Callable[[int], object], failed: Callable[[str], object]
+    ) -> None:
         self._znode = FollowedZnode(client, paths.FEATURES, self._read)
         self._changed = changed
         self._failed = failed

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from kpybroker.hosts.zookeeper.broker.layout import Acls, make_path
+from kpybroker.hosts.zookeeper.broker.layout import DefaultAcls, make_path
 from kpybroker.hosts.zookeeper.broker.notices import Notices, new_notice, write_together
-from kpybroker.hosts.zookeeper.client.client import Client, ZooKeeperError
+from kpybroker.hosts.zookeeper.client.client import ZooKeeperClient, ZooKeeperError
 from kpybroker.machines.controller.state import TokenSettings
 from kpybroker.machines.controller.token_index import TokenIndex
 from kpybroker.machines.controller.token_rules import has_expired
@@ -19,12 +19,12 @@ from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.failed_response import failed_response
 from kpybroker.machines.metadata.image import MetadataImage
 from kpybroker.machines.zookeeper.broker import protection_records, token_requests
-from kpybroker.machines.zookeeper.broker.token_requests import Change
+from kpybroker.machines.zookeeper.broker.token_requests import TokenChange
 from kpybroker.machines.zookeeper.client import error_codes as zookeeper_errors
 from kpybroker.machines.zookeeper.client.operations import Create, Delete, Get, GetChildren, Set
 from kpybroker.machines.zookeeper.tree import paths, tokens
 from kpybroker.machines.zookeeper.tree.contents import InvalidZnode
-from kpybroker.machines.zookeeper.tree.tokens import Token
+from kpybroker.machines.zookeeper.tree.tokens import TokenContent
 from kpybroker.runtime.calls.call import Call
 from kpywire import error_codes, uuid
 from kpywire.messages.expire_delegation_token import ExpireDelegationTokenRequest, ExpireDelegationTokenResponse
@@ -38,8 +38,8 @@ class FollowedTokens:
 
     def __init__(
         self,
-        client: Client,
-        znode_acls: Acls,
+        client: ZooKeeperClient,
+        znode_acls: DefaultAcls,
         image: MetadataImage,
         settings: TokenSettings,
         now_ms: Callable[[], int],
@@ -79,7 +79,7 @@ class FollowedTokens:
     async def _read(self, token_id: str) -> None:
         try:
             found = await self._client.ask_until_answered(Get(paths.token(token_id)))
-            token = Token.decode(token_id, found.data) if found.data else None
+            token = TokenContent.decode(token_id, found.data) if found.data else None
         except ZooKeeperError as error:
             if error.code != zookeeper_errors.NO_NODE:
                 log.error("%s; the token that was known before stays", error)
@@ -90,7 +90,7 @@ class FollowedTokens:
             return
         self._note(token_id, token)
 
-    def _note(self, token_id: str, token: Token | None) -> None:
+    def _note(self, token_id: str, token: TokenContent | None) -> None:
         self._apply(protection_records.tokens(self._image, token_id, token))
         self._index.changed(token_id)
 
@@ -108,7 +108,7 @@ class FollowedTokens:
     async def renew(self, request: RenewDelegationTokenRequest, call: Call) -> Any:
         """Answer RenewDelegationToken."""
 
-        def decide() -> Change:
+        def decide() -> TokenChange:
             record, default_ms = self._found(request.hmac), self._settings.expiry_time_ms
             now_ms = self._now_ms()
             return token_requests.renewed(record, call.principal, request.renew_period_ms, default_ms, now_ms)
@@ -118,7 +118,7 @@ class FollowedTokens:
     async def expire(self, request: ExpireDelegationTokenRequest, call: Call) -> Any:
         """Answer ExpireDelegationToken."""
 
-        def decide() -> Change:
+        def decide() -> TokenChange:
             record = self._found(request.hmac)
             return token_requests.expired(record, call.principal, request.expiry_time_period_ms, self._now_ms())
 
@@ -136,7 +136,7 @@ class FollowedTokens:
                 log.warning("%s", error)
 
     async def _changed(
-        self, request: Any, call: Call, token_hmac: bytes, decide: Callable[[], Change], new_response: Any
+        self, request: Any, call: Call, token_hmac: bytes, decide: Callable[[], TokenChange], new_response: Any
     ) -> Any:
         try:
             change = decide()
@@ -158,7 +158,7 @@ class FollowedTokens:
             raise KafkaError(error_codes.DELEGATION_TOKEN_NOT_FOUND)
         return record
 
-    async def _write(self, token_id: str, token: Token | None) -> None:
+    async def _write(self, token_id: str, token: TokenContent | None) -> None:
         """Replace, create or delete a token."""
         path = paths.token(token_id)
         prefix = f"{paths.TOKEN_CHANGES}/{tokens.CHANGE_PREFIX}"

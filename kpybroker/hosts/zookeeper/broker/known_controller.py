@@ -9,11 +9,11 @@ from typing import Any, Final, Protocol
 
 from kpybroker.hosts.zookeeper.broker.followed_znode import FollowedZnode
 from kpybroker.hosts.zookeeper.broker.refusals import not_controller
-from kpybroker.hosts.zookeeper.client.client import Client
+from kpybroker.hosts.zookeeper.client.client import ZooKeeperClient
 from kpybroker.machines.metadata.image import MetadataImage
 from kpybroker.machines.raft.local_state import UNKNOWN_OFFSET, LocalState
 from kpybroker.machines.raft.voters import VoterEndpoint
-from kpybroker.machines.zookeeper.broker.apis import ASKED_FIRST_WHO_CONTROLS
+from kpybroker.machines.zookeeper.broker.apis import ASKED_FIRST_FOR_THE_CONTROLLER
 from kpybroker.machines.zookeeper.client.operations import Znode
 from kpybroker.machines.zookeeper.tree import paths
 from kpybroker.machines.zookeeper.tree.contents import InvalidZnode
@@ -40,13 +40,13 @@ class KnownController:
     is_active = False
     kraft_version = 0
 
-    def __init__(self, client: Client, image: MetadataImage, listener: str) -> None:
+    def __init__(self, client: ZooKeeperClient, image: MetadataImage, listener: str) -> None:
         """``listener`` is the one of brokers."""
         self.controller_id = NO_CONTROLLER
         self._znode = FollowedZnode(client, paths.CONTROLLER, self._read)
         self._image = image
         self._listener = listener
-        self._told: list[Callable[[], object]] = []
+        self._notified: list[Callable[[], object]] = []
 
     def look(self) -> None:
         """Read and watch the znode, after a new connection and after each event."""
@@ -70,7 +70,7 @@ class KnownController:
 
     def when_leader_changes(self, changed: Callable[[], object]) -> None:
         """Call ``changed`` with every new controller."""
-        self._told.append(changed)
+        self._notified.append(changed)
 
     def send(self, *_request: object, **_more: object) -> None:
         """Never called: no controller is active in this process."""
@@ -90,11 +90,11 @@ class KnownController:
             log.info("The cluster has no controller")
         else:
             log.info("The controller is broker %d", controller_id)
-        for changed in self._told:
+        for changed in self._notified:
             changed()
 
 
-class Channel(Protocol):
+class RequestsToController(Protocol):
     """The requests of this broker to the controller."""
 
     def send(self, request: Any, reply: Reply, *, api_version: int | None = None) -> None: ...
@@ -109,7 +109,7 @@ class ZooKeeperController:
     def __init__(
         self,
         known: KnownController,
-        channel: Channel,
+        channel: RequestsToController,
         write: Take,
         control: Take,
         is_in_charge: Callable[[], bool],
@@ -143,7 +143,7 @@ class ZooKeeperController:
 
     def forward(self, request: Any, call: Call, reply: Reply) -> None:
         """Do or refuse what a client wants changed."""
-        if call.api_key in ASKED_FIRST_WHO_CONTROLS and not self._is_in_charge():
+        if call.api_key in ASKED_FIRST_FOR_THE_CONTROLLER and not self._is_in_charge():
             reply(not_controller(request, call.api_version))
         elif self._admit is None:
             self._do(request, call, reply)

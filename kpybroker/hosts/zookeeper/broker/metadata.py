@@ -6,14 +6,13 @@ the coordinators that depend on them, hear only of the partitions that the contr
 Invariant: the offset of the image is the epoch of the finalised features, which is all that clients see of it.
 """
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Container, Sequence
 from typing import Any
 
 from kpybroker.machines.metadata.delta import MetadataDelta
 from kpybroker.machines.metadata.image import MetadataImage
+from kpybroker.machines.metadata.loader import Subscriber
 from kpybroker.machines.zookeeper.broker.controller_requests import Place
-
-Follower = Callable[[MetadataImage, MetadataDelta], None]
 
 
 class ZooKeeperMetadata:
@@ -22,18 +21,18 @@ class ZooKeeperMetadata:
     def __init__(self, cluster_id: str) -> None:
         self.image = MetadataImage(cluster_id)
         self.image.next_offset = 1
-        self._subscribers: list[Follower] = []
-        self._replicas: list[Follower] = []
+        self._subscribers: list[Subscriber] = []
+        self._replicas: list[Subscriber] = []
 
     def set_features_epoch(self, epoch: int) -> None:
         """Take over the epoch of the finalised features; -1 if features are not finalised in this cluster."""
         self.image.next_offset = epoch + 1
 
-    def subscribe(self, subscriber: Follower) -> None:
+    def subscribe(self, subscriber: Subscriber) -> None:
         """Call ``subscriber`` with every change from now on."""
         self._subscribers.append(subscriber)
 
-    def order(self, replicas: Follower) -> None:
+    def order(self, replicas: Subscriber) -> None:
         """Call ``replicas`` with the orders of the controller from now on, after the subscribers."""
         self._replicas.append(replicas)
 
@@ -48,6 +47,6 @@ class ZooKeeperMetadata:
         delta.next_offset = image.next_offset
         for subscriber in self._subscribers:
             subscriber(image, delta)
-        told = delta.with_partitions(ordered)
+        ordered_delta = delta.with_partitions(ordered)
         for follower in self._replicas:
-            follower(image, told)
+            follower(image, ordered_delta)

@@ -9,9 +9,18 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Any, Final
 
-from kpybroker.hosts.zookeeper.client.client import Client, ZooKeeperError
+from kpybroker.hosts.zookeeper.client.client import ZooKeeperClient, ZooKeeperError
 from kpybroker.machines.zookeeper.client import error_codes
-from kpybroker.machines.zookeeper.client.operations import Acl, Create, Delete, Get, GetChildren, Multi, Stat, Write
+from kpybroker.machines.zookeeper.client.operations import (
+    Create,
+    Delete,
+    Get,
+    GetChildren,
+    Multi,
+    Stat,
+    Write,
+    ZnodeAcl,
+)
 from kpybroker.machines.zookeeper.tree import paths
 from kpybroker.machines.zookeeper.tree.contents import InvalidZnode
 
@@ -26,7 +35,7 @@ Handle = Callable[[str, bytes | None], Awaitable[None]]
 class Notices:
     """The notices below one parent."""
 
-    def __init__(self, client: Client, parent: str, now_ms: Callable[[], int], handle: Handle) -> None:
+    def __init__(self, client: ZooKeeperClient, parent: str, now_ms: Callable[[], int], handle: Handle) -> None:
         self._client = client
         self.parent = parent
         self._now_ms = now_ms
@@ -56,13 +65,13 @@ class Notices:
             await self._client.ask_until_answered(Delete(path))
 
 
-def new_notice(prefix: str, content: bytes, acls: Sequence[Acl]) -> Create:
+def new_notice(prefix: str, content: bytes, acls: Sequence[ZnodeAcl]) -> Create:
     """The operation that creates a notice. ``prefix`` is its path without the number."""
     return Create(prefix, content, acls, is_sequential=True)
 
 
 async def write_together(
-    client: Client, writes: Sequence[Write], place: int, expected_codes: Collection[int]
+    client: ZooKeeperClient, writes: Sequence[Write], place: int, expected_codes: Collection[int]
 ) -> list[Any] | None:
     """Write something together with the notice of it, so that no broker misses what a writer that dies has written;
     Kafka writes one after the other.

@@ -16,9 +16,9 @@ from typing import Any, Final
 
 from kpybroker.hosts.zookeeper.broker.metadata import ZooKeeperMetadata
 from kpybroker.hosts.zookeeper.broker.tasks import Begin
-from kpybroker.hosts.zookeeper.client.client import Client, NoAnswer
+from kpybroker.hosts.zookeeper.client.client import NoAnswer, ZooKeeperClient
 from kpybroker.machines.metadata.image import MetadataImage
-from kpybroker.machines.zookeeper.broker.controller_requests import ControllerRequests, Decision
+from kpybroker.machines.zookeeper.broker.controller_requests import ControllerRequests, RequestDecision
 from kpybroker.machines.zookeeper.client.operations import GetChildren
 from kpybroker.machines.zookeeper.tree import paths
 from kpybroker.runtime.calls.pending import Pending
@@ -99,7 +99,7 @@ class Orders:
         self._done()
         return decision.response
 
-    def _decide(self, request: Any) -> Decision:
+    def _decide(self, request: Any) -> RequestDecision:
         if isinstance(request, LeaderAndIsrRequest):
             return self._requests.leader_and_isr(request)
         if isinstance(request, StopReplicaRequest):
@@ -111,7 +111,7 @@ class FirstMetadata:
     """Whether the controller has sent the metadata of the cluster since the start."""
 
     def __init__(
-        self, scheduler: Scheduler, client: Client, image: MetadataImage, has_named_topics: Callable[[], bool]
+        self, scheduler: Scheduler, client: ZooKeeperClient, image: MetadataImage, has_named_topics: Callable[[], bool]
     ) -> None:
         """``has_named_topics``: whether a controller has sent clients' metadata of topics."""
         self.is_known = False

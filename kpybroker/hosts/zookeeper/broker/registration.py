@@ -10,10 +10,9 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Final
 
 from kpybroker.hosts.lifecycle import BrokerState
-from kpybroker.hosts.zookeeper.client.client import Client, NoAnswer, ZooKeeperError
+from kpybroker.hosts.zookeeper.client.client import NoAnswer, ZooKeeperClient, ZooKeeperError
 from kpybroker.machines.zookeeper.client import error_codes
 from kpybroker.machines.zookeeper.client.operations import (
-    Acl,
     Create,
     Delete,
     Exists,
@@ -22,6 +21,7 @@ from kpybroker.machines.zookeeper.client.operations import (
     Multi,
     Set,
     Stat,
+    ZnodeAcl,
 )
 from kpybroker.machines.zookeeper.client.session import ENDED, Lost
 from kpybroker.machines.zookeeper.tree import paths, requests
@@ -46,9 +46,9 @@ class ZooKeeperRegistration:
     def __init__(
         self,
         scheduler: Scheduler,
-        client: Client,
+        client: ZooKeeperClient,
         registration: Registration,
-        acls: Sequence[Acl],
+        acls: Sequence[ZnodeAcl],
         patience_ms: float,
         failed_directories: Callable[[], Iterable[str]] = tuple,
     ) -> None:

@@ -13,22 +13,22 @@ from kpybroker.hosts.zookeeper.broker.encrypted_configs import EncryptedConfigs
 from kpybroker.hosts.zookeeper.broker.followed_clients import FollowedClients
 from kpybroker.hosts.zookeeper.broker.followed_configs import FollowedConfigs
 from kpybroker.hosts.zookeeper.broker.followed_features import FollowedFeatures
-from kpybroker.hosts.zookeeper.broker.known_controller import Channel, KnownController
-from kpybroker.hosts.zookeeper.broker.layout import Acls
+from kpybroker.hosts.zookeeper.broker.known_controller import KnownController, RequestsToController
+from kpybroker.hosts.zookeeper.broker.layout import DefaultAcls
 from kpybroker.hosts.zookeeper.broker.metadata import ZooKeeperMetadata
 from kpybroker.hosts.zookeeper.broker.protection import ZooKeeperProtection
 from kpybroker.hosts.zookeeper.broker.registration import RegistrationRefused, ZooKeeperRegistration
 from kpybroker.hosts.zookeeper.broker.tasks import Begin
-from kpybroker.hosts.zookeeper.client.client import Client, NoAnswer, ZooKeeperError
+from kpybroker.hosts.zookeeper.client.client import NoAnswer, ZooKeeperClient, ZooKeeperError
 from kpybroker.machines.zookeeper.broker.controller_requests import Ruler
 from kpybroker.machines.zookeeper.client.frames import WatchedEvent
-from kpybroker.machines.zookeeper.client.session import State
+from kpybroker.machines.zookeeper.client.session import SessionState
 from kpybroker.machines.zookeeper.tree import paths
 
 log = logging.getLogger("kpybroker.zookeeper")
 
 
-class Candidate(Protocol):
+class ControllerCandidate(Protocol):
     """This broker in elections of the controller."""
 
     def look(self) -> None:
@@ -41,15 +41,15 @@ class Candidate(Protocol):
         """The session has expired: another broker may be the controller by now."""
 
 
-class Joined(NamedTuple):
+class ClusterParts(NamedTuple):
     """The parts by which a broker takes part in its cluster."""
 
-    client: Client
+    client: ZooKeeperClient
     metadata: ZooKeeperMetadata
-    acls: Acls
+    acls: DefaultAcls
     registration: ZooKeeperRegistration
     known: KnownController
-    channel: Channel
+    channel: RequestsToController
     """The way of this broker's own requests to the controller in ZooKeeper."""
     clients: FollowedClients
     configs: FollowedConfigs
@@ -58,13 +58,13 @@ class Joined(NamedTuple):
     ruler: Ruler
 
 
-class Sessions:
+class ZooKeeperSessions:
     """The sessions of one broker."""
 
     def __init__(
         self,
-        joined: Joined,
-        candidate: Candidate,
+        joined: ClusterParts,
+        candidate: ControllerCandidate,
         protection: ZooKeeperProtection,
         begin: Begin,
         failed: Callable[[str], object],
@@ -116,16 +116,16 @@ class Sessions:
             except ZooKeeperError as error:
                 log.error("Changes in ZooKeeper cannot be followed: %s", error)
 
-    def _state_changed(self, state: State) -> None:
+    def _state_changed(self, state: SessionState) -> None:
         if self._is_over:
             return
-        if state is State.EXPIRED:
+        if state is SessionState.EXPIRED:
             self._joined.registration.lost()
             self._joined.known.forget()
             self._candidate.session_ended()
             self._client.open()
             self._begin(self._begin_next())
-        elif state is State.REFUSED:
+        elif state is SessionState.REFUSED:
             self._failed(f"ZooKeeper refuses the login: {self._client.why}")
 
     async def _begin_next(self) -> None:

@@ -17,7 +17,7 @@ from kpywire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
 Reply = Callable[[Any], object]
 
 
-class Quorum(Protocol):
+class QuorumChannel(Protocol):
     """The way to the active controller of the quorum."""
 
     @property
@@ -34,7 +34,7 @@ class Quorum(Protocol):
     def forward(self, request: Any, call: Call, reply: Reply) -> None: ...
 
 
-class Registration(Protocol):
+class OneRegistration(Protocol):
     """One of the registrations of this broker."""
 
     state: BrokerState
@@ -60,7 +60,7 @@ class TwoControllers:
     """The way to the controller that rules."""
 
     def __init__(
-        self, in_zookeeper: ZooKeeperController, own: Quorum, clients: Quorum, rules: Callable[[], bool]
+        self, in_zookeeper: ZooKeeperController, own: QuorumChannel, clients: QuorumChannel, rules: Callable[[], bool]
     ) -> None:
         """``own`` takes requests of this broker, ``clients`` those of clients. ``rules``: whether the quorum rules."""
         self._in_zookeeper = in_zookeeper
@@ -129,8 +129,8 @@ class TwoRegistrations:
 
     def __init__(
         self,
-        in_zookeeper: Registration,
-        with_quorum: Registration,
+        in_zookeeper: OneRegistration,
+        with_quorum: OneRegistration,
         rules: Callable[[], bool],
         failed_directories: Callable[[], Iterable[str]],
         failed: Callable[[str], object],

@@ -14,7 +14,7 @@ Way = Callable[[Any, Call], Awaitable[Any]]
 """Answers one request of a client."""
 
 
-class Writer(Protocol):
+class ApiWriter(Protocol):
     """The writer of some APIs."""
 
     def way(self, api_key: int) -> Way | None:
@@ -24,7 +24,7 @@ class Writer(Protocol):
 class Writers:
     """All writers of a broker."""
 
-    def __init__(self, writers: Sequence[Writer], begin: Begin) -> None:
+    def __init__(self, writers: Sequence[ApiWriter], begin: Begin) -> None:
         """The first writer that has a way takes a request."""
         self._writers = writers
         self._begin = begin

@@ -17,8 +17,8 @@ from kpybroker.machines.zookeeper.client import error_codes
 from kpybroker.machines.zookeeper.client.addresses import Servers
 from kpybroker.machines.zookeeper.client.frames import WatchedEvent
 from kpybroker.machines.zookeeper.client.java_options import MOST_BYTES
-from kpybroker.machines.zookeeper.client.operations import Failed, Multi, Operation
-from kpybroker.machines.zookeeper.client.session import ENDED, Done, Exchange, Lost, Session, State
+from kpybroker.machines.zookeeper.client.operations import Multi, Operation, OperationFailed
+from kpybroker.machines.zookeeper.client.session import ENDED, Done, Lost, SaslExchange, SessionState, ZooKeeperSession
 from kpybroker.runtime.io.scheduler import Scheduler, Timer
 from kpywire.errors import Malformed
 
@@ -32,7 +32,7 @@ LONGEST_GOODBYE_MS: Final = 1_000.0
 class ZooKeeperError(Exception):
     """An operation that ZooKeeper refused. Nothing was done."""
 
-    def __init__(self, failed: Failed, path: str) -> None:
+    def __init__(self, failed: OperationFailed, path: str) -> None:
         place = path if path.isprintable() else repr(path)
         super().__init__(
             f"The request for {place} was not sent to ZooKeeper: {failed.why_unsent}"
@@ -52,29 +52,29 @@ class NoAnswer(Exception):
         self.state = lost.state
 
 
-class NotConnected(Exception):
+class ZooKeeperNotConnected(Exception):
     """ZooKeeper could not be reached in time, in one line."""
 
 
-class Settings(NamedTuple):
+class ZooKeeperSettings(NamedTuple):
     """How a client connects."""
 
     servers: Servers
     session_timeout_ms: int = 18_000
     most_in_flight: int = 10
-    new_exchange: Callable[[], Exchange] | None = None
+    new_exchange: Callable[[], SaslExchange] | None = None
     """Begins a login at a server; None connects without one."""
     most_bytes: int = MOST_BYTES
     """The size of the largest request that the servers take."""
 
 
-class Client:
+class ZooKeeperClient:
     """A client with one session at a time."""
 
-    def __init__(self, scheduler: Scheduler, connect: Connect, settings: Settings, rng: random.Random) -> None:
+    def __init__(self, scheduler: Scheduler, connect: Connect, settings: ZooKeeperSettings, rng: random.Random) -> None:
         self.on_event: Callable[[WatchedEvent], object] = _ignored
         """Called with each change that was watched."""
-        self.on_state: Callable[[State], object] = _ignored
+        self.on_state: Callable[[SessionState], object] = _ignored
         """Called when the session gets or loses its connection, and when it ends."""
         self._scheduler = scheduler
         self._connect = connect
@@ -91,16 +91,18 @@ class Client:
         self._why = "no attempt was made"
         """The reason why there is no connection."""
         self.session = self._new_session()
-        self.session.state = State.CLOSED
+        self.session.state = SessionState.CLOSED
 
     # The user's side.
 
-    def subscribe(self, happened: Callable[[WatchedEvent], object], state_changed: Callable[[State], object]) -> None:
+    def subscribe(
+        self, happened: Callable[[WatchedEvent], object], state_changed: Callable[[SessionState], object]
+    ) -> None:
         """Call ``happened`` with each watched change from now on, and ``state_changed`` as `on_state`."""
         self.on_event, self.on_state = happened, state_changed
 
     @property
-    def state(self) -> State:
+    def state(self) -> SessionState:
         return self.session.state
 
     @property
@@ -124,7 +126,7 @@ class Client:
         self._dial()
 
     def submit(self, operation: Operation, done: Done) -> None:
-        """Send an operation. ``done`` is called once, later, with its result, with `Failed` or with `Lost`."""
+        """Send an operation. ``done`` is called once, later, with its result, with `OperationFailed` or with `Lost`."""
         self.session.submit(operation, done, self._scheduler.monotonic_ms())
         self._flush_soon()
 
@@ -153,8 +155,8 @@ class Client:
             return None
 
     async def ask_all_until_answered(self, operations: Sequence[Operation]) -> list[Any]:
-        """The results of operations that are sent together, each until it is answered, with `Failed` for one that is
-        refused. Raises NoAnswer if the session ends."""
+        """The results of operations that are sent together, each until it is answered, with `OperationFailed` for one
+        that is refused. Raises NoAnswer if the session ends."""
         results: list[Any] = [None] * len(operations)
         if not results:
             return results
@@ -189,15 +191,15 @@ class Client:
         waiter = _Waiter()
         self._waiters.append(waiter)
         timer = self._scheduler.call_later(timeout_ms, waiter.end)
-        if self.state is State.CONNECTED or self.session.is_ended:
+        if self.state is SessionState.CONNECTED or self.session.is_ended:
             waiter.end()
         try:
             await waiter.ended
         finally:
             timer.cancel()
             self._waiters.remove(waiter)
-        if self.state is not State.CONNECTED:
-            raise NotConnected(f"ZooKeeper at {self._settings.servers} cannot be reached: {self.why}")
+        if self.state is not SessionState.CONNECTED:
+            raise ZooKeeperNotConnected(f"ZooKeeper at {self._settings.servers} cannot be reached: {self.why}")
 
     async def close(self) -> None:
         """End the session. Its ephemeral znodes are gone when this returns, unless ZooKeeper does not answer."""
@@ -216,9 +218,9 @@ class Client:
 
     # The connection.
 
-    def _new_session(self) -> Session:
+    def _new_session(self) -> ZooKeeperSession:
         settings = self._settings
-        session = Session(
+        session = ZooKeeperSession(
             settings.session_timeout_ms,
             len(settings.servers.addresses),
             settings.servers.chroot,
@@ -230,17 +232,17 @@ class Client:
         session.on_state = self._state_changed
         return session
 
-    def _state_changed(self, state: State) -> None:
+    def _state_changed(self, state: SessionState) -> None:
         session = self.session
-        if state is State.CONNECTED:
+        if state is SessionState.CONNECTED:
             log.info("Connected to ZooKeeper, session 0x%x, timeout %d ms", session.session_id, session.timeout_ms)
-        elif state is State.CONNECTING:
+        elif state is SessionState.CONNECTING:
             log.warning("The connection to ZooKeeper is lost: %s; session 0x%x goes on", self._why, session.session_id)
-        elif state is State.REFUSED:
+        elif state is SessionState.REFUSED:
             log.error("ZooKeeper refuses the login: %s", session.why_refused)
-        elif state is State.EXPIRED:
+        elif state is SessionState.EXPIRED:
             log.warning("The session 0x%x with ZooKeeper has expired", session.session_id)
-        if state is not State.CONNECTING:
+        if state is not SessionState.CONNECTING:
             for waiter in self._waiters:
                 waiter.end()
         self.on_state(state)
@@ -351,7 +353,7 @@ class _Waiter:
 
 
 def _unless_failed(result: Any, operation: Operation) -> Any:
-    if isinstance(result, Failed):
+    if isinstance(result, OperationFailed):
         if isinstance(operation, Multi) and result.errors:
             operation = operation.operations[result.failed_at]
         raise ZooKeeperError(result, getattr(operation, "path", "several znodes"))

@@ -5,17 +5,17 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from kpybroker.hosts.zookeeper.controller.office import Office
+from kpybroker.hosts.zookeeper.controller.event_queue import EventQueue
 from kpybroker.machines.failed_response import failed_response
 from kpybroker.machines.zookeeper.controller.alter_partition import Outcome
 from kpybroker.machines.zookeeper.controller.context import ControllerContext, Leadership
-from kpybroker.machines.zookeeper.controller.controller import Controller, NotController
+from kpybroker.machines.zookeeper.controller.controller import KafkaController, NotController
 from kpybroker.machines.zookeeper.controller.features import update_features
 from kpybroker.machines.zookeeper.controller.leader_elections import ElectionType
 from kpybroker.machines.zookeeper.controller.messages import by_topic
 from kpybroker.machines.zookeeper.tree.cluster import ProducerIdBlock
 from kpybroker.machines.zookeeper.tree.requests import TopicPartition
-from kpybroker.machines.zookeeper.tree.topics import PartitionState
+from kpybroker.machines.zookeeper.tree.topics import LeaderIsrAndControllerEpoch
 from kpybroker.runtime.calls.call import Call
 from kpywire import api, error_codes
 from kpywire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
@@ -65,9 +65,9 @@ _ELECTION_ERRORS: Final = {
 class ControllerApis:
     """Takes requests, and answers them when their event is over."""
 
-    def __init__(self, office: Office) -> None:
-        self._office = office
-        self._controller: Controller = office.controller
+    def __init__(self, event_queue: EventQueue) -> None:
+        self._event_queue = event_queue
+        self._controller: KafkaController = event_queue.controller
         self._ways: Final[Mapping[int, Callable[[Any, Call, Reply], object]]] = {
             api.ALTER_PARTITION: self._alter_partition,
             api.CONTROLLED_SHUTDOWN: self._controlled_shutdown,
@@ -95,7 +95,7 @@ class ControllerApis:
             else:
                 reply(answer(result))
 
-        self._office.ask(steps, done)
+        self._event_queue.ask(steps, done)
 
     # AlterPartition
 
@@ -115,7 +115,7 @@ class ControllerApis:
         def answer(outcomes: dict[TopicPartition, Outcome] | int) -> AlterPartitionResponse:
             if isinstance(outcomes, int):
                 return AlterPartitionResponse(throttle_time_ms=0, error_code=outcomes, topics=[])
-            self._office.ask(lambda: self._controller.complete_reassignments(outcomes), lambda _result: None)
+            self._event_queue.ask(lambda: self._controller.complete_reassignments(outcomes), lambda _result: None)
             topics = [
                 AlterPartitionResponseTopicData(
                     topic_id=topic.topic_id,
@@ -277,7 +277,7 @@ class ControllerApis:
 
 def _wanted(leader: int, partition: Any) -> Leadership:
     isr = partition.new_isr or [each.broker_id for each in partition.new_isr_with_epochs]
-    state = PartitionState(leader, partition.leader_epoch, tuple(isr), 0, partition.leader_recovery_state)
+    state = LeaderIsrAndControllerEpoch(leader, partition.leader_epoch, tuple(isr), 0, partition.leader_recovery_state)
     return Leadership(state, partition.partition_epoch)
 
 

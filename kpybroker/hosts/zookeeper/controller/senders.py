@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from kpybroker.hosts.network.peer import Unanswered
+from kpybroker.hosts.network.peer import NoResponse
 from kpybroker.hosts.network.peers import Peers
 from kpybroker.machines.zookeeper.controller import events, messages
 from kpybroker.machines.zookeeper.controller.batch import BrokerRequest, LeaderAndIsr, StopReplica
@@ -126,7 +126,7 @@ class _Queue:
     def _done(self, answer: Any) -> None:
         if self._is_closed:
             return
-        if isinstance(answer, Unanswered):
+        if isinstance(answer, NoResponse):
             self._failures += 1
             if self._failures == 1:
                 log.warning("The controller cannot reach %s: %s; it tries again", self.endpoint, answer.reason)

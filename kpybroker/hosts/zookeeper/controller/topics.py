@@ -12,8 +12,8 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from copy import copy
 from typing import Any, Final, NamedTuple
 
-from kpybroker.hosts.zookeeper.broker.layout import Acls
-from kpybroker.hosts.zookeeper.client.client import Client, NoAnswer, ZooKeeperError
+from kpybroker.hosts.zookeeper.broker.layout import DefaultAcls
+from kpybroker.hosts.zookeeper.client.client import NoAnswer, ZooKeeperClient, ZooKeeperError
 from kpybroker.hosts.zookeeper.controller.words import reword_creation, reword_growth
 from kpybroker.machines.controller.error_responses import error_response
 from kpybroker.machines.controller.state import ControllerRequest, ControllerState
@@ -22,7 +22,7 @@ from kpybroker.machines.failed_response import failed_response
 from kpybroker.machines.metadata.image import MetadataImage
 from kpybroker.machines.metadata.topic import NO_LEADER
 from kpybroker.machines.zookeeper.client import error_codes as zookeeper_errors
-from kpybroker.machines.zookeeper.client.operations import Create, Exists, Failed, Get, Set
+from kpybroker.machines.zookeeper.client.operations import Create, Exists, Get, OperationFailed, Set
 from kpybroker.machines.zookeeper.controller.steps import failed_with
 from kpybroker.machines.zookeeper.tree import configs, paths
 from kpybroker.machines.zookeeper.tree.contents import InvalidZnode
@@ -62,19 +62,19 @@ def at_level(image: MetadataImage, level: int) -> MetadataImage:
     return seen
 
 
-class Waiter(NamedTuple):
+class WaitingAnswer(NamedTuple):
     """An answer that waits until ``is_done``."""
 
     is_done: Callable[[], bool]
     end: Callable[[], None]
 
 
-class Waiting:
+class WaitingAnswers:
     """The answers that wait for metadata to arrive."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
-        self._waiters: dict[Waiter, None] = {}
+        self._waiters: dict[WaitingAnswer, None] = {}
 
     def wait(self, is_done: Callable[[], bool], timeout_ms: float, reply: Callable[[], object]) -> None:
         """Call ``reply`` once: as soon as ``is_done``, or after the time."""
@@ -87,7 +87,7 @@ class Waiting:
                 timer.cancel()
                 reply()
 
-        waiter = Waiter(is_done, end)
+        waiter = WaitingAnswer(is_done, end)
         self._waiters[waiter] = None
         timer = self._scheduler.call_later(timeout_ms, end)
 
@@ -102,11 +102,11 @@ class TopicWrites:
 
     def __init__(
         self,
-        client: Client,
-        acls: Acls,
+        client: ZooKeeperClient,
+        acls: DefaultAcls,
         image: MetadataImage,
         new_state: Callable[[], ControllerState],
-        waiting: Waiting,
+        waiting: WaitingAnswers,
         now_ms: Callable[[], float],
     ) -> None:
         self._client = client
@@ -323,7 +323,7 @@ def _is_there(look: Exists, answer: Any) -> bool:
 
 def _done(operation: Exists | Create | Set, answer: Any) -> None:
     """Raise ZooKeeperError if an operation was refused."""
-    if isinstance(answer, Failed):
+    if isinstance(answer, OperationFailed):
         raise ZooKeeperError(answer, operation.path)
 
 

@@ -14,13 +14,13 @@ DEFAULT = -1
 
 def reword_creation(topic: CreatableTopic, answer: Any, default_replication_factor: int, brokers: int) -> None:
     """Replace the error of a topic with impossible counts."""
-    said = _of_counts(topic, default_replication_factor, brokers)
-    if said is not None and answer.error_code in (
+    reported = _of_counts(topic, default_replication_factor, brokers)
+    if reported is not None and answer.error_code in (
         error_codes.INVALID_PARTITIONS,
         error_codes.INVALID_REPLICATION_FACTOR,
         error_codes.INVALID_REQUEST,
     ):
-        answer.error_code, answer.error_message = said
+        answer.error_code, answer.error_message = reported
 
 
 def _of_counts(topic: CreatableTopic, default_replication_factor: int, brokers: int) -> tuple[int, str] | None:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final
 
-from kpybroker.hosts.zookeeper.client.client import Client, NoAnswer, NotConnected, ZooKeeperError
+from kpybroker.hosts.zookeeper.client.client import NoAnswer, ZooKeeperClient, ZooKeeperError, ZooKeeperNotConnected
 from kpybroker.machines.metadata.delta import MetadataDelta
 from kpybroker.machines.metadata.image import MetadataImage
 from kpybroker.machines.zookeeper.client import error_codes
@@ -39,7 +39,7 @@ class Migrating:
     def __init__(
         self,
         driver: MigrationDriver,
-        client: Client,
+        client: ZooKeeperClient,
         scheduler: Scheduler,
         commit: Commit,
         cluster_id: str,
@@ -121,17 +121,17 @@ class Migrating:
 
     async def _connected(self) -> None:
         """Wait for a session and its connection."""
-        client, is_said = self._client, False
+        client, is_reported = self._client, False
         while True:
             if client.session.is_ended:
                 client.open()
             try:
                 await client.wait_until_connected(CONNECT_MS)
                 return
-            except NotConnected as error:
-                if not is_said:
+            except ZooKeeperNotConnected as error:
+                if not is_reported:
                     log.warning("The migration to KRaft waits for ZooKeeper: %s", error)
-                is_said = True
+                is_reported = True
                 await asyncio.sleep(LONGEST_PAUSE_MS / 1000)
 
     async def _is_cluster(self) -> bool:

@@ -5,14 +5,14 @@ Some are normal for a moment, while the controller works; one that stays is a pr
 
 from collections.abc import Iterator
 
-from kpybroker.machines.zookeeper.snapshot import Snapshot
+from kpybroker.machines.zookeeper.snapshot import TreeSnapshot
 from kpybroker.machines.zookeeper.tree import paths
 from kpybroker.machines.zookeeper.tree.controller import ElectedController
-from kpybroker.machines.zookeeper.tree.topics import PartitionState, TopicAssignment
+from kpybroker.machines.zookeeper.tree.topics import LeaderIsrAndControllerEpoch, TopicAssignment
 from kpywire.messages.metadata import MetadataResponse
 
 
-def in_the_tree(tree: Snapshot) -> list[str]:
+def in_the_tree(tree: TreeSnapshot) -> list[str]:
     """The contradictions among the znodes."""
     found = list(tree.faults)
     found += _of_the_controller(tree)
@@ -21,7 +21,7 @@ def in_the_tree(tree: Snapshot) -> list[str]:
     return found
 
 
-def _of_the_controller(tree: Snapshot) -> Iterator[str]:
+def _of_the_controller(tree: TreeSnapshot) -> Iterator[str]:
     controller_id, epoch = tree.controller_id, tree.controller_epoch
     if paths.BROKER_IDS not in tree.nodes:
         yield f"{paths.BROKER_IDS} is missing: no broker of Kafka has ever used this path. Is the chroot right?"
@@ -31,7 +31,9 @@ def _of_the_controller(tree: Snapshot) -> Iterator[str]:
     elif controller_id not in tree.brokers and not _is_of_kraft(tree):
         yield f"{paths.CONTROLLER} names broker {controller_id}, which is not registered"
     ahead = [
-        path for path, value in tree.values.items() if isinstance(value, PartitionState) and _is_ahead(value, epoch)
+        path
+        for path, value in tree.values.items()
+        if isinstance(value, LeaderIsrAndControllerEpoch) and _is_ahead(value, epoch)
     ]
     if ahead:
         yield (
@@ -43,17 +45,17 @@ def _of_the_controller(tree: Snapshot) -> Iterator[str]:
             yield f"topic {paths.last(path)} is to be deleted; the controller or a broker may be away"
 
 
-def _is_of_kraft(tree: Snapshot) -> bool:
+def _is_of_kraft(tree: TreeSnapshot) -> bool:
     """Whether a KRaft controller has taken over: it is no broker."""
     elected = tree.values.get(paths.CONTROLLER)
     return isinstance(elected, ElectedController) and elected.is_kraft
 
 
-def _is_ahead(state: PartitionState, epoch: int | None) -> bool:
+def _is_ahead(state: LeaderIsrAndControllerEpoch, epoch: int | None) -> bool:
     return epoch is not None and state.controller_epoch > epoch
 
 
-def _of_a_topic(tree: Snapshot, topic: TopicAssignment) -> Iterator[str]:
+def _of_a_topic(tree: TreeSnapshot, topic: TopicAssignment) -> Iterator[str]:
     if topic.topic_id is None:
         yield f"topic {topic.name} has no id: the next controller of Kafka 2.8 or newer gives it one"
     if f"/config/topics/{topic.name}" not in tree.nodes:
@@ -65,7 +67,7 @@ def _of_a_topic(tree: Snapshot, topic: TopicAssignment) -> Iterator[str]:
 
 
 def _of_a_partition(
-    tree: Snapshot, name: str, replicas: tuple[int, ...], state: PartitionState | None
+    tree: TreeSnapshot, name: str, replicas: tuple[int, ...], state: LeaderIsrAndControllerEpoch | None
 ) -> Iterator[str]:
     if state is None:
         yield f"{name} has no state: none of its replicas {list(replicas)} has been alive since it was created"
@@ -84,7 +86,7 @@ def _of_a_partition(
         yield f"{name}: the replicas on {behind} are not in sync"
 
 
-def with_a_broker(tree: Snapshot, broker_id: int, answer: MetadataResponse) -> list[str]:
+def with_a_broker(tree: TreeSnapshot, broker_id: int, answer: MetadataResponse) -> list[str]:
     """The contradictions between the znodes and what a broker tells its clients."""
     found = []
     if tree.controller_id is not None and answer.controller_id != tree.controller_id:
@@ -107,10 +109,10 @@ def with_a_broker(tree: Snapshot, broker_id: int, answer: MetadataResponse) -> l
     for name in sorted(topics.keys() & known.keys()):
         for partition in known[name].partitions:
             state = tree.state(name, partition.partition_index)
-            told = partition.leader_id, partition.leader_epoch
-            if state is not None and told != (state.leader, state.leader_epoch):
+            seen = partition.leader_id, partition.leader_epoch
+            if state is not None and seen != (state.leader, state.leader_epoch):
                 found.append(
-                    f"broker {broker_id} says that broker {told[0]} leads {name}-{partition.partition_index} in epoch "
-                    f"{told[1]}; ZooKeeper has broker {state.leader} in epoch {state.leader_epoch}"
+                    f"broker {broker_id} says that broker {seen[0]} leads {name}-{partition.partition_index} in epoch "
+                    f"{seen[1]}; ZooKeeper has broker {state.leader} in epoch {state.leader_epoch}"
                 )
     return found

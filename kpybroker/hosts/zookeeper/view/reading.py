@@ -4,23 +4,23 @@ import asyncio
 from collections.abc import Iterable
 from typing import Final
 
-from kpybroker.hosts.zookeeper.client.client import Client, ZooKeeperError
+from kpybroker.hosts.zookeeper.client.client import ZooKeeperClient, ZooKeeperError
 from kpybroker.machines.zookeeper.client import error_codes
 from kpybroker.machines.zookeeper.client.operations import Get, GetChildren, Sync
-from kpybroker.machines.zookeeper.snapshot import Node
+from kpybroker.machines.zookeeper.snapshot import ReadZnode
 
 AT_A_TIME: Final = 500
 UNREADABLE: Final = (error_codes.NO_NODE, error_codes.NO_AUTH)
 """A znode that has just gone, or that only the brokers may read, is left out."""
 
 
-async def read_tree(client: Client) -> dict[str, Node]:
+async def read_tree(client: ZooKeeperClient) -> dict[str, ReadZnode]:
     """All znodes below the chroot, by path. Raises ZooKeeperError if the chroot is not there.
 
     The server first catches up with its leader. That writes nothing, and a server that the client moves to later is not
     behind it.
     """
-    nodes: dict[str, Node] = {}
+    nodes: dict[str, ReadZnode] = {}
     await client.ask_until_answered(Sync("/"))
     await client.ask_until_answered(GetChildren("/"))
     level = ["/"]
@@ -40,7 +40,7 @@ def _paths(parent: str, names: Iterable[str]) -> list[str]:
     return [f"{parent.rstrip('/')}/{name}" for name in sorted(names) if parent != "/" or name != "zookeeper"]
 
 
-async def _read(client: Client, path: str) -> tuple[str, Node | None, list[str]]:
+async def _read(client: ZooKeeperClient, path: str) -> tuple[str, ReadZnode | None, list[str]]:
     try:
         found = await client.ask_until_answered(Get(path))
         children = (await client.ask_until_answered(GetChildren(path))).names if found.stat.num_children else []
@@ -48,4 +48,4 @@ async def _read(client: Client, path: str) -> tuple[str, Node | None, list[str]]
         if error.code not in UNREADABLE:
             raise
         return path, None, []
-    return path, Node(found.data, found.stat), children
+    return path, ReadZnode(found.data, found.stat), children

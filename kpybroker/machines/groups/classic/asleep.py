@@ -1,14 +1,14 @@
 """Classic groups of which only the record is known, as after a load: they wake when a request needs their members."""
 
-from kpybroker.machines.groups.classic.classic_group import CLASSIC_TYPE, ClassicGroup, State
-from kpybroker.machines.groups.classic.member import Member
+from kpybroker.machines.groups.classic.classic_group import CLASSIC_TYPE, ClassicGroup, ClassicGroupState
+from kpybroker.machines.groups.classic.member import ClassicGroupMember
 from kpybroker.machines.groups.classic.rebalance import end_session, prepare_rebalance
 from kpybroker.machines.groups.classic.snapshot import restore
-from kpybroker.machines.groups.decision import Decision
+from kpybroker.machines.groups.decision import GroupDecision
 from kpybroker.machines.groups.events import GroupRequest
-from kpybroker.machines.groups.group import NOBODY, SINCE_COMMIT, Group, Membership
+from kpybroker.machines.groups.group import NO_MEMBERS, SINCE_COMMIT, Group, Membership
 from kpybroker.machines.groups.shard import GroupShard
-from kpybroker.machines.groups.timers import Timer
+from kpybroker.machines.groups.timers import GroupTimer
 from kpywire import error_codes
 from kpywire.group_records.group_metadata import GroupMetadataValue
 
@@ -29,33 +29,33 @@ class AsleepGroup(Membership):
     def size(self) -> int:
         return len(self.recorded.members)
 
-    def summary(self, _decision: Decision) -> tuple[str, str, str]:
-        state = State.STABLE if self.recorded.members else State.EMPTY
+    def summary(self, _decision: GroupDecision) -> tuple[str, str, str]:
+        state = ClassicGroupState.STABLE if self.recorded.members else ClassicGroupState.EMPTY
         return CLASSIC_TYPE, state.value, self.recorded.protocol_type
 
-    def check_commit(self, group: Group, request: GroupRequest, generation_id: int, decision: Decision) -> int:
+    def check_commit(self, group: Group, request: GroupRequest, generation_id: int, decision: GroupDecision) -> int:
         if generation_id < 0 and not self.recorded.members:
             return error_codes.NONE
         return wake(group, decision).check_commit(group, request, generation_id, decision)
 
     def check_transactional_commit(
-        self, group: Group, request: GroupRequest, generation_id: int, decision: Decision
+        self, group: Group, request: GroupRequest, generation_id: int, decision: GroupDecision
     ) -> int:
         return wake(group, decision).check_transactional_commit(group, request, generation_id, decision)
 
-    def check_deletion(self, group: Group, decision: Decision) -> int:
+    def check_deletion(self, group: Group, decision: GroupDecision) -> int:
         return wake(group, decision).check_deletion(group, decision)
 
-    def check_offset_deletion(self, group: Group, decision: Decision) -> int:
+    def check_offset_deletion(self, group: Group, decision: GroupDecision) -> int:
         return wake(group, decision).check_offset_deletion(group, decision)
 
-    def offsets_expire_since(self, group: Group, decision: Decision) -> int | None:
+    def offsets_expire_since(self, group: Group, decision: GroupDecision) -> int | None:
         if self.recorded.members:
             return wake(group, decision).offsets_expire_since(group, decision)
         return self.recorded.current_state_timestamp if self.recorded.protocol_type else SINCE_COMMIT
 
 
-def find_classic(shard: GroupShard, group_id: str, decision: Decision) -> ClassicGroup | None:
+def find_classic(shard: GroupShard, group_id: str, decision: GroupDecision) -> ClassicGroup | None:
     """The classic group of this name, awake; None if there is none, or one of another kind."""
     group = shard.groups.get(group_id)
     if group is None:
@@ -63,10 +63,10 @@ def find_classic(shard: GroupShard, group_id: str, decision: Decision) -> Classi
     membership = group.membership
     if type(membership) is ClassicGroup:
         return membership
-    return wake(group, decision) if membership is NOBODY or isinstance(membership, AsleepGroup) else None
+    return wake(group, decision) if membership is NO_MEMBERS or isinstance(membership, AsleepGroup) else None
 
 
-def wake(group: Group, decision: Decision) -> ClassicGroup:
+def wake(group: Group, decision: GroupDecision) -> ClassicGroup:
     """Load the members of a group from its record. Their sessions begin now. If there are too many, they have to
     rejoin."""
     asleep = group.membership
@@ -75,9 +75,9 @@ def wake(group: Group, decision: Decision) -> ClassicGroup:
         return classic
     value = classic.recorded = asleep.recorded
     for recorded in value.members:
-        session = Timer(end_session, classic, recorded.member_id)
+        session = GroupTimer(end_session, classic, recorded.member_id)
         timeout_ms = recorded.session_timeout
-        member = Member(
+        member = ClassicGroupMember(
             recorded.member_id,
             recorded.group_instance_id,
             recorded.client_id,

@@ -11,12 +11,12 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import Final
 
-from kpybroker.machines.groups.classic.member import Member, Protocols
+from kpybroker.machines.groups.classic.member import ClassicGroupMember, Protocols
 from kpybroker.machines.groups.classic.subscription import subscribed_topics
-from kpybroker.machines.groups.decision import Decision
+from kpybroker.machines.groups.decision import GroupDecision
 from kpybroker.machines.groups.events import GroupRequest
 from kpybroker.machines.groups.group import SINCE_COMMIT, Group, Membership
-from kpybroker.machines.groups.timers import Timer
+from kpybroker.machines.groups.timers import GroupTimer
 from kpywire import error_codes
 from kpywire.group_records.group_metadata import GroupMetadataValue
 
@@ -30,7 +30,7 @@ def choose(candidates: Iterable[str]) -> str:
     return next(iter(candidates))
 
 
-class State(Enum):
+class ClassicGroupState(Enum):
     """The states of a group, by the names that DescribeGroups and ListGroups show."""
 
     EMPTY = "Empty"
@@ -75,22 +75,22 @@ class ClassicGroup(Membership):
         self.recorded: GroupMetadataValue | None = None
         self.is_new = False
         """Whether it was made for a member that joins, and its first record is not in the log yet."""
-        self.state = State.EMPTY
-        self.previous_state = State.DEAD
+        self.state = ClassicGroupState.EMPTY
+        self.previous_state = ClassicGroupState.DEAD
         self.state_timestamp_ms = state_timestamp_ms
         self.generation_id = 0
         self.protocol_type: str | None = None
         self.protocol_name: str | None = None
         self.leader_id: str | None = None
-        self.members: dict[str, Member] = {}
+        self.members: dict[str, ClassicGroupMember] = {}
         self.static_members: dict[str, str] = {}
-        self.pending_members: dict[str, Timer] = {}
+        self.pending_members: dict[str, GroupTimer] = {}
         self.pending_sync: set[str] = set()
         self.awaiting_joins = 0
         self.supporters: dict[str, int] = {}
         self.new_member_added = False
-        self.join_timer: Timer | None = None
-        self.sync_timer: Timer | None = None
+        self.join_timer: GroupTimer | None = None
+        self.sync_timer: GroupTimer | None = None
         self.initial_delay: tuple[int, int] | None = None
         """(length of the current wait, time by which it may still be extended) of a first rebalance, in
         milliseconds."""
@@ -109,13 +109,13 @@ class ClassicGroup(Membership):
     def size(self) -> int:
         return 0 if self.recorded is None else len(self.recorded.members)
 
-    def summary(self, _decision: Decision) -> tuple[str, str, str]:
+    def summary(self, _decision: GroupDecision) -> tuple[str, str, str]:
         return CLASSIC_TYPE, self.state.value, self.protocol_type or ""
 
-    def check_commit(self, _group: Group, request: GroupRequest, generation_id: int, decision: Decision) -> int:
+    def check_commit(self, _group: Group, request: GroupRequest, generation_id: int, decision: GroupDecision) -> int:
         """Check a member that commits (Kafka: ``validateOffsetCommit``). Its commit renews its session."""
         message = request.message
-        if generation_id < 0 and self.state is State.EMPTY:
+        if generation_id < 0 and self.state is ClassicGroupState.EMPTY:
             return error_codes.NONE
         if generation_id < 0 and not message.member_id and message.group_instance_id is None:
             return error_codes.UNKNOWN_MEMBER_ID
@@ -124,19 +124,19 @@ class ClassicGroup(Membership):
             return error
         if generation_id != self.generation_id:
             return error_codes.ILLEGAL_GENERATION
-        if self.state is State.COMPLETING_REBALANCE:
+        if self.state is ClassicGroupState.COMPLETING_REBALANCE:
             return error_codes.REBALANCE_IN_PROGRESS
         member = self.members[message.member_id]
         decision.set_timer(member.session, member.session_timeout_ms)
         return error_codes.NONE
 
     def check_transactional_commit(
-        self, _group: Group, request: GroupRequest, generation_id: int, _decision: Decision
+        self, _group: Group, request: GroupRequest, generation_id: int, _decision: GroupDecision
     ) -> int:
         """Check the member if the producer names it (KIP-447). A rebalance does not reject the commit."""
         message = request.message
         if generation_id < 0 and (
-            self.state is State.EMPTY or (not message.member_id and message.group_instance_id is None)
+            self.state is ClassicGroupState.EMPTY or (not message.member_id and message.group_instance_id is None)
         ):
             return error_codes.NONE
         error = self.check_member(message.member_id, message.group_instance_id)
@@ -144,30 +144,30 @@ class ClassicGroup(Membership):
             return error
         return error_codes.NONE if generation_id == self.generation_id else error_codes.ILLEGAL_GENERATION
 
-    def check_deletion(self, _group: Group, _decision: Decision) -> int:
-        return error_codes.NONE if self.state is State.EMPTY else error_codes.NON_EMPTY_GROUP
+    def check_deletion(self, _group: Group, _decision: GroupDecision) -> int:
+        return error_codes.NONE if self.state is ClassicGroupState.EMPTY else error_codes.NON_EMPTY_GROUP
 
-    def check_offset_deletion(self, group: Group, decision: Decision) -> int:
+    def check_offset_deletion(self, group: Group, decision: GroupDecision) -> int:
         return error_codes.NONE if self.uses_consumer_protocol else self.check_deletion(group, decision)
 
-    def offsets_expire_since(self, _group: Group, _decision: Decision) -> int | None:
+    def offsets_expire_since(self, _group: Group, _decision: GroupDecision) -> int | None:
         """The begin of the retention (Kafka: ``offsetExpirationCondition``)."""
         if self.protocol_type is None:
             return SINCE_COMMIT
-        if self.state is State.EMPTY:
+        if self.state is ClassicGroupState.EMPTY:
             return self.state_timestamp_ms
-        return SINCE_COMMIT if self.state is State.STABLE and self.subscribed_topics is not None else None
+        return SINCE_COMMIT if self.state is ClassicGroupState.STABLE and self.subscribed_topics is not None else None
 
     @property
     def may_expire(self) -> bool:
-        return self.state is State.EMPTY and not self.pending_members
+        return self.state is ClassicGroupState.EMPTY and not self.pending_members
 
-    def gives_way(self, _decision: Decision) -> bool:
-        return self.state is State.EMPTY
+    def gives_way(self, _decision: GroupDecision) -> bool:
+        return self.state is ClassicGroupState.EMPTY
 
     # Members
 
-    def add(self, member: Member) -> None:
+    def add(self, member: ClassicGroupMember) -> None:
         """Add a member. It speaks the group's protocol type and one of its protocols."""
         if member.group_instance_id is not None:
             self.static_members[member.group_instance_id] = member.member_id
@@ -178,7 +178,7 @@ class ClassicGroup(Membership):
         if member.awaiting_join is not None:
             self.awaiting_joins += 1
 
-    def remove(self, member_id: str) -> Member | None:
+    def remove(self, member_id: str) -> ClassicGroupMember | None:
         """Forget a member or a pending member id. If the leader leaves, the oldest remaining member succeeds it."""
         self.pending_members.pop(member_id, None)
         self.pending_sync.discard(member_id)
@@ -193,7 +193,7 @@ class ClassicGroup(Membership):
             self.leader_id = choose(self.members) if self.members else None
         return member
 
-    def replace(self, old_member_id: str, member: Member) -> None:
+    def replace(self, old_member_id: str, member: ClassicGroupMember) -> None:
         """Put a static member that came back under a new id in the place of the old one."""
         old = self.members.pop(old_member_id)
         self._count(old.protocols, -1)
@@ -206,7 +206,9 @@ class ClassicGroup(Membership):
             self.leader_id = member.member_id
         self.add(member)
 
-    def update(self, member: Member, protocols: Protocols, rebalance_timeout_ms: int, session_timeout_ms: int) -> None:
+    def update(
+        self, member: ClassicGroupMember, protocols: Protocols, rebalance_timeout_ms: int, session_timeout_ms: int
+    ) -> None:
         """Update a member that rejoined, perhaps with other protocols and timeouts."""
         self._count(member.protocols, -1)
         member.protocols = protocols
@@ -216,7 +218,7 @@ class ClassicGroup(Membership):
 
     def supports(self, protocol_type: str, protocols: Protocols) -> bool:
         """Whether a member with these protocols can be in the group: all others speak one of them."""
-        if self.state is State.EMPTY:
+        if self.state is ClassicGroupState.EMPTY:
             return bool(protocol_type) and bool(protocols)
         if self.protocol_type != protocol_type:
             return False
@@ -241,10 +243,10 @@ class ClassicGroup(Membership):
         self.pending_sync.clear()
         if self.members:
             self.protocol_name = self.select_protocol()
-            self.enter(State.COMPLETING_REBALANCE, timestamp_ms)
+            self.enter(ClassicGroupState.COMPLETING_REBALANCE, timestamp_ms)
         else:
             self.protocol_name = None
-            self.enter(State.EMPTY, timestamp_ms)
+            self.enter(ClassicGroupState.EMPTY, timestamp_ms)
         self.remember_subscriptions()
 
     def elect_leader(self) -> bool:
@@ -257,7 +259,7 @@ class ClassicGroup(Membership):
         self.leader_id = choose(joined)
         return True
 
-    def enter(self, state: State, timestamp_ms: int) -> None:
+    def enter(self, state: ClassicGroupState, timestamp_ms: int) -> None:
         """Change the state, at this wall clock."""
         self.previous_state = self.state
         self.state = state
@@ -314,13 +316,13 @@ class ClassicGroup(Membership):
         """Take over a record that is in the log now. If a leader sent it, its assignments are valid now."""
         self.recorded = value
         self.is_new = False
-        if self.state is State.COMPLETING_REBALANCE and value.generation == self.generation_id:
+        if self.state is ClassicGroupState.COMPLETING_REBALANCE and value.generation == self.generation_id:
             for recorded in value.members:
                 member = self.members[recorded.member_id]
                 member.assignment = recorded.assignment
                 member.awaiting_sync = None
             self.pending_sync.discard(self.leader_id or "")
-            self.enter(State.STABLE, self.decided_at_ms)
+            self.enter(ClassicGroupState.STABLE, self.decided_at_ms)
 
     def _count(self, protocols: Protocols, by: int) -> None:
         for name in {name for name, _ in protocols}:

@@ -1,8 +1,8 @@
 """DescribeGroups (KIP-1043): how a classic group appears to clients."""
 
 from kpybroker.machines.groups.classic.asleep import find_classic
-from kpybroker.machines.groups.classic.classic_group import State
-from kpybroker.machines.groups.decision import Decision
+from kpybroker.machines.groups.classic.classic_group import ClassicGroupState
+from kpybroker.machines.groups.decision import GroupDecision
 from kpybroker.machines.groups.events import DescribeGroup, GroupRequest
 from kpybroker.machines.groups.shard import GroupShard
 from kpywire import error_codes
@@ -11,14 +11,14 @@ from kpywire.messages.describe_groups import DescribedGroup, DescribedGroupMembe
 _NOT_FOUND_VERSION = 6
 
 
-def describe_group(shard: GroupShard, request: GroupRequest, decision: Decision) -> None:
+def describe_group(shard: GroupShard, request: GroupRequest, decision: GroupDecision) -> None:
     """Answer a `DescribeGroup`. Subscriptions are shown for a stable group only."""
     message: DescribeGroup = request.message
     group = find_classic(shard, message.group_id, decision)
     if group is None:
         decision.reply(request.ticket, _not_found(shard, message.group_id, request.api_version))
         return
-    is_stable = group.state is State.STABLE
+    is_stable = group.state is ClassicGroupState.STABLE
     members = [
         DescribedGroupMember(
             member_id=member.member_id,
@@ -45,7 +45,7 @@ def _not_found(shard: GroupShard, group_id: str, api_version: int) -> DescribedG
     described = DescribedGroup(
         error_code=error_codes.NONE,
         group_id=group_id,
-        group_state=State.DEAD.value,
+        group_state=ClassicGroupState.DEAD.value,
         protocol_type="",
         protocol_data="",
         members=[],

@@ -6,8 +6,8 @@
 from typing import Any, Final
 
 from kpybroker.machines.groups.classic.asleep import find_classic
-from kpybroker.machines.groups.classic.classic_group import ClassicGroup, State
-from kpybroker.machines.groups.decision import Decision
+from kpybroker.machines.groups.classic.classic_group import ClassicGroup, ClassicGroupState
+from kpybroker.machines.groups.decision import GroupDecision
 from kpybroker.machines.groups.events import GroupRequest
 from kpybroker.machines.groups.shard import GroupShard
 from kpywire import error_codes
@@ -16,7 +16,7 @@ from kpywire.messages.heartbeat import HeartbeatResponse
 _ALIVE: Final = HeartbeatResponse(error_code=error_codes.NONE)
 
 
-def heartbeat(shard: GroupShard, request: GroupRequest, decision: Decision) -> None:
+def heartbeat(shard: GroupShard, request: GroupRequest, decision: GroupDecision) -> None:
     """Renew a member's session."""
     error = _renew(shard, request, decision)
     decision.reply(request.ticket, HeartbeatResponse(error_code=error) if error else _ALIVE)
@@ -27,7 +27,7 @@ def alive(shard: GroupShard, message: Any, now_ms: int) -> HeartbeatResponse | N
     be decided."""
     group = shard.groups.get(message.group_id)
     classic = None if group is None else group.membership
-    if not isinstance(classic, ClassicGroup) or classic.state is State.PREPARING_REBALANCE:
+    if not isinstance(classic, ClassicGroup) or classic.state is ClassicGroupState.PREPARING_REBALANCE:
         return None
     if message.generation_id != classic.generation_id:
         return None
@@ -38,7 +38,7 @@ def alive(shard: GroupShard, message: Any, now_ms: int) -> HeartbeatResponse | N
     return _ALIVE
 
 
-def _renew(shard: GroupShard, request: GroupRequest, decision: Decision) -> int:
+def _renew(shard: GroupShard, request: GroupRequest, decision: GroupDecision) -> int:
     message = request.message
     if not message.group_id:
         return error_codes.INVALID_GROUP_ID
@@ -52,4 +52,6 @@ def _renew(shard: GroupShard, request: GroupRequest, decision: Decision) -> int:
         return error_codes.ILLEGAL_GENERATION
     member = group.members[message.member_id]
     decision.set_timer(member.session, member.session_timeout_ms)
-    return error_codes.REBALANCE_IN_PROGRESS if group.state is State.PREPARING_REBALANCE else error_codes.NONE
+    return (
+        error_codes.REBALANCE_IN_PROGRESS if group.state is ClassicGroupState.PREPARING_REBALANCE else error_codes.NONE
+    )

@@ -6,8 +6,8 @@ The order of the checks is Kafka's (``GroupCoordinatorService.joinGroup``, ``Gro
 from typing import Final
 
 from kpybroker.machines.groups.classic.asleep import AsleepGroup, wake
-from kpybroker.machines.groups.classic.classic_group import ClassicGroup, State
-from kpybroker.machines.groups.classic.member import Member, Parked, Protocols
+from kpybroker.machines.groups.classic.classic_group import ClassicGroup, ClassicGroupState
+from kpybroker.machines.groups.classic.member import ClassicGroupMember, ParkedRequest, Protocols
 from kpybroker.machines.groups.classic.rebalance import (
     complete_if_all_joined,
     end_pending,
@@ -20,12 +20,12 @@ from kpybroker.machines.groups.classic.rebalance import (
 )
 from kpybroker.machines.groups.classic.responses import join_error, join_result
 from kpybroker.machines.groups.classic.snapshot import group_record, new_group_record
-from kpybroker.machines.groups.decision import Decision
+from kpybroker.machines.groups.decision import GroupDecision
 from kpybroker.machines.groups.events import GroupRequest
-from kpybroker.machines.groups.group import NOBODY, Group
+from kpybroker.machines.groups.group import NO_MEMBERS, Group
 from kpybroker.machines.groups.shard import GroupShard
 from kpybroker.machines.groups.stories import JOINED, REJOINED
-from kpybroker.machines.groups.timers import Timer
+from kpybroker.machines.groups.timers import GroupTimer
 from kpywire import error_codes
 from kpywire.messages.join_group import JoinGroupRequest
 
@@ -42,7 +42,7 @@ _MEMBER_ID_REQUIRED_VERSION: Final = 4
 _SKIP_ASSIGNMENT_VERSION: Final = 9
 
 
-def join_group(shard: GroupShard, request: GroupRequest, decision: Decision) -> None:
+def join_group(shard: GroupShard, request: GroupRequest, decision: GroupDecision) -> None:
     """Answer a member that asks to be in the next generation."""
     message = request.message
     settings = decision.settings
@@ -57,7 +57,7 @@ def join_group(shard: GroupShard, request: GroupRequest, decision: Decision) -> 
             _join(classic, request, decision)
 
 
-def _create(shard: GroupShard, request: GroupRequest, decision: Decision) -> ClassicGroup | None:
+def _create(shard: GroupShard, request: GroupRequest, decision: GroupDecision) -> ClassicGroup | None:
     """Make a group for its first member. A member that has an id is refused, since it was in a group that is gone."""
     message = request.message
     if message.member_id:
@@ -69,13 +69,13 @@ def _create(shard: GroupShard, request: GroupRequest, decision: Decision) -> Cla
     return classic
 
 
-def _enter(group: Group, request: GroupRequest, decision: Decision) -> ClassicGroup | None:
+def _enter(group: Group, request: GroupRequest, decision: GroupDecision) -> ClassicGroup | None:
     """The classic group that a member joins. A group of another kind gives way if it has no members. If it does not,
     the request is refused."""
     membership = group.membership
     if isinstance(membership, ClassicGroup):
         return membership
-    if membership is NOBODY or isinstance(membership, AsleepGroup):
+    if membership is NO_MEMBERS or isinstance(membership, AsleepGroup):
         return wake(group, decision)
     member_id = request.message.member_id
     if not membership.gives_way(decision):
@@ -92,7 +92,7 @@ def _enter(group: Group, request: GroupRequest, decision: Decision) -> ClassicGr
     return successor
 
 
-def _join(classic: ClassicGroup, request: GroupRequest, decision: Decision) -> None:
+def _join(classic: ClassicGroup, request: GroupRequest, decision: GroupDecision) -> None:
     message = request.message
     if not _has_room(classic, message.member_id, decision):
         member = classic.members.get(message.member_id)
@@ -108,18 +108,18 @@ def _join(classic: ClassicGroup, request: GroupRequest, decision: Decision) -> N
         decision.records.append(new_group_record(classic))
 
 
-def _has_room(group: ClassicGroup, member_id: str, decision: Decision) -> bool:
+def _has_room(group: ClassicGroup, member_id: str, decision: GroupDecision) -> bool:
     """Whether ``group.max.size`` admits this member. While a group is too large, members that rejoin come first."""
     member = group.members.get(member_id)
-    if group.state is State.EMPTY:
+    if group.state is ClassicGroupState.EMPTY:
         return True
-    if group.state is State.PREPARING_REBALANCE:
+    if group.state is ClassicGroupState.PREPARING_REBALANCE:
         is_waiting = member is not None and member.awaiting_join is not None
         return is_waiting or group.awaiting_joins < decision.settings.max_size
     return member is not None or len(group.members) < decision.settings.max_size
 
 
-def _join_new(group: ClassicGroup, request: GroupRequest, decision: Decision) -> None:
+def _join_new(group: ClassicGroup, request: GroupRequest, decision: GroupDecision) -> None:
     message = request.message
     protocols = _protocols(message)
     if not group.supports(message.protocol_type, protocols):
@@ -142,7 +142,7 @@ def _join_new(group: ClassicGroup, request: GroupRequest, decision: Decision) ->
         _add(group, request, member_id, decision)
 
 
-def _join_known(group: ClassicGroup, request: GroupRequest, decision: Decision) -> None:
+def _join_known(group: ClassicGroup, request: GroupRequest, decision: GroupDecision) -> None:
     message = request.message
     member_id = message.member_id
     protocols = _protocols(message)
@@ -161,27 +161,27 @@ def _join_known(group: ClassicGroup, request: GroupRequest, decision: Decision) 
         return
     member = group.members[member_id]
     is_unchanged = tuple(member.protocols) == protocols
-    is_current = group.state is State.COMPLETING_REBALANCE or (
-        group.state is State.STABLE and group.leader_id != member_id
+    is_current = group.state is ClassicGroupState.COMPLETING_REBALANCE or (
+        group.state is ClassicGroupState.STABLE and group.leader_id != member_id
     )
     if is_unchanged and is_current:
         decision.reply(request.ticket, join_result(group, member_id, request.api_version))
     else:
-        if group.state is not State.PREPARING_REBALANCE:
+        if group.state is not ClassicGroupState.PREPARING_REBALANCE:
             decision.tell(group.group_id, REJOINED, member, message.reason or "")
         group.update(member, protocols, _rebalance_timeout_ms(request), message.session_timeout_ms)
-        park_join(group, member, Parked(request.ticket, request.api_version), decision)
+        park_join(group, member, ParkedRequest(request.ticket, request.api_version), decision)
         rebalance_or_complete(group, decision)
 
 
 def _join_replacing(
-    group: ClassicGroup, request: GroupRequest, replaced_id: str, member_id: str, decision: Decision
+    group: ClassicGroup, request: GroupRequest, replaced_id: str, member_id: str, decision: GroupDecision
 ) -> None:
     """Let a restarted static member join. If nothing changes for the other members, they do not have to rejoin."""
     message = request.message
     leader_before = group.leader_id
     replaced = group.members[replaced_id]
-    member = Member(
+    member = ClassicGroupMember(
         member_id,
         replaced.group_instance_id,
         replaced.client_id,
@@ -189,14 +189,14 @@ def _join_replacing(
         _rebalance_timeout_ms(request),
         message.session_timeout_ms,
         _protocols(message),
-        Timer(end_session, group, member_id),
+        GroupTimer(end_session, group, member_id),
         replaced.assignment,
     )
     decision.timers.cancel(replaced.session)
     decision.set_timer(member.session, replaced.session_timeout_ms)
     group.replace(replaced_id, member)
     refuse_waiting(replaced, error_codes.FENCED_INSTANCE_ID, decision, replaced_id)
-    if group.state is State.STABLE and group.select_protocol() == group.protocol_name:
+    if group.state is ClassicGroupState.STABLE and group.select_protocol() == group.protocol_name:
         decision.records.append(
             group_record(group, {each.member_id: each.assignment for each in group.members.values()})
         )
@@ -213,16 +213,16 @@ def _join_replacing(
             ),
         )
         return
-    park_join(group, member, Parked(request.ticket, request.api_version), decision)
-    if group.state is State.PREPARING_REBALANCE:
+    park_join(group, member, ParkedRequest(request.ticket, request.api_version), decision)
+    if group.state is ClassicGroupState.PREPARING_REBALANCE:
         complete_if_all_joined(group, decision)
     else:
         prepare_rebalance(group, decision)
 
 
-def _add(group: ClassicGroup, request: GroupRequest, member_id: str, decision: Decision) -> None:
+def _add(group: ClassicGroup, request: GroupRequest, member_id: str, decision: GroupDecision) -> None:
     message = request.message
-    member = Member(
+    member = ClassicGroupMember(
         member_id,
         message.group_instance_id,
         request.client_id,
@@ -230,30 +230,30 @@ def _add(group: ClassicGroup, request: GroupRequest, member_id: str, decision: D
         _rebalance_timeout_ms(request),
         message.session_timeout_ms,
         _protocols(message),
-        Timer(end_session, group, member_id),
+        GroupTimer(end_session, group, member_id),
     )
     member.is_new = True
     decision.tell(group.group_id, JOINED, member, message.reason or "")
-    if group.state is State.PREPARING_REBALANCE and group.previous_state is State.EMPTY:
+    if group.state is ClassicGroupState.PREPARING_REBALANCE and group.previous_state is ClassicGroupState.EMPTY:
         group.new_member_added = True
     if not group.members:
         group.protocol_type = message.protocol_type
     _forget_pending(group, member_id, decision)
     group.add(member)
-    park_join(group, member, Parked(request.ticket, request.api_version), decision)
+    park_join(group, member, ParkedRequest(request.ticket, request.api_version), decision)
     decision.set_timer(member.session, NEW_MEMBER_JOIN_TIMEOUT_MS)
     rebalance_or_complete(group, decision)
 
 
-def _add_pending(group: ClassicGroup, member_id: str, session_timeout_ms: int, decision: Decision) -> None:
+def _add_pending(group: ClassicGroup, member_id: str, session_timeout_ms: int, decision: GroupDecision) -> None:
     """Remember a member id that was given out. The client joins again with it (KIP-394)."""
     if len(group.pending_members) >= PENDING_MEMBERS_KEPT:
         _forget_pending(group, next(iter(group.pending_members)), decision)
-    timer = group.pending_members[member_id] = Timer(end_pending, group, member_id)
+    timer = group.pending_members[member_id] = GroupTimer(end_pending, group, member_id)
     decision.set_timer(timer, session_timeout_ms)
 
 
-def _forget_pending(group: ClassicGroup, member_id: str, decision: Decision) -> None:
+def _forget_pending(group: ClassicGroup, member_id: str, decision: GroupDecision) -> None:
     timer = group.pending_members.pop(member_id, None)
     if timer is not None:
         decision.timers.cancel(timer)
@@ -270,5 +270,5 @@ def _rebalance_timeout_ms(request: GroupRequest) -> int:
     return timeout_ms
 
 
-def refuse(request: GroupRequest, error_code: int, decision: Decision, member_id: str = "") -> None:
+def refuse(request: GroupRequest, error_code: int, decision: GroupDecision, member_id: str = "") -> None:
     decision.reply(request.ticket, join_error(request.api_version, error_code, member_id))

@@ -6,9 +6,9 @@
 from typing import Any
 
 from kpybroker.machines.groups.classic.asleep import find_classic
-from kpybroker.machines.groups.classic.classic_group import ClassicGroup, State
+from kpybroker.machines.groups.classic.classic_group import ClassicGroup, ClassicGroupState
 from kpybroker.machines.groups.classic.rebalance import complete_if_all_joined, forget_member, prepare_rebalance
-from kpybroker.machines.groups.decision import Decision
+from kpybroker.machines.groups.decision import GroupDecision
 from kpybroker.machines.groups.events import GroupRequest
 from kpybroker.machines.groups.shard import GroupShard
 from kpybroker.machines.groups.stories import LEFT
@@ -18,7 +18,7 @@ from kpywire.messages.leave_group import LeaveGroupResponse, MemberIdentity, Mem
 _BATCHED_VERSION = 3
 
 
-def leave_group(shard: GroupShard, request: GroupRequest, decision: Decision) -> None:
+def leave_group(shard: GroupShard, request: GroupRequest, decision: GroupDecision) -> None:
     """Remove members. Each has its own error code."""
     message = request.message
     if not message.group_id:
@@ -29,7 +29,7 @@ def leave_group(shard: GroupShard, request: GroupRequest, decision: Decision) ->
     group = find_classic(shard, message.group_id, decision)
     errors = [_leave(group, identity, decision) for identity in leaving]
     if group is not None and error_codes.NONE in errors:
-        if group.state in (State.STABLE, State.COMPLETING_REBALANCE):
+        if group.state in (ClassicGroupState.STABLE, ClassicGroupState.COMPLETING_REBALANCE):
             prepare_rebalance(group, decision)
         else:
             complete_if_all_joined(group, decision)
@@ -45,7 +45,7 @@ def leave_group(shard: GroupShard, request: GroupRequest, decision: Decision) ->
     decision.reply(request.ticket, LeaveGroupResponse(error_code=error_codes.NONE, members=members))
 
 
-def _leave(group: ClassicGroup | None, identity: Any, decision: Decision) -> int:
+def _leave(group: ClassicGroup | None, identity: Any, decision: GroupDecision) -> int:
     if group is None:
         return error_codes.UNKNOWN_MEMBER_ID
     member_id = identity.member_id
@@ -68,6 +68,6 @@ def _leave(group: ClassicGroup | None, identity: Any, decision: Decision) -> int
     return error_codes.NONE
 
 
-def refuse(request: GroupRequest, error_code: int, decision: Decision) -> None:
+def refuse(request: GroupRequest, error_code: int, decision: GroupDecision) -> None:
     """Answer a LeaveGroup as a whole with an error."""
     decision.reply(request.ticket, LeaveGroupResponse(error_code=error_code))

@@ -4,10 +4,10 @@ for."""
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from kpybroker.machines.groups.timers import Timer
+from kpybroker.machines.groups.timers import GroupTimer
 
 
-class Parked(NamedTuple):
+class ParkedRequest(NamedTuple):
     """A request that is answered when the rest of the group has joined or synced."""
 
     ticket: Any
@@ -18,7 +18,7 @@ Protocols = Sequence[tuple[str, bytes]]
 """Names of protocols with the member's metadata for each, the preferred first."""
 
 
-class Member:
+class ClassicGroupMember:
     """One member. A static one (KIP-345) has a ``group_instance_id`` and keeps its place over a restart."""
 
     __slots__ = (
@@ -45,7 +45,7 @@ class Member:
         rebalance_timeout_ms: int,
         session_timeout_ms: int,
         protocols: Protocols,
-        session: Timer,
+        session: GroupTimer,
         assignment: bytes = b"",
     ) -> None:
         self.member_id = member_id
@@ -57,8 +57,8 @@ class Member:
         self.protocols = protocols
         self.session = session
         self.assignment = assignment
-        self.awaiting_join: Parked | None = None
-        self.awaiting_sync: Parked | None = None
+        self.awaiting_join: ParkedRequest | None = None
+        self.awaiting_sync: ParkedRequest | None = None
         self.is_new = False
 
     def metadata(self, protocol_name: str | None) -> bytes:

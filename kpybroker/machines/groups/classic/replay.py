@@ -2,7 +2,7 @@
 
 from kpybroker.machines.groups.classic.asleep import AsleepGroup
 from kpybroker.machines.groups.classic.classic_group import ClassicGroup
-from kpybroker.machines.groups.group import NOBODY, Group
+from kpybroker.machines.groups.group import NO_MEMBERS, Group
 from kpybroker.machines.groups.shard import GroupShard
 from kpywire.group_records.group_metadata import GroupMetadataKey, GroupMetadataValue
 
@@ -26,7 +26,7 @@ def take_group(shard: GroupShard, key: GroupMetadataKey, value: GroupMetadataVal
         if isinstance(membership, ClassicGroup):
             _cancel_timers(shard, membership)
         if isinstance(membership, (AsleepGroup, ClassicGroup)):
-            group.membership = NOBODY
+            group.membership = NO_MEMBERS
         if group.is_unknown:
             del shard.groups[key.group]
 

@@ -3,15 +3,15 @@
 from collections.abc import Mapping
 from typing import Final
 
-from kpybroker.machines.groups.classic.classic_group import ClassicGroup, State
-from kpybroker.machines.groups.classic.member import Member
-from kpybroker.machines.groups.record import Record
+from kpybroker.machines.groups.classic.classic_group import ClassicGroup, ClassicGroupState
+from kpybroker.machines.groups.classic.member import ClassicGroupMember
+from kpybroker.machines.groups.record import GroupRecord
 from kpywire.group_records.group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 
 _VALUE_VERSION: Final = 3
 
 
-def group_record(group: ClassicGroup, assignments: Mapping[str, bytes]) -> Record:
+def group_record(group: ClassicGroup, assignments: Mapping[str, bytes]) -> GroupRecord:
     """Make the record of the group's generation. A member without an assignment gets an empty one."""
     value = GroupMetadataValue(
         protocol_type=group.protocol_type or "",
@@ -24,10 +24,10 @@ def group_record(group: ClassicGroup, assignments: Mapping[str, bytes]) -> Recor
             for member in group.members.values()
         ],
     )
-    return Record(GroupMetadataKey(group=group.group_id), value, _VALUE_VERSION)
+    return GroupRecord(GroupMetadataKey(group=group.group_id), value, _VALUE_VERSION)
 
 
-def new_group_record(group: ClassicGroup) -> Record:
+def new_group_record(group: ClassicGroup) -> GroupRecord:
     """Make the record of a group that was just created and has no members yet."""
     value = GroupMetadataValue(
         protocol_type="",
@@ -37,10 +37,10 @@ def new_group_record(group: ClassicGroup) -> Record:
         current_state_timestamp=group.state_timestamp_ms,
         members=[],
     )
-    return Record(GroupMetadataKey(group=group.group_id), value, _VALUE_VERSION)
+    return GroupRecord(GroupMetadataKey(group=group.group_id), value, _VALUE_VERSION)
 
 
-def recorded_member(member: Member, protocol_name: str | None, assignment: bytes) -> MemberMetadata:
+def recorded_member(member: ClassicGroupMember, protocol_name: str | None, assignment: bytes) -> MemberMetadata:
     """A member as the record contains it."""
     return MemberMetadata(
         member_id=member.member_id,
@@ -62,4 +62,4 @@ def restore(group: ClassicGroup, value: GroupMetadataValue) -> None:
     if value.leader in group.members:
         group.leader_id = value.leader
     group.state_timestamp_ms = value.current_state_timestamp
-    group.state = State.STABLE if value.members else State.EMPTY
+    group.state = ClassicGroupState.STABLE if value.members else ClassicGroupState.EMPTY

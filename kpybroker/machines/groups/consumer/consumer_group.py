@@ -12,10 +12,10 @@ from kpybroker.machines.groups.consumer.java_order import in_timeline_order
 from kpybroker.machines.groups.consumer.member import AWAY_EPOCH, NOTHING, ConsumerMember, Target
 from kpybroker.machines.groups.consumer.member import STABLE as MEMBER_STABLE
 from kpybroker.machines.groups.consumer.records import group_tombstones
-from kpybroker.machines.groups.decision import Decision
+from kpybroker.machines.groups.decision import GroupDecision
 from kpybroker.machines.groups.epoch_members import EpochMembers
 from kpybroker.machines.groups.group import EMPTY
-from kpybroker.machines.groups.record import Record
+from kpybroker.machines.groups.record import GroupRecord
 
 _K = TypeVar("_K")
 
@@ -117,7 +117,7 @@ class ConsumerGroup(EpochMembers):
         """Whether all members read the same topics. As in Kafka, a change of what a regular expression matches counts
         from the next change of a member on."""
         if self._is_homogeneous is None:
-            self._is_homogeneous = Subscriptions(self).is_homogeneous
+            self._is_homogeneous = MemberSubscriptions(self).is_homogeneous
         return self._is_homogeneous
 
     def ordered_members(self) -> list[str]:
@@ -137,9 +137,9 @@ class ConsumerGroup(EpochMembers):
         target: Target = self.target.get(member_id, NOTHING)
         return target
 
-    def subscriptions_with(self, old: ConsumerMember, new: ConsumerMember) -> "Subscriptions":
+    def subscriptions_with(self, old: ConsumerMember, new: ConsumerMember) -> "MemberSubscriptions":
         """The subscriptions of the group as they are with ``new`` in the place of ``old``."""
-        subscriptions = Subscriptions(self)
+        subscriptions = MemberSubscriptions(self)
         if old.topic_names != new.topic_names:
             subscriptions.count_names(old, -1)
             subscriptions.count_names(new, 1)
@@ -150,9 +150,9 @@ class ConsumerGroup(EpochMembers):
             subscriptions.members += 1
         return subscriptions
 
-    def subscriptions_without(self, members: Iterable[ConsumerMember]) -> "Subscriptions":
+    def subscriptions_without(self, members: Iterable[ConsumerMember]) -> "MemberSubscriptions":
         """The subscriptions of the group as they are when these members have left."""
-        subscriptions = Subscriptions(self)
+        subscriptions = MemberSubscriptions(self)
         for member in members:
             subscriptions.count_names(member, -1)
             subscriptions.count_regex(member, -1)
@@ -205,7 +205,7 @@ class ConsumerGroup(EpochMembers):
     def set_regex(self, regex: str, resolved: ResolvedRegex | None) -> None:
         """Set or remove the topics that a regular expression matches."""
         if self._is_homogeneous is None:
-            self._is_homogeneous = Subscriptions(self).is_homogeneous
+            self._is_homogeneous = MemberSubscriptions(self).is_homogeneous
         old = self.regexes.pop(regex, None)
         if old is not None:
             add_counts(self.by_regex, old.topics, -1)
@@ -237,24 +237,24 @@ class ConsumerGroup(EpochMembers):
 
     # What is asked of groups of every kind
 
-    def summary(self, _decision: Decision) -> tuple[str, str, str]:
+    def summary(self, _decision: GroupDecision) -> tuple[str, str, str]:
         return CONSUMER, self.state, CONSUMER
 
     def is_classic(self, member: ConsumerMember) -> bool:
         return member.classic is not None
 
-    def granted_epoch(self, member: ConsumerMember, topic: str, partition: int, decision: Decision) -> int | None:
+    def granted_epoch(self, member: ConsumerMember, topic: str, partition: int, decision: GroupDecision) -> int | None:
         known = decision.topics.by_name.get(topic)
         return None if known is None else member.epoch_of(known.id, partition)
 
     def is_subscribed(self, topic: str) -> bool:
         return topic in self.by_name or topic in self.by_regex
 
-    def tombstones(self, group_id: str) -> list[Record]:
+    def tombstones(self, group_id: str) -> list[GroupRecord]:
         return group_tombstones(group_id, self.ordered_members(), self.regexes)
 
 
-class Subscriptions:
+class MemberSubscriptions:
     """The topics that the members of a group read, with one of them changed or some of them gone."""
 
     __slots__ = ("by_name", "by_regex", "members", "regex_members", "regexes")

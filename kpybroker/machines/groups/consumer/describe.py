@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from kpybroker.machines.groups.consumer.consumer_group import ConsumerGroup
 from kpybroker.machines.groups.consumer.java_order import in_timeline_order
 from kpybroker.machines.groups.consumer.member import NOTHING, ConsumerMember
-from kpybroker.machines.groups.decision import Decision
+from kpybroker.machines.groups.decision import GroupDecision
 from kpybroker.machines.groups.events import DescribeConsumerGroup, GroupRequest
 from kpybroker.machines.groups.shard import GroupShard
 from kpywire import error_codes
@@ -14,7 +14,7 @@ from kpywire.messages.consumer_group_describe import Assignment, DescribedGroup,
 CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
 
 
-def describe_consumer_group(shard: GroupShard, request: GroupRequest, decision: Decision) -> None:
+def describe_consumer_group(shard: GroupShard, request: GroupRequest, decision: GroupDecision) -> None:
     """Answer a `DescribeConsumerGroup`."""
     message: DescribeConsumerGroup = request.message
     found = shard.groups.get(message.group_id)
@@ -44,7 +44,7 @@ def not_described(group_id: str, error_code: int, text: str | None = None) -> De
     )
 
 
-def _describe(group: ConsumerGroup, decision: Decision) -> DescribedGroup:
+def _describe(group: ConsumerGroup, decision: GroupDecision) -> DescribedGroup:
     return DescribedGroup(
         error_code=error_codes.NONE,
         group_id=group.group_id,
@@ -60,7 +60,7 @@ def _most_wanted(votes: Mapping[str, int]) -> str | None:
     return max(in_timeline_order(votes, len(votes)), key=lambda name: votes[name], default=None)
 
 
-def _member(group: ConsumerGroup, member: ConsumerMember, decision: Decision) -> Member:
+def _member(group: ConsumerGroup, member: ConsumerMember, decision: GroupDecision) -> Member:
     return Member(
         member_id=member.member_id,
         instance_id=member.instance_id,
@@ -76,7 +76,7 @@ def _member(group: ConsumerGroup, member: ConsumerMember, decision: Decision) ->
     )
 
 
-def _assignment(decision: Decision, *parts: Mapping[bytes, Iterable[int]]) -> Assignment:
+def _assignment(decision: GroupDecision, *parts: Mapping[bytes, Iterable[int]]) -> Assignment:
     """The partitions of topics that exist."""
     merged: dict[bytes, list[int]] = {}
     for part in parts:

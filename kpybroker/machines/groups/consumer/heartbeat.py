@@ -7,7 +7,7 @@ wrong with a request alone is refused before it comes here (``GroupCoordinatorSe
 from collections.abc import Callable
 from typing import Any
 
-from kpybroker.machines.groups.beats import BEATING_OFTEN, at_rest_ms
+from kpybroker.machines.groups.beats import BEATING_OFTEN, Beat, at_rest_ms
 from kpybroker.machines.groups.consumer.consumer_group import CONSUMER, ConsumerGroup, is_away
 from kpybroker.machines.groups.consumer.leave import leave_for_a_while
 from kpybroker.machines.groups.consumer.member import (
@@ -18,7 +18,7 @@ from kpybroker.machines.groups.consumer.member import (
     Partitions,
     is_subset,
 )
-from kpybroker.machines.groups.consumer.reconcile import Step
+from kpybroker.machines.groups.consumer.reconcile import MemberStep
 from kpybroker.machines.groups.consumer.records import (
     current_record,
     epoch_record,
@@ -27,15 +27,15 @@ from kpybroker.machines.groups.consumer.records import (
     subscription_record,
     target_record,
 )
-from kpybroker.machines.groups.consumer.refused import Refused, tell_refusal
-from kpybroker.machines.groups.consumer.regexes import Change, update_regex
+from kpybroker.machines.groups.consumer.refused import RequestRefused, tell_refusal
+from kpybroker.machines.groups.consumer.regexes import RegexChange, update_regex
 from kpybroker.machines.groups.consumer.target import MemberTarget, assign, changes_assignor, last_target, may_assign
 from kpybroker.machines.groups.consumer.timeouts import SESSION, fence, limit_rebalance, renew_session
-from kpybroker.machines.groups.decision import Decision
+from kpybroker.machines.groups.decision import GroupDecision
 from kpybroker.machines.groups.events import GroupRequest
 from kpybroker.machines.groups.group import Group
-from kpybroker.machines.groups.record import Record
-from kpybroker.machines.groups.resting import Beat, keep_answer
+from kpybroker.machines.groups.record import GroupRecord
+from kpybroker.machines.groups.resting import keep_answer
 from kpybroker.machines.groups.settings import GroupSettings
 from kpybroker.machines.groups.shard import GroupShard
 from kpybroker.machines.groups.stories import JOINED, LEFT
@@ -50,24 +50,26 @@ from kpywire.uuid import to_string
 MS_OF_A_MEMBER = 2
 """A group that is not settled sends at most one heartbeat in this time on average."""
 
-Upgrade = Callable[[GroupShard, Group, list[Record], Decision], ConsumerGroup | None]
+Upgrade = Callable[[GroupShard, Group, list[GroupRecord], GroupDecision], ConsumerGroup | None]
 """Turns a group of another kind into a consumer group, if it can; it adds the records to the list."""
 
 
-def consumer_group_heartbeat(shard: GroupShard, request: GroupRequest, decision: Decision, upgrade: Upgrade) -> None:
+def consumer_group_heartbeat(
+    shard: GroupShard, request: GroupRequest, decision: GroupDecision, upgrade: Upgrade
+) -> None:
     """Answer a heartbeat."""
     try:
         if request.message.member_epoch < JOINING_EPOCH:
             response = _leave(shard, request.message, decision)
         else:
             response = _stay(shard, request, decision, upgrade)
-    except Refused as refused:
+    except RequestRefused as refused:
         tell_refusal(shard, request, refused, decision)
         response = heartbeat_error(refused.error_code, refused.text)
     decision.reply(request.ticket, response)
 
 
-def refuse_heartbeat(request: GroupRequest, error_code: int, decision: Decision) -> None:
+def refuse_heartbeat(request: GroupRequest, error_code: int, decision: GroupDecision) -> None:
     """Answer a heartbeat with an error."""
     decision.reply(request.ticket, heartbeat_error(error_code))
 
@@ -83,16 +85,16 @@ def find_consumer_group(shard: GroupShard, group_id: str) -> ConsumerGroup:
     """The consumer group of this id. Raises Refused if there is none."""
     group = shard.groups.get(group_id)
     if group is None:
-        raise Refused(error_codes.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+        raise RequestRefused(error_codes.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
     if not isinstance(group.membership, ConsumerGroup):
-        raise Refused(error_codes.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
+        raise RequestRefused(error_codes.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
     return group.membership
 
 
 # Leaving
 
 
-def _leave(shard: GroupShard, message: Any, decision: Decision) -> ConsumerGroupHeartbeatResponse:
+def _leave(shard: GroupShard, message: Any, decision: GroupDecision) -> ConsumerGroupHeartbeatResponse:
     group = find_consumer_group(shard, message.group_id)
     if message.instance_id is None:
         member = known_member(group, message.member_id)
@@ -117,10 +119,10 @@ def _leave(shard: GroupShard, message: Any, decision: Decision) -> ConsumerGroup
 
 
 def _stay(
-    shard: GroupShard, request: GroupRequest, decision: Decision, upgrade: Upgrade
+    shard: GroupShard, request: GroupRequest, decision: GroupDecision, upgrade: Upgrade
 ) -> ConsumerGroupHeartbeatResponse:
     message = request.message
-    records: list[Record] = []
+    records: list[GroupRecord] = []
     group = _enter(shard, message, records, decision, upgrade)
     throw_if_full(group, message.member_id, message.instance_id, decision)
     member_id = message.member_id or new_member_id(decision)
@@ -132,10 +134,10 @@ def _stay(
     changes_names, change = write_subscription(shard, group, member, updated, records, request, decision)
     if member.member_epoch == 0 and message.member_epoch == JOINING_EPOCH:
         decision.tell(group.group_id, JOINED, updated)
-    bumps = changes_names or change is Change.RESOLVED or changes_assignor(group, member, updated, decision)
+    bumps = changes_names or change is RegexChange.RESOLVED or changes_assignor(group, member, updated, decision)
     target = advance(group, member, updated, records, decision, bumps=bumps)
     owned = message.topic_partitions
-    has_changed = changes_names or change is not Change.NONE
+    has_changed = changes_names or change is not RegexChange.NONE
     updated = reconcile(shard, group, updated, target, owned, records, decision, subscription_changed=has_changed)
     decision.records += records
     settings = decision.settings_of(group.group_id)
@@ -145,7 +147,7 @@ def _stay(
         and (message.subscribed_topic_names is not None or message.subscribed_topic_regex is not None)
         and message.topic_partitions is not None
     )
-    is_told = message.member_epoch == JOINING_EPOCH or is_full or member.assigned != updated.assigned
+    is_sent = message.member_epoch == JOINING_EPOCH or is_full or member.assigned != updated.assigned
     usual_ms, unsettled_ms = _intervals_ms(settings, request.software)
     rests = target.is_old and group.rests_with(updated, target.epoch)
     response = ConsumerGroupHeartbeatResponse(
@@ -154,7 +156,7 @@ def _stay(
         member_id=member_id,
         member_epoch=updated.member_epoch,
         heartbeat_interval_ms=_interval_ms(shard, group, usual_ms, unsettled_ms, rests=rests),
-        assignment=_assignment(updated.assigned) if is_told else None,
+        assignment=_assignment(updated.assigned) if is_sent else None,
     )
     if rests and not group.regex_members and _only_beats(message):
         session = (SESSION, group.group_id, member_id)
@@ -187,14 +189,14 @@ def _interval_ms(shard: GroupShard, group: ConsumerGroup, usual_ms: int, unsettl
 
 
 def _enter(
-    shard: GroupShard, message: Any, records: list[Record], decision: Decision, upgrade: Upgrade
+    shard: GroupShard, message: Any, records: list[GroupRecord], decision: GroupDecision, upgrade: Upgrade
 ) -> ConsumerGroup:
     """The group that a member is in or joins. An empty group of the classic protocol is replaced."""
     group = shard.groups.get(message.group_id)
     joins = message.member_epoch == JOINING_EPOCH
     if group is None:
         if not joins:
-            raise Refused(error_codes.GROUP_ID_NOT_FOUND, f"Consumer group {message.group_id} not found.")
+            raise RequestRefused(error_codes.GROUP_ID_NOT_FOUND, f"Consumer group {message.group_id} not found.")
         return ConsumerGroup(message.group_id)
     membership = group.membership
     if isinstance(membership, ConsumerGroup):
@@ -206,17 +208,17 @@ def _enter(
     upgraded = upgrade(shard, group, records, decision) if joins and kind == "classic" else None
     if upgraded is not None:
         return upgraded
-    raise Refused(error_codes.GROUP_ID_NOT_FOUND, f"Group {message.group_id} is not a consumer group.")
+    raise RequestRefused(error_codes.GROUP_ID_NOT_FOUND, f"Group {message.group_id} is not a consumer group.")
 
 
-def throw_if_full(group: ConsumerGroup, member_id: str, instance_id: str | None, decision: Decision) -> None:
+def throw_if_full(group: ConsumerGroup, member_id: str, instance_id: str | None, decision: GroupDecision) -> None:
     """Raise Refused if a member that is not in the group finds it full. A static member may come back."""
     most = decision.settings.consumer_max_size
     if instance_id in group.static_members:
         return
     if len(group.members) >= most and member_id not in group.members:
         text = f"The consumer group has reached its maximum capacity of {most} members."
-        raise Refused(error_codes.GROUP_MAX_SIZE_REACHED, text)
+        raise RequestRefused(error_codes.GROUP_MAX_SIZE_REACHED, text)
 
 
 def known_member(group: ConsumerGroup, member_id: str) -> ConsumerMember:
@@ -224,7 +226,7 @@ def known_member(group: ConsumerGroup, member_id: str) -> ConsumerMember:
     member = group.members.get(member_id)
     if member is None:
         text = f"Member {member_id} is not a member of group {group.group_id}."
-        raise Refused(error_codes.UNKNOWN_MEMBER_ID, text)
+        raise RequestRefused(error_codes.UNKNOWN_MEMBER_ID, text)
     return member
 
 
@@ -232,10 +234,10 @@ def static_member(group: ConsumerGroup, member_id: str, instance_id: str) -> Con
     """The member that has an instance id. Raises Refused if it is another one."""
     member = group.static_member(instance_id)
     if member is None:
-        raise Refused(error_codes.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
+        raise RequestRefused(error_codes.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
     if member.member_id != member_id:
         text = f"Static member {member_id} with instance id {instance_id} was fenced by member {member.member_id}."
-        raise Refused(error_codes.FENCED_INSTANCE_ID, text)
+        raise RequestRefused(error_codes.FENCED_INSTANCE_ID, text)
     return member
 
 
@@ -247,7 +249,7 @@ def _dynamic_member(group: ConsumerGroup, member_id: str, message: Any) -> Consu
     return member
 
 
-def _static_member(group: ConsumerGroup, member_id: str, message: Any, records: list[Record]) -> ConsumerMember:
+def _static_member(group: ConsumerGroup, member_id: str, message: Any, records: list[GroupRecord]) -> ConsumerMember:
     instance_id = message.instance_id
     if message.member_epoch != JOINING_EPOCH:
         member = static_member(group, member_id, instance_id)
@@ -261,12 +263,12 @@ def _static_member(group: ConsumerGroup, member_id: str, message: Any, records: 
             f"Static member {member_id} with instance id {instance_id} cannot join the group because the instance id "
             f"is owned by {replaced.member_id} member."
         )
-        raise Refused(error_codes.UNRELEASED_INSTANCE_ID, text)
+        raise RequestRefused(error_codes.UNRELEASED_INSTANCE_ID, text)
     return replace_static(group, replaced, member_id, records)
 
 
 def replace_static(
-    group: ConsumerGroup, replaced: ConsumerMember, member_id: str, records: list[Record]
+    group: ConsumerGroup, replaced: ConsumerMember, member_id: str, records: list[GroupRecord]
 ) -> ConsumerMember:
     """Put a static member that came back under another id in the place of the old one."""
     group_id = group.group_id
@@ -293,7 +295,7 @@ def _check_epoch(member: ConsumerMember, message: Any) -> None:
         f"The consumer group member has a {size} member epoch ({epoch}) than the one known by the group coordinator "
         f"({member.member_epoch}). The member must abandon all its partitions and rejoin."
     )
-    raise Refused(error_codes.FENCED_MEMBER_EPOCH, text)
+    raise RequestRefused(error_codes.FENCED_MEMBER_EPOCH, text)
 
 
 def _updated(member: ConsumerMember, request: GroupRequest) -> ConsumerMember:
@@ -320,10 +322,10 @@ def write_subscription(
     group: ConsumerGroup,
     member: ConsumerMember,
     updated: ConsumerMember,
-    records: list[Record],
+    records: list[GroupRecord],
     request: GroupRequest,
-    decision: Decision,
-) -> tuple[bool, Change]:
+    decision: GroupDecision,
+) -> tuple[bool, RegexChange]:
     """Write what is new of a member; whether its topic names changed, and what changed in its regular expression."""
     if updated != member:
         records.append(subscription_record(group.group_id, updated))
@@ -335,8 +337,8 @@ def advance(
     group: ConsumerGroup,
     member: ConsumerMember,
     updated: ConsumerMember,
-    records: list[Record],
-    decision: Decision,
+    records: list[GroupRecord],
+    decision: GroupDecision,
     *,
     bumps: bool,
 ) -> MemberTarget:
@@ -351,8 +353,8 @@ def next_epoch(
     group: ConsumerGroup,
     member: ConsumerMember,
     updated: ConsumerMember,
-    records: list[Record],
-    decision: Decision,
+    records: list[GroupRecord],
+    decision: GroupDecision,
     *,
     bumps: bool,
 ) -> tuple[int, bool]:
@@ -367,7 +369,7 @@ def next_epoch(
     if bumps or metadata_hash != group.metadata_hash:
         epoch += 1
         records.append(epoch_record(group.group_id, epoch, metadata_hash))
-        decision.count_rebalance(CONSUMER)
+        decision.counts.count_rebalance(CONSUMER)
     group.checked_version = topics.version
     if group.has_partition_metadata:
         records.append(partition_metadata_tombstone(group.group_id))
@@ -380,15 +382,15 @@ def reconcile(  # noqa: PLR0913
     member: ConsumerMember,
     target: MemberTarget,
     owned: list[Any] | None,
-    records: list[Record],
-    decision: Decision,
+    records: list[GroupRecord],
+    decision: GroupDecision,
     *,
     subscription_changed: bool,
 ) -> ConsumerMember:
     """Move a member one step towards its target."""
     if not subscription_changed and member.is_reconciled_to(target.epoch):
         return member
-    step = Step(group, member, target.target, target.epoch, owned, decision.topics)
+    step = MemberStep(group, member, target.target, target.epoch, owned, decision.topics)
     moved = step.take(subscription_changed=subscription_changed)
     if moved != member:
         records.append(current_record(group.group_id, moved))
@@ -406,7 +408,7 @@ def _assignment(partitions: Partitions) -> Assignment:
     )
 
 
-def new_member_id(decision: Decision) -> str:
+def new_member_id(decision: GroupDecision) -> str:
     """A random id in Kafka's notation, for clients that do not make their own (before version 1)."""
     bits = decision.rng.getrandbits(128)
     bits = bits & ~(0xF << 76) & ~(0x3 << 62) | 0x4 << 76 | 0x2 << 62

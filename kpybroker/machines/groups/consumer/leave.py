@@ -12,16 +12,16 @@ from kpybroker.machines.groups.consumer.records import (
     regex_tombstone,
     target_epoch_record,
 )
-from kpybroker.machines.groups.decision import Decision
+from kpybroker.machines.groups.decision import GroupDecision
 from kpybroker.machines.groups.epoch_members import NEVER_MS
-from kpybroker.machines.groups.record import Record
+from kpybroker.machines.groups.record import GroupRecord
 
 
-def fence_members(group: ConsumerGroup, members: Sequence[ConsumerMember], decision: Decision) -> None:
+def fence_members(group: ConsumerGroup, members: Sequence[ConsumerMember], decision: GroupDecision) -> None:
     """Remove members for good. The group goes on at the next epoch. An empty group has the target
     of its epoch, made at no time, so that the next member does not wait for a target."""
     group_id = group.group_id
-    records: list[Record] = []
+    records: list[GroupRecord] = []
     leaving: dict[str, int] = {}
     for member in members:
         records += member_tombstones(group_id, member.member_id)
@@ -37,7 +37,7 @@ def fence_members(group: ConsumerGroup, members: Sequence[ConsumerMember], decis
     decision.records += records
 
 
-def leave_for_a_while(group: ConsumerGroup, member: ConsumerMember, decision: Decision) -> None:
+def leave_for_a_while(group: ConsumerGroup, member: ConsumerMember, decision: GroupDecision) -> None:
     """Note that a static member is away. It keeps its partitions until it returns or its session ends."""
     away = member._replace(
         member_epoch=AWAY_EPOCH,

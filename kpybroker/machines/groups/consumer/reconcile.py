@@ -20,12 +20,12 @@ from kpybroker.machines.groups.consumer.member import (
     Target,
     owns_any,
 )
-from kpybroker.machines.groups.consumer.refused import Refused
+from kpybroker.machines.groups.consumer.refused import RequestRefused
 from kpybroker.machines.metadata.topic_view import TopicView
 from kpywire import error_codes
 
 
-class Step:
+class MemberStep:
     """One step of a member towards ``target``, which is that of ``target_epoch``."""
 
     __slots__ = ("group", "member", "owned", "subscribed", "target", "target_epoch")
@@ -64,7 +64,7 @@ class Step:
             if self.owned is None or list(self.owned):
                 text = "The consumer group member is in a unknown state."
                 text += " The member must abandon all its partitions and rejoin."
-                raise Refused(error_codes.FENCED_MEMBER_EPOCH, text)
+                raise RequestRefused(error_codes.FENCED_MEMBER_EPOCH, text)
             return self._compute(self.target_epoch)
         return member
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from kpybroker.machines.groups.consumer.java_order import string_key
 from kpybroker.machines.groups.consumer.member import ConsumerMember, Partitions, Target
-from kpybroker.machines.groups.record import Record
+from kpybroker.machines.groups.record import GroupRecord
 from kpywire.group_records.consumer_group_current_member_assignment import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
@@ -33,13 +33,13 @@ from kpywire.group_records.consumer_group_target_assignment_metadata import (
 )
 
 
-def epoch_record(group_id: str, epoch: int, metadata_hash: int) -> Record:
+def epoch_record(group_id: str, epoch: int, metadata_hash: int) -> GroupRecord:
     """Record 3: the epoch of a group."""
     value = ConsumerGroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash)
-    return Record(ConsumerGroupMetadataKey(group_id=group_id), value)
+    return GroupRecord(ConsumerGroupMetadataKey(group_id=group_id), value)
 
 
-def subscription_record(group_id: str, member: ConsumerMember) -> Record:
+def subscription_record(group_id: str, member: ConsumerMember) -> GroupRecord:
     """Record 5: who a member is, and what it subscribes to."""
     classic = member.classic
     value = ConsumerGroupMemberMetadataValue(
@@ -58,23 +58,23 @@ def subscription_record(group_id: str, member: ConsumerMember) -> Record:
             supported_protocols=[ClassicProtocol(name=name, metadata=data) for name, data in classic.protocols],
         ),
     )
-    return Record(ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member.member_id), value)
+    return GroupRecord(ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member.member_id), value)
 
 
-def target_epoch_record(group_id: str, epoch: int, timestamp_ms: int) -> Record:
+def target_epoch_record(group_id: str, epoch: int, timestamp_ms: int) -> GroupRecord:
     """Record 6: the epoch and the time of a target."""
     value = ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=epoch, assignment_timestamp=timestamp_ms)
-    return Record(ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id), value)
+    return GroupRecord(ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id), value)
 
 
-def target_record(group_id: str, member_id: str, target: Target) -> Record:
+def target_record(group_id: str, member_id: str, target: Target) -> GroupRecord:
     """Record 7: the target of a member."""
     partitions = [TargetPartitions(topic_id=topic_id, partitions=list(each)) for topic_id, each in target.items()]
     value = ConsumerGroupTargetAssignmentMemberValue(topic_partitions=partitions)
-    return Record(ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id), value)
+    return GroupRecord(ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id), value)
 
 
-def current_record(group_id: str, member: ConsumerMember) -> Record:
+def current_record(group_id: str, member: ConsumerMember) -> GroupRecord:
     """Record 8: what a member has, and what it has to give up."""
     value = ConsumerGroupCurrentMemberAssignmentValue(
         member_epoch=member.member_epoch,
@@ -83,47 +83,47 @@ def current_record(group_id: str, member: ConsumerMember) -> Record:
         assigned_partitions=_with_epochs(member.assigned),
         partitions_pending_revocation=_with_epochs(member.pending_revocation),
     )
-    return Record(ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member.member_id), value)
+    return GroupRecord(ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member.member_id), value)
 
 
-def regex_record(group_id: str, regex: str, topics: Iterable[str], version: int, timestamp_ms: int) -> Record:
+def regex_record(group_id: str, regex: str, topics: Iterable[str], version: int, timestamp_ms: int) -> GroupRecord:
     """Record 16: the topics that a regular expression matches."""
     value = ConsumerGroupRegularExpressionValue(
         topics=sorted(topics, key=string_key), version=version, timestamp=timestamp_ms
     )
-    return Record(ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=regex), value)
+    return GroupRecord(ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=regex), value)
 
 
-def regex_tombstone(group_id: str, regex: str) -> Record:
+def regex_tombstone(group_id: str, regex: str) -> GroupRecord:
     """The end of a record 16."""
-    return Record(ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=regex))
+    return GroupRecord(ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=regex))
 
 
-def partition_metadata_tombstone(group_id: str) -> Record:
+def partition_metadata_tombstone(group_id: str) -> GroupRecord:
     """The end of a record 4, which Kafka wrote before 4.1."""
-    return Record(ConsumerGroupPartitionMetadataKey(group_id=group_id))
+    return GroupRecord(ConsumerGroupPartitionMetadataKey(group_id=group_id))
 
 
-def member_tombstones(group_id: str, member_id: str) -> list[Record]:
+def member_tombstones(group_id: str, member_id: str) -> list[GroupRecord]:
     """The end of a member."""
     return [
-        Record(ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id)),
-        Record(ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id)),
-        Record(ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member_id)),
+        GroupRecord(ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id)),
+        GroupRecord(ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id)),
+        GroupRecord(ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member_id)),
     ]
 
 
-def group_tombstones(group_id: str, member_ids: Iterable[str], regexes: Mapping[str, object]) -> list[Record]:
+def group_tombstones(group_id: str, member_ids: Iterable[str], regexes: Mapping[str, object]) -> list[GroupRecord]:
     """The end of a group with all its members."""
     ends = [member_tombstones(group_id, member_id) for member_id in member_ids]
     return [
         *(current for current, _, _ in ends),
         *(target for _, target, _ in ends),
-        Record(ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id)),
+        GroupRecord(ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id)),
         *(subscription for _, _, subscription in ends),
         *(regex_tombstone(group_id, regex) for regex in regexes),
         partition_metadata_tombstone(group_id),
-        Record(ConsumerGroupMetadataKey(group_id=group_id)),
+        GroupRecord(ConsumerGroupMetadataKey(group_id=group_id)),
     ]
 
 

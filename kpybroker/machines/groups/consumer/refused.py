@@ -6,12 +6,12 @@ from kpybroker.machines.groups.stories import FENCED
 from kpywire import error_codes
 
 if TYPE_CHECKING:
-    from kpybroker.machines.groups.decision import Decision
+    from kpybroker.machines.groups.decision import GroupDecision
     from kpybroker.machines.groups.events import GroupRequest
     from kpybroker.machines.groups.shard import GroupShard
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """The request changes nothing."""
 
     def __init__(self, error_code: int, text: str) -> None:
@@ -20,7 +20,9 @@ class Refused(Exception):
         self.text = text
 
 
-def tell_refusal(shard: "GroupShard", request: "GroupRequest", refused: Refused, decision: "Decision") -> None:
+def tell_refusal(
+    shard: "GroupShard", request: "GroupRequest", refused: RequestRefused, decision: "GroupDecision"
+) -> None:
     """Note in the story of a group of any newer kind that a member is fenced: it has to join again."""
     if refused.error_code != error_codes.FENCED_MEMBER_EPOCH:
         return

@@ -13,9 +13,9 @@ from kpybroker.machines.groups.consumer.consumer_group import CONSUMER, Consumer
 from kpybroker.machines.groups.consumer.java_order import in_hash_order, in_timeline_order, string_hash
 from kpybroker.machines.groups.consumer.member import ConsumerMember
 from kpybroker.machines.groups.consumer.records import epoch_record, regex_record, regex_tombstone
-from kpybroker.machines.groups.consumer.refused import Refused
-from kpybroker.machines.groups.decision import Decision
-from kpybroker.machines.groups.record import Record
+from kpybroker.machines.groups.consumer.refused import RequestRefused
+from kpybroker.machines.groups.decision import GroupDecision
+from kpybroker.machines.groups.record import GroupRecord
 from kpybroker.machines.groups.shard import GroupShard
 from kpybroker.machines.re2_patterns import InvalidPattern
 from kpywire import error_codes
@@ -27,7 +27,7 @@ Visible = Callable[[Collection[str]], Collection[str]]
 """Takes names of topics; returns those that the sender of a heartbeat may describe."""
 
 
-class Change(Enum):
+class RegexChange(Enum):
     """The change of a heartbeat in the regular expression of its member."""
 
     NONE = 0
@@ -50,25 +50,25 @@ def update_regex(
     group: ConsumerGroup,
     member: ConsumerMember,
     updated: ConsumerMember,
-    records: list[Record],
+    records: list[GroupRecord],
     visible: Visible | None,
-    decision: Decision,
-) -> Change:
+    decision: GroupDecision,
+) -> RegexChange:
     """Note that a member changes its regular expression, and begin a resolution where one is due."""
     old, new = member.topic_regex, updated.topic_regex
-    change = Change.NONE
+    change = RegexChange.NONE
     is_new = False
     if old != new:
-        change = Change.CHANGED
+        change = RegexChange.CHANGED
         if old and group.regex_members.get(old, 0) == 1:
             records.append(regex_tombstone(group.group_id, old))
         if not new:
-            change = Change.RESOLVED if old else change
+            change = RegexChange.RESOLVED if old else change
         elif not group.regex_members.get(new):
             check_regex(new)
             is_new = True
         elif new in group.regexes:
-            change = Change.RESOLVED
+            change = RegexChange.RESOLVED
     if (is_new or group.regex_members) and _may_begin(shard, group, decision):
         wanted = dict(group.regex_members)
         for regex, by in ((old, -1), (new, 1)):
@@ -82,7 +82,7 @@ def update_regex(
     return change
 
 
-def resolve_regexes(shard: GroupShard, event: ResolveRegexes, decision: Decision) -> None:
+def resolve_regexes(shard: GroupShard, event: ResolveRegexes, decision: GroupDecision) -> None:
     """Write the topics that the regular expressions match. If they are others, the group goes on at the next epoch."""
     shard.resolving_since_ms.pop(event.group_id, None)
     known = shard.groups.get(event.group_id)
@@ -105,7 +105,7 @@ def resolve_regexes(shard: GroupShard, event: ResolveRegexes, decision: Decision
     metadata_hash = topics.group_hash(subscriptions.topics)
     if is_changed or metadata_hash != group.metadata_hash:
         decision.records.append(epoch_record(group.group_id, group.epoch + 1, metadata_hash))
-        decision.count_rebalance(CONSUMER)
+        decision.counts.count_rebalance(CONSUMER)
         group.checked_version = topics.version
 
 
@@ -115,10 +115,10 @@ def check_regex(regex: str) -> None:
         whole_match(regex)
     except InvalidPattern as invalid:
         text = f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {_in_words_of_java(str(invalid))}."
-        raise Refused(error_codes.INVALID_REGULAR_EXPRESSION, text) from None
+        raise RequestRefused(error_codes.INVALID_REGULAR_EXPRESSION, text) from None
 
 
-def _may_begin(shard: GroupShard, group: ConsumerGroup, decision: Decision) -> bool:
+def _may_begin(shard: GroupShard, group: ConsumerGroup, decision: GroupDecision) -> bool:
     """Whether no resolution is under way, and the last one is some time ago. One whose heartbeat could not be written
     never ends, so it is forgotten after that time."""
     since_ms = shard.resolving_since_ms.get(group.group_id)
@@ -134,7 +134,7 @@ def _last_resolved(group: ConsumerGroup) -> ResolvedRegex | None:
     return group.regexes[first[0]] if first else None
 
 
-def _is_due(group: ConsumerGroup, wanted: int, decision: Decision) -> bool:
+def _is_due(group: ConsumerGroup, wanted: int, decision: GroupDecision) -> bool:
     """Whether one is not resolved, a topic was created since, or the last resolution is too long ago."""
     last = _last_resolved(group)
     if last is None or wanted != len(group.regexes) or last.version < decision.topics.created_version:

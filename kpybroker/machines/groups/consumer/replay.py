@@ -8,7 +8,7 @@ from typing import Any
 
 from kpybroker.machines.groups.consumer.consumer_group import ConsumerGroup, ResolvedRegex
 from kpybroker.machines.groups.consumer.member import LEAVING_EPOCH, NOTHING, ClassicMember, ConsumerMember, Partitions
-from kpybroker.machines.groups.group import NOBODY, Group
+from kpybroker.machines.groups.group import NO_MEMBERS, Group
 from kpybroker.machines.groups.shard import GroupShard
 from kpywire.group_records.consumer_group_current_member_assignment import ConsumerGroupCurrentMemberAssignmentKey
 from kpywire.group_records.consumer_group_member_metadata import ConsumerGroupMemberMetadataKey
@@ -138,7 +138,7 @@ def take_consumer_group(shard: GroupShard, key: Any, value: Any | None) -> None:
 
 
 def _end(shard: GroupShard, group: Group) -> None:
-    group.membership = group.successor or NOBODY
+    group.membership = group.successor or NO_MEMBERS
     group.successor = None
-    if group.membership is NOBODY and group.is_unknown:
+    if group.membership is NO_MEMBERS and group.is_unknown:
         del shard.groups[group.group_id]

@@ -6,7 +6,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from kpybroker.machines.groups.consumer.assignors import ASSIGNORS, AssignorFailed, GroupSpec
+from kpybroker.machines.groups.consumer.assignors import ASSIGNORS, GroupSpec, PartitionAssignorFailed
 from kpybroker.machines.groups.consumer.assignors.group_spec import MemberSpec
 from kpybroker.machines.groups.consumer.consumer_group import ConsumerGroup, add_counts
 from kpybroker.machines.groups.consumer.java_order import (
@@ -18,9 +18,9 @@ from kpybroker.machines.groups.consumer.java_order import (
 from kpybroker.machines.groups.consumer.member import NOTHING, ConsumerMember, Target
 from kpybroker.machines.groups.consumer.reconcile import subscribed_ids
 from kpybroker.machines.groups.consumer.records import target_epoch_record, target_record
-from kpybroker.machines.groups.consumer.refused import Refused
-from kpybroker.machines.groups.decision import Decision
-from kpybroker.machines.groups.record import Record
+from kpybroker.machines.groups.consumer.refused import RequestRefused
+from kpybroker.machines.groups.decision import GroupDecision
+from kpybroker.machines.groups.record import GroupRecord
 from kpybroker.machines.groups.stories import ASSIGNED, assigned_to
 from kpywire import error_codes
 
@@ -38,13 +38,13 @@ SETTLING_MS = 5_000
 """After this time without changes a target counts as old. Members often come and go together."""
 
 
-def last_target(group: ConsumerGroup, member: ConsumerMember, epoch: int, decision: Decision) -> MemberTarget:
+def last_target(group: ConsumerGroup, member: ConsumerMember, epoch: int, decision: GroupDecision) -> MemberTarget:
     """The target of a member that was computed last, when the group is at ``epoch``."""
     is_old = group.assignment_epoch >= epoch and decision.ms_since(group.assignment_timestamp_ms) >= SETTLING_MS
     return MemberTarget(group.assignment_epoch, group.target_of(member), is_old)
 
 
-def may_assign(group: ConsumerGroup, epoch: int, decision: Decision) -> bool:
+def may_assign(group: ConsumerGroup, epoch: int, decision: GroupDecision) -> bool:
     """Whether a target is to be computed: the group is at a new epoch, and the last computation is long enough ago
     (KIP-1263)."""
     if group.assignment_epoch >= epoch:
@@ -59,8 +59,8 @@ def assign(
     epoch: int,
     member: ConsumerMember,
     updated: ConsumerMember,
-    records: list[Record],
-    decision: Decision,
+    records: list[GroupRecord],
+    decision: GroupDecision,
     *,
     is_homogeneous: bool,
 ) -> MemberTarget:
@@ -70,9 +70,9 @@ def assign(
     name = preferred_assignor(group, member, updated) or decision.settings.consumer_assignors[0]
     try:
         assigned: Mapping[str, Target] = ASSIGNORS[name](spec)
-    except AssignorFailed as failed:
+    except PartitionAssignorFailed as failed:
         text = f"Failed to compute a new target assignment for epoch {epoch}: {failed}"
-        raise Refused(error_codes.UNKNOWN_SERVER_ERROR, text) from None
+        raise RequestRefused(error_codes.UNKNOWN_SERVER_ERROR, text) from None
     for member_id in specs:
         target = assigned.get(member_id, NOTHING)
         if not is_same(target, group.target.get(member_id)):
@@ -99,7 +99,9 @@ def preferred_assignor(group: ConsumerGroup, member: ConsumerMember, updated: Co
     return max(in_hash_order(names, string_hash, capacity=capacity), key=lambda name: counts[name], default=None)
 
 
-def changes_assignor(group: ConsumerGroup, member: ConsumerMember, updated: ConsumerMember, decision: Decision) -> bool:
+def changes_assignor(
+    group: ConsumerGroup, member: ConsumerMember, updated: ConsumerMember, decision: GroupDecision
+) -> bool:
     """Whether the group prefers another assignor with ``updated`` in the place of ``member``.
 
     If as many members ask for one as for another, two tables of Kafka may put them in different orders. Then each
@@ -113,7 +115,7 @@ def changes_assignor(group: ConsumerGroup, member: ConsumerMember, updated: Cons
     return current != (preferred_assignor(group, member, updated) or usual)
 
 
-def _specs(group: ConsumerGroup, updated: ConsumerMember, decision: Decision) -> dict[str, MemberSpec]:
+def _specs(group: ConsumerGroup, updated: ConsumerMember, decision: GroupDecision) -> dict[str, MemberSpec]:
     """The members as the assignor sees them, in the order of Kafka's table."""
     topics = decision.topics
     replaced = group.static_member(updated.instance_id)

@@ -10,10 +10,10 @@ from typing import Any, Final
 from kpybroker.machines.groups.consumer.consumer_group import ConsumerGroup
 from kpybroker.machines.groups.consumer.leave import fence_members
 from kpybroker.machines.groups.consumer.member import UNREVOKED, ConsumerMember
-from kpybroker.machines.groups.decision import Decision
+from kpybroker.machines.groups.decision import GroupDecision
 from kpybroker.machines.groups.shard import GroupShard
 from kpybroker.machines.groups.stories import LATE_JOIN, LATE_REVOKE, LATE_SYNC, SILENT
-from kpybroker.machines.groups.timers import Timer
+from kpybroker.machines.groups.timers import GroupTimer
 
 SESSION: Final = "session"
 REBALANCE: Final = "rebalance"
@@ -23,12 +23,12 @@ _PURPOSES = (SESSION, REBALANCE, JOIN, SYNC)
 _LATE: Final = {SESSION: SILENT, JOIN: LATE_JOIN, SYNC: LATE_SYNC}
 
 
-def renew_session(shard: GroupShard, group_id: str, member_id: str, decision: Decision, timeout_ms: int) -> None:
+def renew_session(shard: GroupShard, group_id: str, member_id: str, decision: GroupDecision, timeout_ms: int) -> None:
     """Begin the session of a member again."""
     set_timer(shard, (SESSION, group_id, member_id), _end_member, timeout_ms, decision)
 
 
-def limit_rebalance(shard: GroupShard, group_id: str, member: ConsumerMember, decision: Decision) -> None:
+def limit_rebalance(shard: GroupShard, group_id: str, member: ConsumerMember, decision: GroupDecision) -> None:
     """Give a member its rebalance timeout to give up partitions. Without any, nothing limits it."""
     key = (REBALANCE, group_id, member.member_id)
     if member.state == UNREVOKED:
@@ -38,7 +38,9 @@ def limit_rebalance(shard: GroupShard, group_id: str, member: ConsumerMember, de
         _cancel(shard, key, decision)
 
 
-def limit_classic(shard: GroupShard, purpose: str, group_id: str, member_id: str, decision: Decision, ms: int) -> None:
+def limit_classic(
+    shard: GroupShard, purpose: str, group_id: str, member_id: str, decision: GroupDecision, ms: int
+) -> None:
     """Give a classic member this time to join or to sync."""
     set_timer(shard, (purpose, group_id, member_id), _end_member, ms, decision)
 
@@ -49,18 +51,18 @@ def has_limit(shard: GroupShard, purpose: str, group_id: str, member_id: str) ->
     return timer is not None and timer.deadline_ms is not None
 
 
-def cancel(shard: GroupShard, purpose: str, group_id: str, member_id: str, decision: Decision) -> None:
+def cancel(shard: GroupShard, purpose: str, group_id: str, member_id: str, decision: GroupDecision) -> None:
     """End one timer of a member."""
     _cancel(shard, (purpose, group_id, member_id), decision)
 
 
-def cancel_all(shard: GroupShard, group_id: str, member_id: str, decision: Decision) -> None:
+def cancel_all(shard: GroupShard, group_id: str, member_id: str, decision: GroupDecision) -> None:
     """End all timers of a member."""
     for purpose in _PURPOSES:
         _cancel(shard, (purpose, group_id, member_id), decision)
 
 
-def begin_timeouts(shard: GroupShard, group_id: str, decision: Decision) -> bool:
+def begin_timeouts(shard: GroupShard, group_id: str, decision: GroupDecision) -> bool:
     """Begin the timeouts of a group that was just loaded."""
     group = shard.groups.get(group_id)
     if group is not None and isinstance(group.membership, ConsumerGroup):
@@ -77,23 +79,23 @@ def set_timer(
     key: tuple[str, str, str],
     fire: Callable[..., None],
     delay_ms: int,
-    decision: Decision,
+    decision: GroupDecision,
     *context: Any,
 ) -> None:
     """Set a timer of a group to fire after this time: ``fire(shard, key, *context, decision)``."""
     timer = shard.member_timers.get(key)
     if timer is None:
-        timer = shard.member_timers[key] = Timer(fire, shard, key, *context)
+        timer = shard.member_timers[key] = GroupTimer(fire, shard, key, *context)
     decision.set_timer(timer, delay_ms)
 
 
-def _cancel(shard: GroupShard, key: tuple[str, str, str], decision: Decision) -> None:
+def _cancel(shard: GroupShard, key: tuple[str, str, str], decision: GroupDecision) -> None:
     timer = shard.member_timers.pop(key, None)
     if timer is not None:
         decision.timers.cancel(timer)
 
 
-def _end_member(shard: GroupShard, key: tuple[str, str, str], decision: Decision) -> None:
+def _end_member(shard: GroupShard, key: tuple[str, str, str], decision: GroupDecision) -> None:
     """Remove a member whose time is up."""
     shard.member_timers.pop(key, None)
     group, member = _find(shard, key)
@@ -102,7 +104,7 @@ def _end_member(shard: GroupShard, key: tuple[str, str, str], decision: Decision
         fence(shard, group, [member], decision)
 
 
-def _end_rebalance(shard: GroupShard, key: tuple[str, str, str], member_epoch: int, decision: Decision) -> None:
+def _end_rebalance(shard: GroupShard, key: tuple[str, str, str], member_epoch: int, decision: GroupDecision) -> None:
     """Remove a member that has not given up its partitions: it is still at the same epoch."""
     shard.member_timers.pop(key, None)
     group, member = _find(shard, key)
@@ -120,7 +122,7 @@ def _find(shard: GroupShard, key: tuple[str, str, str]) -> tuple[ConsumerGroup |
     return membership, membership.members.get(member_id)
 
 
-def fence(shard: GroupShard, group: ConsumerGroup, members: list[ConsumerMember], decision: Decision) -> None:
+def fence(shard: GroupShard, group: ConsumerGroup, members: list[ConsumerMember], decision: GroupDecision) -> None:
     """Remove members, with their timers. If only classic members are left, the group becomes a classic one; then the
     timers run on, as in Kafka."""
     leaving = [member.member_id for member in members]

@@ -21,8 +21,8 @@ from kpybroker.machines.groups.consumer.heartbeat import (
 )
 from kpybroker.machines.groups.consumer.member import UNRELEASED, UNREVOKED, ClassicMember, ConsumerMember
 from kpybroker.machines.groups.consumer.reconcile import is_waiting
-from kpybroker.machines.groups.consumer.refused import Refused
-from kpybroker.machines.groups.consumer.regexes import Change
+from kpybroker.machines.groups.consumer.refused import RequestRefused
+from kpybroker.machines.groups.consumer.regexes import RegexChange
 from kpybroker.machines.groups.consumer.target import MemberTarget
 from kpybroker.machines.groups.consumer.timeouts import (
     JOIN,
@@ -33,11 +33,11 @@ from kpybroker.machines.groups.consumer.timeouts import (
     limit_classic,
     renew_session,
 )
-from kpybroker.machines.groups.decision import Decision
+from kpybroker.machines.groups.decision import GroupDecision
 from kpybroker.machines.groups.events import GroupRequest
 from kpybroker.machines.groups.mixed.downgrade import downgrade_replacing, may_replace
 from kpybroker.machines.groups.mixed.protocol import names_of, owned_by, read_subscription, version_of, write_assignment
-from kpybroker.machines.groups.record import Record
+from kpybroker.machines.groups.record import GroupRecord
 from kpybroker.machines.groups.shard import GroupShard
 from kpywire import error_codes
 from kpywire.errors import Malformed
@@ -51,30 +51,30 @@ _MEMBER_ID_REQUIRED_VERSION = 4
 _BATCHED_VERSION = 3
 
 
-def join(shard: GroupShard, group: ConsumerGroup, request: GroupRequest, decision: Decision) -> None:
+def join(shard: GroupShard, group: ConsumerGroup, request: GroupRequest, decision: GroupDecision) -> None:
     """Answer a classic member that joins or rejoins."""
     try:
         response = _join(shard, group, request, decision)
-    except Refused as refused:
+    except RequestRefused as refused:
         response = join_error(request.api_version, refused.error_code)
-    except Malformed:
-        response = join_error(request.api_version, error_codes.UNKNOWN_SERVER_ERROR)
+    except Malformed:  # Kafka's answer to an embedded subscription that ends too early
+        response = join_error(request.api_version, error_codes.INCONSISTENT_GROUP_PROTOCOL)
     decision.reply(request.ticket, response)
 
 
-def _join(shard: GroupShard, group: ConsumerGroup, request: GroupRequest, decision: Decision) -> JoinGroupResponse:
+def _join(shard: GroupShard, group: ConsumerGroup, request: GroupRequest, decision: GroupDecision) -> JoinGroupResponse:
     message = request.message
     instance_id = message.group_instance_id
     protocols = tuple((each.name, each.metadata) for each in message.protocols)
     if decision.settings.consumer_migration_policy == DISABLED:
-        raise Refused(error_codes.INCONSISTENT_GROUP_PROTOCOL, "The group migration is disabled.")
+        raise RequestRefused(error_codes.INCONSISTENT_GROUP_PROTOCOL, "The group migration is disabled.")
     member_id = message.member_id or new_member_id(decision)
     throw_if_full(group, member_id, message.group_instance_id, decision)
     if not _supports(group, message.protocol_type, names_of(protocols)):
-        raise Refused(error_codes.INCONSISTENT_GROUP_PROTOCOL, "The member's protocols are not supported.")
+        raise RequestRefused(error_codes.INCONSISTENT_GROUP_PROTOCOL, "The member's protocols are not supported.")
     if not message.member_id and instance_id is None and request.api_version >= _MEMBER_ID_REQUIRED_VERSION:
         return join_error(request.api_version, error_codes.MEMBER_ID_REQUIRED, member_id)
-    records: list[Record] = []
+    records: list[GroupRecord] = []
     member = _member(group, message, member_id, records)
     replaced = group.static_member(instance_id)
     is_downgrade = replaced is not None and may_replace(group, replaced, protocols, decision)
@@ -92,7 +92,7 @@ def _join(shard: GroupShard, group: ConsumerGroup, request: GroupRequest, decisi
         classic=ClassicMember(message.session_timeout_ms, protocols),
     )
     changes_names, change = write_subscription(shard, group, member, updated, records, request, decision)
-    bumps = changes_names or change is not Change.NONE
+    bumps = changes_names or change is not RegexChange.NONE
     owned = owned_by(subscription, decision.topics)
     group_id = group.group_id
     if replaced is not None and is_downgrade:
@@ -129,7 +129,7 @@ def _supports(group: ConsumerGroup, protocol_type: str, names: list[str]) -> boo
     return any(all(name in each for each in classic) for name in names)
 
 
-def _member(group: ConsumerGroup, message: Any, member_id: str, records: list[Record]) -> ConsumerMember:
+def _member(group: ConsumerGroup, message: Any, member_id: str, records: list[GroupRecord]) -> ConsumerMember:
     instance_id = message.group_instance_id
     if instance_id is None:
         return group.members.get(member_id) or ConsumerMember(member_id)
@@ -141,7 +141,7 @@ def _member(group: ConsumerGroup, message: Any, member_id: str, records: list[Re
     return replace_static(group, replaced, member_id, records)
 
 
-def sync(shard: GroupShard, group: ConsumerGroup, request: GroupRequest, decision: Decision) -> None:
+def sync(shard: GroupShard, group: ConsumerGroup, request: GroupRequest, decision: GroupDecision) -> None:
     """Answer a classic member that asks for its assignment."""
     message = request.message
     try:
@@ -150,12 +150,12 @@ def sync(shard: GroupShard, group: ConsumerGroup, request: GroupRequest, decisio
         assert classic is not None
         for given, known in ((message.protocol_type, CONSUMER), (message.protocol_name, classic.protocols[0][0])):
             if given is not None and given != known:
-                raise Refused(error_codes.INCONSISTENT_GROUP_PROTOCOL, "Another protocol than that of the join.")
+                raise RequestRefused(error_codes.INCONSISTENT_GROUP_PROTOCOL, "Another protocol than that of the join.")
         if group.assignment_epoch > member.member_epoch and member.state != UNREVOKED:
             _limit_join(shard, group, member, decision)
-            raise Refused(error_codes.REBALANCE_IN_PROGRESS, "The member has to rejoin.")
+            raise RequestRefused(error_codes.REBALANCE_IN_PROGRESS, "The member has to rejoin.")
         assignment = write_assignment(member.assigned, version_of(classic.protocols[0][1]), decision.topics)
-    except Refused as refused:
+    except RequestRefused as refused:
         decision.reply(request.ticket, sync_error(refused.error_code))
         return
     except Malformed:
@@ -172,11 +172,11 @@ def sync(shard: GroupShard, group: ConsumerGroup, request: GroupRequest, decisio
     decision.reply(request.ticket, response)
 
 
-def heartbeat(shard: GroupShard, group: ConsumerGroup, request: GroupRequest, decision: Decision) -> None:
+def heartbeat(shard: GroupShard, group: ConsumerGroup, request: GroupRequest, decision: GroupDecision) -> None:
     """Renew the session of a classic member, and say whether it has to rejoin."""
     try:
         member = _classic_member(group, request.message)
-    except Refused as refused:
+    except RequestRefused as refused:
         decision.reply(request.ticket, HeartbeatResponse(error_code=refused.error_code))
         return
     assert member.classic is not None
@@ -189,7 +189,7 @@ def heartbeat(shard: GroupShard, group: ConsumerGroup, request: GroupRequest, de
     decision.reply(request.ticket, HeartbeatResponse(error_code=error))
 
 
-def leave(shard: GroupShard, group: ConsumerGroup, request: GroupRequest, decision: Decision) -> None:
+def leave(shard: GroupShard, group: ConsumerGroup, request: GroupRequest, decision: GroupDecision) -> None:
     """Remove members. Each has its own error code."""
     message = request.message
     is_batched = request.api_version >= _BATCHED_VERSION
@@ -201,7 +201,7 @@ def leave(shard: GroupShard, group: ConsumerGroup, request: GroupRequest, decisi
         try:
             member = _leaving_member(group, identity)
             members[member.member_id] = member
-        except Refused as refused:
+        except RequestRefused as refused:
             error = refused.error_code
         answers.append(
             MemberResponse(member_id=identity.member_id, group_instance_id=identity.group_instance_id, error_code=error)
@@ -221,7 +221,7 @@ def _leaving_member(group: ConsumerGroup, identity: Any) -> ConsumerMember:
         return static_member(group, identity.member_id, identity.group_instance_id)
     member = group.static_member(identity.group_instance_id)
     if member is None:
-        raise Refused(error_codes.UNKNOWN_MEMBER_ID, f"Instance id {identity.group_instance_id} is unknown.")
+        raise RequestRefused(error_codes.UNKNOWN_MEMBER_ID, f"Instance id {identity.group_instance_id} is unknown.")
     return member
 
 
@@ -233,12 +233,12 @@ def _classic_member(group: ConsumerGroup, message: Any) -> ConsumerMember:
         member = static_member(group, message.member_id, message.group_instance_id)
     if member.classic is None:
         text = f"Member {member.member_id} does not use the classic protocol."
-        raise Refused(error_codes.UNKNOWN_MEMBER_ID, text)
+        raise RequestRefused(error_codes.UNKNOWN_MEMBER_ID, text)
     if message.generation_id != member.member_epoch:
-        raise Refused(error_codes.ILLEGAL_GENERATION, "The generation is not the member's epoch.")
+        raise RequestRefused(error_codes.ILLEGAL_GENERATION, "The generation is not the member's epoch.")
     return member
 
 
-def _limit_join(shard: GroupShard, group: ConsumerGroup, member: ConsumerMember, decision: Decision) -> None:
+def _limit_join(shard: GroupShard, group: ConsumerGroup, member: ConsumerMember, decision: GroupDecision) -> None:
     if not has_limit(shard, JOIN, group.group_id, member.member_id):
         limit_classic(shard, JOIN, group.group_id, member.member_id, decision, member.rebalance_timeout_ms)

@@ -8,19 +8,21 @@ from kpybroker.machines.groups.classic import leave as classic_leave
 from kpybroker.machines.groups.classic import sync as classic_sync
 from kpybroker.machines.groups.consumer.consumer_group import ConsumerGroup
 from kpybroker.machines.groups.consumer.heartbeat import consumer_group_heartbeat
-from kpybroker.machines.groups.decision import Decision
+from kpybroker.machines.groups.decision import GroupDecision
 from kpybroker.machines.groups.events import GroupRequest
 from kpybroker.machines.groups.mixed import classic_members
 from kpybroker.machines.groups.mixed.upgrade import upgrade
 from kpybroker.machines.groups.shard import GroupShard
 
-Decider = Callable[[GroupShard, GroupRequest, Decision], None]
+Decider = Callable[[GroupShard, GroupRequest, GroupDecision], None]
 
 
-def _either(classic: Decider, mixed: Callable[[GroupShard, ConsumerGroup, GroupRequest, Decision], None]) -> Decider:
+def _either(
+    classic: Decider, mixed: Callable[[GroupShard, ConsumerGroup, GroupRequest, GroupDecision], None]
+) -> Decider:
     """Decide on a request in a consumer group with members by ``mixed``, in any other by ``classic``."""
 
-    def decide(shard: GroupShard, request: GroupRequest, decision: Decision) -> None:
+    def decide(shard: GroupShard, request: GroupRequest, decision: GroupDecision) -> None:
         group = shard.groups.get(request.message.group_id)
         if group is not None and isinstance(group.membership, ConsumerGroup) and group.membership.members:
             mixed(shard, group.membership, request, decision)
@@ -30,7 +32,7 @@ def _either(classic: Decider, mixed: Callable[[GroupShard, ConsumerGroup, GroupR
     return decide
 
 
-def consumer_heartbeat(shard: GroupShard, request: GroupRequest, decision: Decision) -> None:
+def consumer_heartbeat(shard: GroupShard, request: GroupRequest, decision: GroupDecision) -> None:
     """Answer a heartbeat of the consumer protocol, which may turn a classic group into a consumer group."""
     consumer_group_heartbeat(shard, request, decision, upgrade)
 

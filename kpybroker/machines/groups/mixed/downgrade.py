@@ -7,17 +7,17 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from kpybroker.machines.groups.classic.asleep import AsleepGroup, wake
-from kpybroker.machines.groups.classic.classic_group import ClassicGroup, State
-from kpybroker.machines.groups.classic.member import Member, Protocols
+from kpybroker.machines.groups.classic.classic_group import ClassicGroup, ClassicGroupState
+from kpybroker.machines.groups.classic.member import ClassicGroupMember, Protocols
 from kpybroker.machines.groups.classic.rebalance import end_session, prepare_rebalance
 from kpybroker.machines.groups.classic.snapshot import group_record
 from kpybroker.machines.groups.consumer.consumer_group import CONSUMER, ConsumerGroup
 from kpybroker.machines.groups.consumer.member import NOTHING, ConsumerMember, Target
 from kpybroker.machines.groups.consumer.records import group_tombstones
-from kpybroker.machines.groups.decision import Decision
+from kpybroker.machines.groups.decision import GroupDecision
 from kpybroker.machines.groups.mixed.protocol import version_of, write_assignment
 from kpybroker.machines.groups.shard import GroupShard
-from kpybroker.machines.groups.timers import Timer
+from kpybroker.machines.groups.timers import GroupTimer
 from kpywire.errors import Malformed
 
 POLICIES = ("downgrade", "bidirectional")
@@ -34,7 +34,7 @@ class Downgraded(NamedTuple):
     timestamp_ms: int
 
 
-def downgrade(_shard: GroupShard, group: ConsumerGroup, leaving: Collection[str], decision: Decision) -> bool:
+def downgrade(_shard: GroupShard, group: ConsumerGroup, leaving: Collection[str], decision: GroupDecision) -> bool:
     """Turn the group into a classic one if only classic members are left when these have gone; whether it is done."""
     staying = [group.members[each] for each in group.ordered_members() if each not in leaving]
     if not staying or not _may_become_classic(staying, len(staying), decision):
@@ -43,7 +43,7 @@ def downgrade(_shard: GroupShard, group: ConsumerGroup, leaving: Collection[str]
     return True
 
 
-def may_replace(group: ConsumerGroup, replaced: ConsumerMember, protocols: Protocols, decision: Decision) -> bool:
+def may_replace(group: ConsumerGroup, replaced: ConsumerMember, protocols: Protocols, decision: GroupDecision) -> bool:
     """Whether the group becomes a classic one when a classic member takes the place of this static one."""
     if replaced.classic is not None or not _are_readable(protocols):
         return False
@@ -52,7 +52,12 @@ def may_replace(group: ConsumerGroup, replaced: ConsumerMember, protocols: Proto
 
 
 def downgrade_replacing(
-    group: ConsumerGroup, replaced: ConsumerMember, joining: ConsumerMember, decision: Decision, *, rebalances: bool
+    group: ConsumerGroup,
+    replaced: ConsumerMember,
+    joining: ConsumerMember,
+    decision: GroupDecision,
+    *,
+    rebalances: bool,
 ) -> None:
     """Turn the group into a classic one with a classic member in the place of a static one."""
     ids = group.ordered_members()
@@ -62,7 +67,7 @@ def downgrade_replacing(
     _convert(group, [*staying, joining], ids, decision, rebalances=rebalances, target_of_last=group_target)
 
 
-def _may_become_classic(members: Collection[ConsumerMember], size: int, decision: Decision) -> bool:
+def _may_become_classic(members: Collection[ConsumerMember], size: int, decision: GroupDecision) -> bool:
     settings = decision.settings
     if any(member.classic is None or not _are_readable(member.classic.protocols) for member in members):
         return False
@@ -83,13 +88,13 @@ def _convert(
     group: ConsumerGroup,
     staying: Sequence[ConsumerMember],
     recorded_ids: Sequence[str],
-    decision: Decision,
+    decision: GroupDecision,
     *,
     rebalances: bool,
     target_of_last: Target | None = None,
 ) -> None:
     classic = ClassicGroup(group.group_id, decision.timestamp_ms)
-    classic.protocol_type, classic.generation_id, classic.state = CONSUMER, group.epoch, State.STABLE
+    classic.protocol_type, classic.generation_id, classic.state = CONSUMER, group.epoch, ClassicGroupState.STABLE
     for member in staying:
         classic.add(_classic_member(classic, member))
     classic.protocol_name = classic.select_protocol()
@@ -107,7 +112,7 @@ def _convert(
     decision.then = Downgraded(group.group_id, protocols, rebalances, decision.timestamp_ms)
 
 
-def rebalance_downgraded(shard: GroupShard, event: Downgraded, decision: Decision) -> None:
+def rebalance_downgraded(shard: GroupShard, event: Downgraded, decision: GroupDecision) -> None:
     """Begin the first rebalance of a group that has just become a classic one."""
     group = shard.groups.get(event.group_id)
     if group is None or not isinstance(group.membership, AsleepGroup):
@@ -116,13 +121,13 @@ def rebalance_downgraded(shard: GroupShard, event: Downgraded, decision: Decisio
     for member in classic.members.values():
         protocols = event.protocols.get(member.member_id, member.protocols)
         classic.update(member, protocols, member.rebalance_timeout_ms, member.session_timeout_ms)
-    if event.rebalances and classic.state is State.STABLE:
+    if event.rebalances and classic.state is ClassicGroupState.STABLE:
         prepare_rebalance(classic, decision)
 
 
-def _classic_member(classic: ClassicGroup, member: ConsumerMember) -> Member:
+def _classic_member(classic: ClassicGroup, member: ConsumerMember) -> ClassicGroupMember:
     assert member.classic is not None
-    return Member(
+    return ClassicGroupMember(
         member.member_id,
         member.instance_id,
         member.client_id,
@@ -130,5 +135,5 @@ def _classic_member(classic: ClassicGroup, member: ConsumerMember) -> Member:
         member.rebalance_timeout_ms,
         member.classic.session_timeout_ms,
         member.classic.protocols,
-        Timer(end_session, classic, member.member_id),
+        GroupTimer(end_session, classic, member.member_id),
     )

@@ -4,8 +4,8 @@
 """
 
 from kpybroker.machines.groups.classic.asleep import AsleepGroup, wake
-from kpybroker.machines.groups.classic.classic_group import ClassicGroup, State
-from kpybroker.machines.groups.classic.member import Member
+from kpybroker.machines.groups.classic.classic_group import ClassicGroup, ClassicGroupState
+from kpybroker.machines.groups.classic.member import ClassicGroupMember
 from kpybroker.machines.groups.classic.rebalance import refuse_waiting
 from kpybroker.machines.groups.consumer.consumer_group import ConsumerGroup
 from kpybroker.machines.groups.consumer.member import NOTHING, ClassicMember, ConsumerMember, Partitions
@@ -16,12 +16,12 @@ from kpybroker.machines.groups.consumer.records import (
     target_epoch_record,
     target_record,
 )
-from kpybroker.machines.groups.consumer.refused import Refused
+from kpybroker.machines.groups.consumer.refused import RequestRefused
 from kpybroker.machines.groups.consumer.timeouts import renew_session
-from kpybroker.machines.groups.decision import Decision
+from kpybroker.machines.groups.decision import GroupDecision
 from kpybroker.machines.groups.group import Group
 from kpybroker.machines.groups.mixed.protocol import read_assignment, read_subscription
-from kpybroker.machines.groups.record import Record
+from kpybroker.machines.groups.record import GroupRecord
 from kpybroker.machines.groups.shard import GroupShard
 from kpybroker.machines.metadata.topic_view import TopicView
 from kpywire import error_codes
@@ -30,12 +30,14 @@ from kpywire.errors import Malformed
 POLICIES = ("upgrade", "bidirectional")
 
 
-def upgrade(shard: GroupShard, group: Group, records: list[Record], decision: Decision) -> ConsumerGroup | None:
+def upgrade(
+    shard: GroupShard, group: Group, records: list[GroupRecord], decision: GroupDecision
+) -> ConsumerGroup | None:
     """The consumer group that a classic group becomes; None if it is none. Raises Refused if it may not become one."""
     membership = group.membership
     if isinstance(membership, AsleepGroup):
         membership = wake(group, decision)
-    if not isinstance(membership, ClassicGroup) or membership.state is State.EMPTY:
+    if not isinstance(membership, ClassicGroup) or membership.state is ClassicGroupState.EMPTY:
         return None
     _check(membership, decision)
     for member in membership.members.values():
@@ -55,7 +57,7 @@ def upgrade(shard: GroupShard, group: Group, records: list[Record], decision: De
     return consumer
 
 
-def _check(classic: ClassicGroup, decision: Decision) -> None:
+def _check(classic: ClassicGroup, decision: GroupDecision) -> None:
     reason = None
     if decision.settings.consumer_migration_policy not in POLICIES:
         reason = "online upgrade is disabled"
@@ -67,9 +69,9 @@ def _check(classic: ClassicGroup, decision: Decision) -> None:
         raise _refused(classic.group_id, reason)
 
 
-def _refused(group_id: str, reason: str) -> Refused:
+def _refused(group_id: str, reason: str) -> RequestRefused:
     text = f"Cannot upgrade classic group {group_id} to consumer group because {reason}."
-    return Refused(error_codes.GROUP_ID_NOT_FOUND, text)
+    return RequestRefused(error_codes.GROUP_ID_NOT_FOUND, text)
 
 
 def _converted(classic: ClassicGroup, topics: TopicView) -> ConsumerGroup:
@@ -88,7 +90,7 @@ def _converted(classic: ClassicGroup, topics: TopicView) -> ConsumerGroup:
     return consumer
 
 
-def _converted_member(classic: ClassicGroup, member: Member, topics: TopicView) -> ConsumerMember:
+def _converted_member(classic: ClassicGroup, member: ClassicGroupMember, topics: TopicView) -> ConsumerMember:
     assigned: Partitions = NOTHING
     if member.assignment:
         names, user_data = read_assignment(member.assignment)
@@ -105,7 +107,7 @@ def _converted_member(classic: ClassicGroup, member: Member, topics: TopicView) 
     metadata = member.metadata(classic.protocol_name)
     if not metadata:
         text = f"Member does not support protocol {classic.protocol_name}"
-        raise Refused(error_codes.UNKNOWN_SERVER_ERROR, text)
+        raise RequestRefused(error_codes.UNKNOWN_SERVER_ERROR, text)
     subscription = read_subscription(metadata)
     return ConsumerMember(
         member_id=member.member_id,

@@ -9,15 +9,13 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from kpybroker.machines.coordination.decision import Alike
-from kpybroker.machines.groups.decision import Decision
+from kpybroker.machines.groups.decision import GroupDecision
 from kpybroker.machines.groups.events import GroupRequest
-from kpybroker.machines.groups.offsets.commit_record import CommitRecord
+from kpybroker.machines.groups.offsets.commit_record import expiry_ms, java_length, position_record
 from kpybroker.machines.groups.offsets.committed import NO_TIMESTAMP
-from kpybroker.machines.groups.record import Record
 from kpybroker.machines.groups.shard import GroupShard
 from kpybroker.machines.journal import ProducerEpoch
 from kpywire import error_codes
-from kpywire.group_records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kpywire.messages.offset_commit import (
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
@@ -29,7 +27,6 @@ from kpywire.messages.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 from kpywire.uuid import ZERO_UUID
-from kpywire.varint import as_int64
 
 if TYPE_CHECKING:
     from kpybroker.machines.groups.offsets.large_commit import LargeCommit
@@ -37,7 +34,6 @@ if TYPE_CHECKING:
 _NOT_FOUND_VERSION: Final = 9
 _NEWER_ERRORS_VERSION: Final = 6
 """The first version of TxnOffsetCommit whose clients know GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH."""
-_EXPIRING_VALUE_VERSION: Final = 1
 _FEW_PARTITIONS: Final = 16
 _REMEMBERED_RESPONSES: Final = 512
 
@@ -47,7 +43,7 @@ Answers = tuple[tuple[str, bytes, Codes], ...]
 """(name, id, codes) of each topic."""
 
 
-def commit_offsets(shard: GroupShard, request: GroupRequest, decision: Decision) -> None:
+def commit_offsets(shard: GroupShard, request: GroupRequest, decision: GroupDecision) -> None:
     """Commit a group's offsets. Each partition has its own error code."""
     error = _check_commit(shard, request, decision)
     if error:
@@ -65,7 +61,9 @@ def commit_offsets(shard: GroupShard, request: GroupRequest, decision: Decision)
     _answer_commit(request, tuple(answers), decision)
 
 
-def commit_offsets_in_transaction(shard: GroupShard, request: GroupRequest, decision: Decision) -> ProducerEpoch | None:
+def commit_offsets_in_transaction(
+    shard: GroupShard, request: GroupRequest, decision: GroupDecision
+) -> ProducerEpoch | None:
     """Commit offsets that become valid when the producer's transaction commits.
 
     Returns the producer that the batch belongs to, None if the request is refused.
@@ -83,7 +81,7 @@ def commit_offsets_in_transaction(shard: GroupShard, request: GroupRequest, deci
     return ProducerEpoch(message.producer_id, message.producer_epoch)
 
 
-def refuse_commit(request: GroupRequest, error_code: int, decision: Decision) -> None:
+def refuse_commit(request: GroupRequest, error_code: int, decision: GroupDecision) -> None:
     """Answer every partition with one error."""
     if request.prepared is not None:
         decision.reply(request.ticket, Alike(error_code))
@@ -91,7 +89,7 @@ def refuse_commit(request: GroupRequest, error_code: int, decision: Decision) ->
         _answer_commit(request, _same_code(request.message.topics, error_code), decision)
 
 
-def refuse_transactional_commit(request: GroupRequest, error_code: int, decision: Decision) -> None:
+def refuse_transactional_commit(request: GroupRequest, error_code: int, decision: GroupDecision) -> None:
     """Answer every partition with one error."""
     if request.prepared is not None:
         decision.reply(request.ticket, Alike(error_code))
@@ -100,7 +98,7 @@ def refuse_transactional_commit(request: GroupRequest, error_code: int, decision
         _answer_transactional_commit(request, codes, decision)
 
 
-def _write_prepared(request: GroupRequest, prepared: "LargeCommit", decision: Decision) -> None:
+def _write_prepared(request: GroupRequest, prepared: "LargeCommit", decision: GroupDecision) -> None:
     if prepared.batch is not None:
         decision.records.append(prepared.batch)
     code = error_codes.UNKNOWN_SERVER_ERROR if prepared.is_too_large else error_codes.NONE
@@ -110,7 +108,7 @@ def _write_prepared(request: GroupRequest, prepared: "LargeCommit", decision: De
 def _write(
     group_id: str,
     topic: Any,
-    decision: Decision,
+    decision: GroupDecision,
     expire_timestamp_ms: int = NO_TIMESTAMP,
     topic_id: bytes = ZERO_UUID,
 ) -> Codes:
@@ -128,40 +126,6 @@ def _write(
     return tuple(codes)
 
 
-def expiry_ms(message: Any, timestamp_ms: int) -> int:
-    """The time at which the committed offsets expire, if the client chose it, which was possible before version 5."""
-    retention_ms = message.retention_time_ms
-    return NO_TIMESTAMP if retention_ms == -1 else as_int64(timestamp_ms + retention_ms)
-
-
-def position_record(
-    group_id: str, topic: Any, partition: Any, timestamp_ms: int, expire_timestamp_ms: int, topic_id: bytes
-) -> CommitRecord | Record:
-    """The record of one partition's position: in version 4, or in version 1 if the client chose when it expires."""
-    metadata = partition.committed_metadata or ""
-    if expire_timestamp_ms == NO_TIMESTAMP:
-        return CommitRecord(
-            group_id,
-            topic.name,
-            partition.partition_index,
-            partition.committed_offset,
-            partition.committed_leader_epoch,
-            metadata,
-            timestamp_ms,
-            topic_id,
-        )
-    key = OffsetCommitKey(group=group_id, topic=topic.name, partition=partition.partition_index)
-    value = OffsetCommitValue(
-        offset=partition.committed_offset,
-        leader_epoch=partition.committed_leader_epoch,
-        metadata=metadata,
-        commit_timestamp=timestamp_ms,
-        expire_timestamp=expire_timestamp_ms,
-        topic_id=topic_id,
-    )
-    return Record(key, value, _EXPIRING_VALUE_VERSION)
-
-
 def _same_code(topics: Sequence[Any], error_code: int) -> Answers:
     return tuple([(topic.name, topic.topic_id, _same_codes(topic, error_code)) for topic in topics])
 
@@ -170,7 +134,7 @@ def _same_codes(topic: Any, error_code: int) -> Codes:
     return tuple([(partition.partition_index, error_code) for partition in topic.partitions])
 
 
-def _answer_commit(request: GroupRequest, answers: Answers, decision: Decision) -> None:
+def _answer_commit(request: GroupRequest, answers: Answers, decision: GroupDecision) -> None:
     partitions = 0
     for _, _, codes in answers:
         partitions += len(codes)
@@ -199,7 +163,9 @@ _remembered_response: Final = lru_cache(_REMEMBERED_RESPONSES)(_response)
 encodes once (`kpybroker.requests.dispatching.repeated`). Nobody may change it."""
 
 
-def _answer_transactional_commit(request: GroupRequest, codes_of_topics: Sequence[Codes], decision: Decision) -> None:
+def _answer_transactional_commit(
+    request: GroupRequest, codes_of_topics: Sequence[Codes], decision: GroupDecision
+) -> None:
     topics = [
         TxnOffsetCommitResponseTopic(
             name=topic.name,
@@ -214,7 +180,7 @@ def _answer_transactional_commit(request: GroupRequest, codes_of_topics: Sequenc
     decision.reply(request.ticket, TxnOffsetCommitResponse(throttle_time_ms=0, topics=topics))
 
 
-def _check_commit(shard: GroupShard, request: GroupRequest, decision: Decision) -> int:
+def _check_commit(shard: GroupShard, request: GroupRequest, decision: GroupDecision) -> int:
     message = request.message
     generation_id = message.generation_id_or_member_epoch
     group = shard.groups.get(message.group_id)
@@ -227,7 +193,7 @@ def _check_commit(shard: GroupShard, request: GroupRequest, decision: Decision) 
     )
 
 
-def _check_transactional(shard: GroupShard, request: GroupRequest, decision: Decision) -> int:
+def _check_transactional(shard: GroupShard, request: GroupRequest, decision: GroupDecision) -> int:
     message = request.message
     if not message.group_id:
         return error_codes.INVALID_GROUP_ID
@@ -241,8 +207,3 @@ def _check_transactional(shard: GroupShard, request: GroupRequest, decision: Dec
     if error and request.api_version < _NEWER_ERRORS_VERSION:
         return error_codes.ILLEGAL_GENERATION
     return error
-
-
-def java_length(text: str) -> int:
-    """The length of a text as Java counts it: in UTF-16 units."""
-    return len(text) if text.isascii() else len(text.encode("utf-16-le")) // 2

@@ -5,7 +5,7 @@
 
 from collections.abc import Iterator
 
-from kpybroker.machines.groups.decision import Decision
+from kpybroker.machines.groups.decision import GroupDecision
 from kpybroker.machines.groups.group import SINCE_COMMIT, Group
 from kpybroker.machines.groups.offsets.committed import NO_TIMESTAMP, unpack
 from kpybroker.machines.groups.offsets.offset_deletion import append_tombstones
@@ -17,7 +17,7 @@ def expire_offsets(shard: GroupShard) -> None:
     shard.sweeps.begin(shard.groups, _visit)
 
 
-def _visit(shard: GroupShard, group_id: str, decision: Decision) -> bool:
+def _visit(shard: GroupShard, group_id: str, decision: GroupDecision) -> bool:
     group = shard.groups.get(group_id)
     since_ms = None if group is None else group.membership.offsets_expire_since(group, decision)
     if group is None or since_ms is None:
@@ -34,7 +34,7 @@ def _visit(shard: GroupShard, group_id: str, decision: Decision) -> bool:
     return True
 
 
-def _expired(group: Group, since_ms: int, decision: Decision) -> Iterator[tuple[str, int]]:
+def _expired(group: Group, since_ms: int, decision: GroupDecision) -> Iterator[tuple[str, int]]:
     """The (topic, partition) pairs of expired offsets. Retention of a group without members begins when the last one
     left, if that is known."""
     now_ms, retention_ms = decision.timestamp_ms, decision.settings.offsets_retention_ms

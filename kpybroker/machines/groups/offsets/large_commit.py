@@ -7,10 +7,9 @@ commit. They are written as one batch, with the same bytes. The answer to a larg
 from collections.abc import Generator
 from typing import Any, Final, NamedTuple
 
-from kpybroker.machines.groups.offsets.commit import expiry_ms, java_length, position_record
-from kpybroker.machines.groups.offsets.commit_record import CommitRecord
+from kpybroker.machines.groups.offsets.commit_record import CommitRecord, expiry_ms, java_length, position_record
 from kpybroker.machines.groups.offsets.committed import NO_TIMESTAMP
-from kpybroker.machines.groups.record import Record
+from kpybroker.machines.groups.record import GroupRecord
 from kpybroker.machines.journal import Prepared
 from kpywire.messages.txn_offset_commit import TxnOffsetCommitRequest
 from kpywire.record import encode_record
@@ -21,7 +20,7 @@ STEP_RECORDS: Final = 16
 class LargeCommit(NamedTuple):
     """The records of one large commit."""
 
-    records: list[CommitRecord | Record]
+    records: list[CommitRecord | GroupRecord]
     section: bytes | None
     """The section of their batch, not compressed; None if it is too large for the log."""
     refused: frozenset[int]
@@ -48,7 +47,7 @@ def prepared_commit(
     """Prepare the records of a commit, yielding now and then."""
     is_transactional = isinstance(request, TxnOffsetCommitRequest)
     expire_timestamp_ms = NO_TIMESTAMP if is_transactional else expiry_ms(request, timestamp_ms)
-    records: list[CommitRecord | Record] = []
+    records: list[CommitRecord | GroupRecord] = []
     refused: set[int] = set()
     section = bytearray()
     place = -1

@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
-from kpybroker.machines.groups.decision import Decision
+from kpybroker.machines.groups.decision import GroupDecision
 from kpybroker.machines.groups.events import GroupRequest
 from kpybroker.machines.groups.group import Group
 from kpybroker.machines.groups.offsets.committed import commit_tombstone, find_committed, unpack
@@ -22,7 +22,7 @@ _BYTES_PER_TOMBSTONE = 512
 """A generous estimate of a tombstone's size with its topic's name, without the group's."""
 
 
-def delete_offsets(shard: GroupShard, request: GroupRequest, decision: Decision) -> None:
+def delete_offsets(shard: GroupShard, request: GroupRequest, decision: GroupDecision) -> None:
     """Answer an OffsetDelete: delete committed offsets in topics that no member reads."""
     message = request.message
     error = error_codes.NONE
@@ -45,7 +45,8 @@ def delete_offsets(shard: GroupShard, request: GroupRequest, decision: Decision)
             decision.records += [
                 commit_tombstone(group.group_id, topic.name, partition)
                 for partition in partitions
-                if find_committed(group, topic.name, partition) is not None or (topic.name, partition) in group.pending
+                if find_committed(group.offsets, topic.name, partition) is not None
+                or (topic.name, partition) in group.pending
             ]
         topics.append(
             OffsetDeleteResponseTopic(
@@ -59,7 +60,7 @@ def delete_offsets(shard: GroupShard, request: GroupRequest, decision: Decision)
     decision.reply(request.ticket, OffsetDeleteResponse(error_code=0, throttle_time_ms=0, topics=topics))
 
 
-def refuse_offset_deletion(request: GroupRequest, error_code: int, decision: Decision) -> None:
+def refuse_offset_deletion(request: GroupRequest, error_code: int, decision: GroupDecision) -> None:
     """Answer an OffsetDelete as a whole with an error."""
     decision.reply(request.ticket, OffsetDeleteResponse(error_code=error_code, throttle_time_ms=0, topics=[]))
 
@@ -75,7 +76,7 @@ class _Forgetting:
         for topic, indexes in partitions.items():
             self._doomed.setdefault(topic, {}).update(dict.fromkeys(indexes, before_offset))
 
-    def __call__(self, shard: GroupShard, group_id: str, decision: Decision) -> bool:
+    def __call__(self, shard: GroupShard, group_id: str, decision: GroupDecision) -> bool:
         group = shard.groups.get(group_id)
         if group is None:
             return True
@@ -108,7 +109,7 @@ def forget_partitions(shard: GroupShard, partitions: Mapping[str, Sequence[int]]
     last.keys = deque(shard.groups)
 
 
-def append_tombstones(group: Group, found: Iterator[tuple[str, int]], decision: Decision) -> bool:
+def append_tombstones(group: Group, found: Iterator[tuple[str, int]], decision: GroupDecision) -> bool:
     """Append tombstones of these offsets, as many as fit into a batch; whether that were all."""
     room = min(_TOMBSTONES_AT_ONCE, 1 + _BYTES_AT_ONCE // (3 * len(group.group_id) + _BYTES_PER_TOMBSTONE))
     doomed = list(islice(found, room))
@@ -122,12 +123,12 @@ def positions(group: Group) -> Iterator[tuple[str, int]]:
         for partition in partitions:
             yield topic, partition
     for topic, partition in group.pending:
-        if find_committed(group, topic, partition) is None:
+        if find_committed(group.offsets, topic, partition) is None:
             yield topic, partition
 
 
 def _is_older(group: Group, topic: str, partition: int, before_offset: int) -> bool:
-    committed = find_committed(group, topic, partition)
+    committed = find_committed(group.offsets, topic, partition)
     if committed is not None:
         return committed.record_offset < before_offset
     pending = group.pending.get((topic, partition), {})

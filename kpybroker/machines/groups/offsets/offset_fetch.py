@@ -3,13 +3,13 @@
 A partition without a committed offset has -1 and no error, even in a group that does not exist. With ``require_stable``
 a partition for which an open transaction has a pending offset is UNSTABLE_OFFSET_COMMIT (KIP-447).
 
-The answer about many partitions is a `Snapshot` of their offsets. The shell makes the response of it, in steps.
+The answer about many partitions is a `OffsetsSnapshot` of their offsets. The shell makes the response of it, in steps.
 """
 
 from collections.abc import Collection, Generator
 from typing import Any, Final, NamedTuple
 
-from kpybroker.machines.groups.decision import Decision
+from kpybroker.machines.groups.decision import GroupDecision
 from kpybroker.machines.groups.events import GroupRequest
 from kpybroker.machines.groups.group import Group
 from kpybroker.machines.groups.offsets.committed import unpack
@@ -31,7 +31,7 @@ _COPIED_PER_INDEX: Final = 16
 NOTHING: Final[dict[str, dict[int, bytes]]] = {}
 
 
-class Snapshot(NamedTuple):
+class OffsetsSnapshot(NamedTuple):
     """The committed offsets of many partitions at one moment."""
 
     group_id: str
@@ -69,7 +69,7 @@ class Snapshot(NamedTuple):
             yield from ((name, ZERO_UUID, of_topic) for name, of_topic in self.offsets.items())
 
 
-def fetch_offsets(shard: GroupShard, request: GroupRequest, decision: Decision) -> None:
+def fetch_offsets(shard: GroupShard, request: GroupRequest, decision: GroupDecision) -> None:
     """Answer an ``OffsetFetchRequestGroup``. Without topics it asks for all topics."""
     message = request.message
     group = shard.groups.get(message.group_id)
@@ -113,9 +113,9 @@ def _all(group: Group, *, require_stable: bool) -> list[OffsetFetchResponseTopic
     ]
 
 
-def _snapshot(group: Group | None, message: Any, count: int, *, require_stable: bool) -> Snapshot:
+def _snapshot(group: Group | None, message: Any, count: int, *, require_stable: bool) -> OffsetsSnapshot:
     if group is None:
-        return Snapshot(message.group_id, message.topics or [], {}, (), count)
+        return OffsetsSnapshot(message.group_id, message.topics or [], {}, (), count)
     pending = frozenset(group.pending) if require_stable else ()
     if message.topics is None:
         kept = {name: of_topic.copy() for name, of_topic in group.offsets.items()}
@@ -125,7 +125,7 @@ def _snapshot(group: Group | None, message: Any, count: int, *, require_stable: 
             for topic in message.topics
             if (of_topic := group.offsets.get(topic.name)) is not None
         }
-    return Snapshot(message.group_id, message.topics or [], kept, pending, count)
+    return OffsetsSnapshot(message.group_id, message.topics or [], kept, pending, count)
 
 
 def _kept(of_topic: dict[int, bytes], indexes: Collection[int]) -> dict[int, bytes]:

@@ -8,7 +8,7 @@ from typing import Final
 from kpybroker.machines.groups.group import Group
 from kpybroker.machines.groups.offsets.commit_record import CommitRecord
 from kpybroker.machines.groups.offsets.committed import NO_TIMESTAMP, find_committed, pack, unpack
-from kpybroker.machines.groups.record import Record
+from kpybroker.machines.groups.record import GroupRecord
 from kpybroker.machines.groups.shard import GroupShard
 from kpybroker.machines.journal import ProducerEpoch
 from kpywire.group_records.legacy_offset_commit import LegacyOffsetCommitKey, LegacyOffsetCommitValue
@@ -47,7 +47,7 @@ def take_new_commit(shard: GroupShard, record: CommitRecord, offset: int, produc
 
 
 def take_new_commits(
-    shard: GroupShard, records: Iterable[CommitRecord | Record], offset: int, producer: ProducerEpoch | None
+    shard: GroupShard, records: Iterable[CommitRecord | GroupRecord], offset: int, producer: ProducerEpoch | None
 ) -> None:
     """`take_new_commit` for many records of one group in a row, with as little work for each as possible."""
     topic, of_topic = None, NO_POSITIONS
@@ -72,7 +72,7 @@ def take_marker(shard: GroupShard, producer_id: int, *, commit: bool) -> None:
         if not by_producer:
             del group.pending[topic, partition]
         if commit:
-            before = find_committed(group, topic, partition)
+            before = find_committed(group.offsets, topic, partition)
             if before is None or before.record_offset < unpack(packed).record_offset:
                 group.offsets.setdefault(intern(topic), {})[partition] = packed
 

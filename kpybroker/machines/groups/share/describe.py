@@ -1,7 +1,7 @@
 """ShareGroupDescribe (KIP-932): a share group as administrators see it."""
 
-from kpybroker.machines.groups.consumer.refused import Refused
-from kpybroker.machines.groups.decision import Decision
+from kpybroker.machines.groups.consumer.refused import RequestRefused
+from kpybroker.machines.groups.decision import GroupDecision
 from kpybroker.machines.groups.events import GroupRequest
 from kpybroker.machines.groups.shard import GroupShard
 from kpybroker.machines.groups.share.heartbeat import find_share_group
@@ -10,12 +10,12 @@ from kpywire import error_codes
 from kpywire.messages.share_group_describe import Assignment, DescribedGroup, Member, TopicPartitions
 
 
-def describe_share_group(shard: GroupShard, request: GroupRequest, decision: Decision) -> None:
+def describe_share_group(shard: GroupShard, request: GroupRequest, decision: GroupDecision) -> None:
     """Answer a `DescribeShareGroup`."""
     group_id = request.message.group_id
     try:
         group = find_share_group(shard, group_id)
-    except Refused as refused:
+    except RequestRefused as refused:
         decision.reply(request.ticket, not_described(group_id, refused.error_code, refused.text))
         return
     described = DescribedGroup(
@@ -44,7 +44,7 @@ def not_described(group_id: str, error_code: int, text: str | None = None) -> De
     )
 
 
-def _member(member: ShareMember, decision: Decision) -> Member:
+def _member(member: ShareMember, decision: GroupDecision) -> Member:
     known = decision.topics.by_id
     return Member(
         member_id=member.member_id,

@@ -47,7 +47,7 @@ class Initialize(NamedTuple):
     """By topic id and partition; empty if nothing has to be initialised."""
 
 
-class Delete(NamedTuple):
+class DeleteStates(NamedTuple):
     """An answer that leaves when states were deleted."""
 
     response: Any

@@ -10,14 +10,14 @@ state is not initialised are named in the answer (`Initialize`).
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from kpybroker.machines.groups.beats import BEATING_OFTEN, at_rest_ms
+from kpybroker.machines.groups.beats import BEATING_OFTEN, Beat, at_rest_ms
 from kpybroker.machines.groups.consumer.member import JOINING_EPOCH, NOTHING, STABLE
-from kpybroker.machines.groups.consumer.refused import Refused, tell_refusal
+from kpybroker.machines.groups.consumer.refused import RequestRefused, tell_refusal
 from kpybroker.machines.groups.consumer.target import MemberTarget, is_same
-from kpybroker.machines.groups.decision import Decision
+from kpybroker.machines.groups.decision import GroupDecision
 from kpybroker.machines.groups.events import GroupRequest
-from kpybroker.machines.groups.record import Record
-from kpybroker.machines.groups.resting import Beat, keep_answer
+from kpybroker.machines.groups.record import GroupRecord
+from kpybroker.machines.groups.resting import keep_answer
 from kpybroker.machines.groups.shard import GroupShard
 from kpybroker.machines.groups.share.events import Initialize
 from kpybroker.machines.groups.share.leave import fence
@@ -36,20 +36,20 @@ UNINITIALIZED: Final = -1
 FIRST_OFFSET: Final = 0
 
 
-def share_group_heartbeat(shard: GroupShard, request: GroupRequest, decision: Decision) -> None:
+def share_group_heartbeat(shard: GroupShard, request: GroupRequest, decision: GroupDecision) -> None:
     """Answer a heartbeat by an `Initialize`."""
     try:
         if request.message.member_epoch < JOINING_EPOCH:
             answer = Initialize(_leave(shard, request.message, decision), 0, {})
         else:
             answer = _stay(shard, request, decision)
-    except Refused as refused:
+    except RequestRefused as refused:
         tell_refusal(shard, request, refused, decision)
         answer = Initialize(heartbeat_error(refused.error_code, refused.text), 0, {})
     decision.reply(request.ticket, answer)
 
 
-def refuse_heartbeat(request: GroupRequest, error_code: int, decision: Decision) -> None:
+def refuse_heartbeat(request: GroupRequest, error_code: int, decision: GroupDecision) -> None:
     """Answer a heartbeat with an error."""
     decision.reply(request.ticket, Initialize(heartbeat_error(error_code), 0, {}))
 
@@ -65,9 +65,9 @@ def find_share_group(shard: GroupShard, group_id: str) -> ShareGroup:
     """The share group of this id. Raises Refused if there is none."""
     group = shard.groups.get(group_id)
     if group is None:
-        raise Refused(error_codes.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+        raise RequestRefused(error_codes.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
     if not isinstance(group.membership, ShareGroup):
-        raise Refused(error_codes.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a share group.")
+        raise RequestRefused(error_codes.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a share group.")
     return group.membership
 
 
@@ -76,11 +76,11 @@ def find_or_make(shard: GroupShard, group_id: str, *, makes: bool) -> ShareGroup
     if group_id in shard.groups:
         return find_share_group(shard, group_id)
     if not makes:
-        raise Refused(error_codes.GROUP_ID_NOT_FOUND, f"Share group {group_id} not found.")
+        raise RequestRefused(error_codes.GROUP_ID_NOT_FOUND, f"Share group {group_id} not found.")
     return ShareGroup(group_id)
 
 
-def _leave(shard: GroupShard, message: Any, decision: Decision) -> ShareGroupHeartbeatResponse:
+def _leave(shard: GroupShard, message: Any, decision: GroupDecision) -> ShareGroupHeartbeatResponse:
     group = find_share_group(shard, message.group_id)
     member = _known_member(group, message.member_id)
     decision.tell(group.group_id, LEFT, member)
@@ -99,17 +99,17 @@ def _known_member(group: ShareGroup, member_id: str) -> ShareMember:
     member = group.members.get(member_id)
     if member is None:
         text = f"Member {member_id} is not a member of group {group.group_id}."
-        raise Refused(error_codes.UNKNOWN_MEMBER_ID, text)
+        raise RequestRefused(error_codes.UNKNOWN_MEMBER_ID, text)
     return member
 
 
-def _stay(shard: GroupShard, request: GroupRequest, decision: Decision) -> Initialize:
+def _stay(shard: GroupShard, request: GroupRequest, decision: GroupDecision) -> Initialize:
     message, records = request.message, decision.records
     group = find_or_make(shard, message.group_id, makes=message.member_epoch == JOINING_EPOCH)
     settings = decision.settings_of(group.group_id)
     if len(group.members) >= settings.share_max_size and message.member_id not in group.members:
         text = f"The share group has reached its maximum capacity of {settings.share_max_size} members."
-        raise Refused(error_codes.GROUP_MAX_SIZE_REACHED, text)
+        raise RequestRefused(error_codes.GROUP_MAX_SIZE_REACHED, text)
     member = _member(group, message)
     updated = _updated(member, request)
     if updated != member:
@@ -131,7 +131,7 @@ def _stay(shard: GroupShard, request: GroupRequest, decision: Decision) -> Initi
         records.append(current_record(group.group_id, moved))
     renew_session(shard, group.group_id, updated.member_id, decision)
     offsets = _initialize(shard, group, by_name, decision)
-    is_told = message.member_epoch == JOINING_EPOCH or message.subscribed_topic_names is not None
+    is_sent = message.member_epoch == JOINING_EPOCH or message.subscribed_topic_names is not None
     usual_ms, unsettled_ms = settings.share_heartbeat_interval_ms, settings.share_unsettled_heartbeat_interval_ms
     at_rest = usual_ms, unsettled_ms if request.software in BEATING_OFTEN else 0
     rests = not offsets and target.epoch == epoch and not (group.states and group.states.initializing)
@@ -143,9 +143,9 @@ def _stay(shard: GroupShard, request: GroupRequest, decision: Decision) -> Initi
         heartbeat_interval_ms=at_rest_ms(*at_rest, shard.members_of_node())
         if rests
         else min(usual_ms, unsettled_ms or usual_ms),
-        assignment=_assignment(moved) if is_told or not is_same(moved.assigned, member.assigned) else None,
+        assignment=_assignment(moved) if is_sent or not is_same(moved.assigned, member.assigned) else None,
     )
-    if rests and not is_told:
+    if rests and not is_sent:
         session = (SESSION, group.group_id, updated.member_id)
         keep_answer(shard, message, response, Beat(session, settings.share_session_timeout_ms, *at_rest), decision)
     return Initialize(response, epoch, offsets)
@@ -162,14 +162,14 @@ def _member(group: ShareGroup, message: Any) -> ShareMember:
             f"The share group member has a greater member epoch ({epoch}) than the one known by the group coordinator "
             f"({member.member_epoch}). The member must abandon all its partitions and rejoin."
         )
-        raise Refused(error_codes.FENCED_MEMBER_EPOCH, text)
+        raise RequestRefused(error_codes.FENCED_MEMBER_EPOCH, text)
     if epoch < member.member_epoch and epoch != member.previous_member_epoch:
         text = (
             f"The share group member has a smaller member epoch ({epoch}) than the one known by the group coordinator "
             f"({member.member_epoch}), and it does not match the previous member epoch "
             f"({member.previous_member_epoch}). The member must abandon all its partitions and rejoin."
         )
-        raise Refused(error_codes.FENCED_MEMBER_EPOCH, text)
+        raise RequestRefused(error_codes.FENCED_MEMBER_EPOCH, text)
     return member
 
 
@@ -188,8 +188,8 @@ def _next_epoch(
     group: ShareGroup,
     member: ShareMember,
     updated: ShareMember,
-    records: list[Record],
-    decision: Decision,
+    records: list[GroupRecord],
+    decision: GroupDecision,
     *,
     bumps: bool,
 ) -> tuple[int, Mapping[str, int], bool]:
@@ -202,13 +202,13 @@ def _next_epoch(
         if bumps:
             epoch += 1
             records.append(epoch_record(group.group_id, epoch, metadata_hash))
-            decision.count_rebalance(SHARE)
+            decision.counts.count_rebalance(SHARE)
         group.checked_version = decision.topics.version
     return epoch, by_name, bumps
 
 
 def _reconciled(
-    member: ShareMember, target: MemberTarget, decision: Decision, *, subscription_changed: bool
+    member: ShareMember, target: MemberTarget, decision: GroupDecision, *, subscription_changed: bool
 ) -> ShareMember:
     """The member with its target (Kafka: ``ShareGroupAssignmentBuilder``)."""
     if target.epoch != member.member_epoch:
@@ -236,7 +236,7 @@ def _assignment(member: ShareMember) -> Assignment:
 
 
 def _initialize(
-    shard: GroupShard, group: ShareGroup, names: Iterable[str], decision: Decision
+    shard: GroupShard, group: ShareGroup, names: Iterable[str], decision: GroupDecision
 ) -> dict[bytes, dict[int, int]]:
     """Note that subscribed partitions without a state will get one, and return them with their start offsets.
 
@@ -264,7 +264,7 @@ def _initialize(
     }
 
 
-def write_states(shard: GroupShard, group: ShareGroup, states: StateTopics, decision: Decision) -> None:
+def write_states(shard: GroupShard, group: ShareGroup, states: StateTopics, decision: GroupDecision) -> None:
     """Write the topics whose states a group has."""
     decision.records.append(states_record(group.group_id, states))
     shard.initializing_since_ms[group.group_id] = decision.now_ms

@@ -6,12 +6,12 @@ and after the share coordinator is asked.
 
 from typing import Any
 
-from kpybroker.machines.groups.consumer.refused import Refused
-from kpybroker.machines.groups.decision import Decision
+from kpybroker.machines.groups.consumer.refused import RequestRefused
+from kpybroker.machines.groups.decision import GroupDecision
 from kpybroker.machines.groups.events import DeleteGroup, GroupRequest
 from kpybroker.machines.groups.shard import GroupShard
 from kpybroker.machines.groups.share.events import (
-    Delete,
+    DeleteStates,
     Initialize,
     InitializedPartitions,
     OffsetsDeleted,
@@ -37,7 +37,7 @@ NOTHING_TO_DELETE = "There is no offset information to delete."
 _UNKNOWN = error_codes.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def states_initialized(shard: GroupShard, request: GroupRequest, decision: Decision) -> None:
+def states_initialized(shard: GroupShard, request: GroupRequest, decision: GroupDecision) -> None:
     """Note which states were initialised, or could not be."""
     message: StatesInitialized = request.message
     group = shard.groups.get(message.group_id)
@@ -51,7 +51,7 @@ def states_initialized(shard: GroupShard, request: GroupRequest, decision: Decis
     decision.reply(request.ticket, message.error_code)
 
 
-def initialized_partitions(shard: GroupShard, request: GroupRequest, decision: Decision) -> None:
+def initialized_partitions(shard: GroupShard, request: GroupRequest, decision: GroupDecision) -> None:
     """Answer an `InitializedPartitions`."""
     message: InitializedPartitions = request.message
     group = shard.groups.get(message.group_id)
@@ -64,13 +64,13 @@ def initialized_partitions(shard: GroupShard, request: GroupRequest, decision: D
 # Altering
 
 
-def alter_offsets(shard: GroupShard, request: GroupRequest, decision: Decision) -> None:
+def alter_offsets(shard: GroupShard, request: GroupRequest, decision: GroupDecision) -> None:
     """Answer an AlterShareGroupOffsets by an `Initialize`. The group has no members; it may be new."""
     message = request.message
     try:
         group = find_or_make(shard, message.group_id, makes=True)
         _check_empty(group)
-    except Refused as refused:
+    except RequestRefused as refused:
         decision.reply(request.ticket, Initialize(alter_error(refused.error_code, refused.text), 0, {}))
         return
     new: dict[bytes, StateTopic] = {}
@@ -101,7 +101,7 @@ def alter_offsets(shard: GroupShard, request: GroupRequest, decision: Decision) 
     decision.reply(request.ticket, Initialize(response, group.epoch, offsets))
 
 
-def refuse_alteration(request: GroupRequest, error_code: int, decision: Decision) -> None:
+def refuse_alteration(request: GroupRequest, error_code: int, decision: GroupDecision) -> None:
     """Answer an AlterShareGroupOffsets with an error."""
     decision.reply(request.ticket, Initialize(alter_error(error_code), 0, {}))
 
@@ -120,21 +120,21 @@ def _altered(index: int, code: int) -> AlterShareGroupOffsetsResponsePartition:
 
 def _check_empty(group: ShareGroup) -> None:
     if group.members:
-        raise Refused(error_codes.NON_EMPTY_GROUP, error_codes.message(error_codes.NON_EMPTY_GROUP))
+        raise RequestRefused(error_codes.NON_EMPTY_GROUP, error_codes.message(error_codes.NON_EMPTY_GROUP))
 
 
 # Deleting
 
 
-def delete_offsets(shard: GroupShard, request: GroupRequest, decision: Decision) -> None:
-    """Answer a DeleteShareGroupOffsets by a `Delete`. Its response has the topics that are refused; `OffsetsDeleted`
-    adds the others."""
+def delete_offsets(shard: GroupShard, request: GroupRequest, decision: GroupDecision) -> None:
+    """Answer a DeleteShareGroupOffsets by a `DeleteStates`. Its response has the topics that are refused;
+    `OffsetsDeleted` adds the others."""
     message = request.message
     try:
         group = find_share_group(shard, message.group_id)
         _check_empty(group)
-    except Refused as refused:
-        decision.reply(request.ticket, Delete(delete_error(refused.error_code, refused.text), {}))
+    except RequestRefused as refused:
+        decision.reply(request.ticket, DeleteStates(delete_error(refused.error_code, refused.text), {}))
         return
     partitions: dict[bytes, list[int]] = {}
     refusals: list[DeleteShareGroupOffsetsResponseTopic] = []
@@ -155,10 +155,10 @@ def delete_offsets(shard: GroupShard, request: GroupRequest, decision: Decision)
         view = decision.topics
         left = states._replace(initialized=initialized, deleting=named(deleting, view))
         write_states(shard, group, left, decision)
-    decision.reply(request.ticket, Delete(deleted(refusals), partitions))
+    decision.reply(request.ticket, DeleteStates(deleted(refusals), partitions))
 
 
-def offsets_deleted(shard: GroupShard, request: GroupRequest, decision: Decision) -> None:
+def offsets_deleted(shard: GroupShard, request: GroupRequest, decision: GroupDecision) -> None:
     """Note that the states of topics were deleted."""
     message: OffsetsDeleted = request.message
     group = shard.groups.get(message.group_id)
@@ -175,9 +175,9 @@ def offsets_deleted(shard: GroupShard, request: GroupRequest, decision: Decision
     decision.reply(request.ticket, topics)
 
 
-def refuse_offset_deletion(request: GroupRequest, error_code: int, decision: Decision) -> None:
+def refuse_offset_deletion(request: GroupRequest, error_code: int, decision: GroupDecision) -> None:
     """Answer a DeleteShareGroupOffsets with an error."""
-    decision.reply(request.ticket, Delete(delete_error(error_code), {}))
+    decision.reply(request.ticket, DeleteStates(delete_error(error_code), {}))
 
 
 def deleted(topics: list[Any]) -> DeleteShareGroupOffsetsResponse:
@@ -200,7 +200,9 @@ def _not_deleted(name: str, text: str) -> DeleteShareGroupOffsetsResponseTopic:
 # Groups and topics that are deleted
 
 
-def states_to_delete(shard: GroupShard, group: ShareGroup, request: GroupRequest, decision: Decision) -> Delete | None:
+def states_to_delete(
+    shard: GroupShard, group: ShareGroup, request: GroupRequest, decision: GroupDecision
+) -> DeleteStates | None:
     """Note that all states of an empty group are being deleted, and return them; None if it has none."""
     message: DeleteGroup = request.message
     if group.members or group.states is None:
@@ -217,13 +219,13 @@ def states_to_delete(shard: GroupShard, group: ShareGroup, request: GroupRequest
     if not doomed:
         return None
     result = DeletableGroupResult(group_id=message.group_id, error_code=error_codes.NONE)
-    return Delete(result, {topic_id: sorted(each) for topic_id, each in doomed.items()})
+    return DeleteStates(result, {topic_id: sorted(each) for topic_id, each in doomed.items()})
 
 
 def forget_topics(shard: GroupShard, topic_ids: frozenset[bytes]) -> None:
     """Begin to forget the states of deleted topics. The share coordinator deletes the states itself."""
 
-    def visit(shard: GroupShard, group_id: str, decision: Decision) -> bool:
+    def visit(shard: GroupShard, group_id: str, decision: GroupDecision) -> bool:
         group = shard.groups.get(group_id)
         share = None if group is None else group.membership
         if isinstance(share, ShareGroup) and share.states is not None and share.states.has_any(topic_ids):

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from kpybroker.machines.groups.consumer.java_order import string_key
 from kpybroker.machines.groups.consumer.member import Target
-from kpybroker.machines.groups.record import Record
+from kpybroker.machines.groups.record import GroupRecord
 from kpybroker.machines.groups.share.member import ShareMember
 from kpybroker.machines.groups.share.state_topics import StateTopic, StateTopics
 from kpywire.group_records.share_group_current_member_assignment import (
@@ -34,7 +34,7 @@ from kpywire.group_records.share_group_target_assignment_metadata import (
 )
 
 
-def subscription_record(group_id: str, member: ShareMember) -> Record:
+def subscription_record(group_id: str, member: ShareMember) -> GroupRecord:
     """Record 10: who a member is, and what it subscribes to."""
     value = ShareGroupMemberMetadataValue(
         rack_id=member.rack_id,
@@ -42,29 +42,29 @@ def subscription_record(group_id: str, member: ShareMember) -> Record:
         client_host=member.client_host,
         subscribed_topic_names=sorted(member.topic_names, key=string_key),
     )
-    return Record(ShareGroupMemberMetadataKey(group_id=group_id, member_id=member.member_id), value)
+    return GroupRecord(ShareGroupMemberMetadataKey(group_id=group_id, member_id=member.member_id), value)
 
 
-def epoch_record(group_id: str, epoch: int, metadata_hash: int) -> Record:
+def epoch_record(group_id: str, epoch: int, metadata_hash: int) -> GroupRecord:
     """Record 11: the epoch of a group."""
     value = ShareGroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash)
-    return Record(ShareGroupMetadataKey(group_id=group_id), value)
+    return GroupRecord(ShareGroupMetadataKey(group_id=group_id), value)
 
 
-def target_epoch_record(group_id: str, epoch: int, timestamp_ms: int) -> Record:
+def target_epoch_record(group_id: str, epoch: int, timestamp_ms: int) -> GroupRecord:
     """Record 12: the epoch and the time of a target."""
     value = ShareGroupTargetAssignmentMetadataValue(assignment_epoch=epoch, assignment_timestamp=timestamp_ms)
-    return Record(ShareGroupTargetAssignmentMetadataKey(group_id=group_id), value)
+    return GroupRecord(ShareGroupTargetAssignmentMetadataKey(group_id=group_id), value)
 
 
-def target_record(group_id: str, member_id: str, target: Target) -> Record:
+def target_record(group_id: str, member_id: str, target: Target) -> GroupRecord:
     """Record 13: the target of a member."""
     partitions = [TargetPartitions(topic_id=topic_id, partitions=list(each)) for topic_id, each in target.items()]
     value = ShareGroupTargetAssignmentMemberValue(topic_partitions=partitions)
-    return Record(ShareGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id), value)
+    return GroupRecord(ShareGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id), value)
 
 
-def current_record(group_id: str, member: ShareMember) -> Record:
+def current_record(group_id: str, member: ShareMember) -> GroupRecord:
     """Record 14: what a member has."""
     value = ShareGroupCurrentMemberAssignmentValue(
         member_epoch=member.member_epoch,
@@ -74,38 +74,38 @@ def current_record(group_id: str, member: ShareMember) -> Record:
             CurrentPartitions(topic_id=topic_id, partitions=list(each)) for topic_id, each in member.assigned.items()
         ],
     )
-    return Record(ShareGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member.member_id), value)
+    return GroupRecord(ShareGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member.member_id), value)
 
 
-def states_record(group_id: str, topics: StateTopics) -> Record:
+def states_record(group_id: str, topics: StateTopics) -> GroupRecord:
     """Record 15: the topics whose states are initialised, or will be, or are being deleted."""
     value = ShareGroupStatePartitionMetadataValue(
         initializing_topics=_infos(topics.initializing),
         initialized_topics=_infos(topics.initialized),
         deleting_topics=[TopicInfo(topic_id=topic_id, topic_name=name) for topic_id, name in topics.deleting.items()],
     )
-    return Record(ShareGroupStatePartitionMetadataKey(group_id=group_id), value)
+    return GroupRecord(ShareGroupStatePartitionMetadataKey(group_id=group_id), value)
 
 
-def member_tombstones(group_id: str, member_id: str) -> list[Record]:
+def member_tombstones(group_id: str, member_id: str) -> list[GroupRecord]:
     """The end of a member."""
     return [
-        Record(ShareGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id)),
-        Record(ShareGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id)),
-        Record(ShareGroupMemberMetadataKey(group_id=group_id, member_id=member_id)),
+        GroupRecord(ShareGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id)),
+        GroupRecord(ShareGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id)),
+        GroupRecord(ShareGroupMemberMetadataKey(group_id=group_id, member_id=member_id)),
     ]
 
 
-def group_tombstones(group_id: str, member_ids: Iterable[str]) -> list[Record]:
+def group_tombstones(group_id: str, member_ids: Iterable[str]) -> list[GroupRecord]:
     """The end of a group with all its members."""
     ends = [member_tombstones(group_id, member_id) for member_id in member_ids]
     return [
         *(current for current, _, _ in ends),
         *(target for _, target, _ in ends),
-        Record(ShareGroupTargetAssignmentMetadataKey(group_id=group_id)),
+        GroupRecord(ShareGroupTargetAssignmentMetadataKey(group_id=group_id)),
         *(subscription for _, _, subscription in ends),
-        Record(ShareGroupStatePartitionMetadataKey(group_id=group_id)),
-        Record(ShareGroupMetadataKey(group_id=group_id)),
+        GroupRecord(ShareGroupStatePartitionMetadataKey(group_id=group_id)),
+        GroupRecord(ShareGroupMetadataKey(group_id=group_id)),
     ]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kpybroker.machines.groups.consumer.member import LEAVING_EPOCH, NOTHING
-from kpybroker.machines.groups.group import NOBODY, Group
+from kpybroker.machines.groups.group import NO_MEMBERS, Group
 from kpybroker.machines.groups.shard import GroupShard
 from kpybroker.machines.groups.share.member import ShareMember
 from kpybroker.machines.groups.share.share_group import ShareGroup
@@ -108,7 +108,7 @@ def take_share_group(shard: GroupShard, key: Any, value: Any | None) -> None:
         share = group.membership = ShareGroup(key.group_id)
     if value is None and type(key) is ShareGroupMetadataKey:
         if group is not None:
-            group.membership = NOBODY
+            group.membership = NO_MEMBERS
             shard.initializing_since_ms.pop(key.group_id, None)
             if group.is_unknown:
                 del shard.groups[group.group_id]

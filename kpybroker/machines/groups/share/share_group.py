@@ -10,10 +10,10 @@ from typing import Any, Final
 from kpybroker.machines.groups.consumer.consumer_group import FIRST_EPOCH, STABLE, add_counts
 from kpybroker.machines.groups.consumer.java_order import in_timeline_order
 from kpybroker.machines.groups.consumer.member import Target
-from kpybroker.machines.groups.decision import Decision
+from kpybroker.machines.groups.decision import GroupDecision
 from kpybroker.machines.groups.events import GroupRequest
 from kpybroker.machines.groups.group import EMPTY, Group, Membership
-from kpybroker.machines.groups.record import Record
+from kpybroker.machines.groups.record import GroupRecord
 from kpybroker.machines.groups.share.member import ShareMember
 from kpybroker.machines.groups.share.records import group_tombstones
 from kpybroker.machines.groups.share.state_topics import StateTopics
@@ -107,15 +107,15 @@ class ShareGroup(Membership):
     def size(self) -> int:
         return len(self.members)
 
-    def summary(self, _decision: Decision) -> tuple[str, str, str]:
+    def summary(self, _decision: GroupDecision) -> tuple[str, str, str]:
         return SHARE, self.state, SHARE
 
-    def check_commit(self, _group: Group, _request: GroupRequest, _generation_id: int, _decision: Decision) -> int:
+    def check_commit(self, _group: Group, _request: GroupRequest, _generation_id: int, _decision: GroupDecision) -> int:
         """Refuse: a share group keeps no offsets here."""
         return error_codes.GROUP_ID_NOT_FOUND
 
     def check_transactional_commit(
-        self, _group: Group, _request: GroupRequest, _generation_id: int, _decision: Decision
+        self, _group: Group, _request: GroupRequest, _generation_id: int, _decision: GroupDecision
     ) -> int:
         return error_codes.GROUP_ID_NOT_FOUND
 
@@ -123,21 +123,21 @@ class ShareGroup(Membership):
         """Accept: there are no offsets."""
         return error_codes.NONE
 
-    def check_deletion(self, _group: Group, _decision: Decision) -> int:
+    def check_deletion(self, _group: Group, _decision: GroupDecision) -> int:
         return error_codes.NON_EMPTY_GROUP if self.members else error_codes.NONE
 
-    def check_offset_deletion(self, _group: Group, _decision: Decision) -> int:
+    def check_offset_deletion(self, _group: Group, _decision: GroupDecision) -> int:
         return error_codes.GROUP_ID_NOT_FOUND
 
-    def offsets_expire_since(self, _group: Group, _decision: Decision) -> int | None:
+    def offsets_expire_since(self, _group: Group, _decision: GroupDecision) -> int | None:
         return None
 
     @property
     def may_expire(self) -> bool:
         return False
 
-    def gives_way(self, _decision: Decision) -> bool:
+    def gives_way(self, _decision: GroupDecision) -> bool:
         return False
 
-    def tombstones(self, group_id: str) -> list[Record]:
+    def tombstones(self, group_id: str) -> list[GroupRecord]:
         return group_tombstones(group_id, self.ordered_members())

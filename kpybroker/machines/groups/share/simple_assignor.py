@@ -44,11 +44,11 @@ def assign_simply(
             for topic_id in [each for each in mine if each not in topic_ids]:
                 del mine[topic_id]
         everybody = list(range(len(specs)))
-        _Balance(new, everybody, _targets(topic_ids, assignable), topic_ids, is_whole=True).assign()
+        _ShareBalance(new, everybody, _targets(topic_ids, assignable), topic_ids, is_whole=True).assign()
     else:
         for topic_id in topic_ids:
             readers = [number for number, spec in enumerate(specs) if topic_id in spec.topic_ids]
-            _Balance(new, readers, _targets([topic_id], assignable), [topic_id], is_whole=False).assign()
+            _ShareBalance(new, readers, _targets([topic_id], assignable), [topic_id], is_whole=False).assign()
     return {
         member_id: {topic_id: tuple(each) for topic_id, each in mine.items()}
         for member_id, mine in zip(members, new, strict=True)
@@ -85,7 +85,7 @@ def _index_hash(partition: Partition) -> int:
     return partition[1]
 
 
-class _Balance:
+class _ShareBalance:
     """The partitions of some topics, and the members that read them. Members are numbers."""
 
     def __init__(

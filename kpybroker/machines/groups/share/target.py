@@ -6,8 +6,8 @@ Only partitions whose delivery state is initialised are assigned.
 from kpybroker.machines.groups.consumer.java_order import copied_set_capacity, in_hash_order, string_hash, string_key
 from kpybroker.machines.groups.consumer.member import NOTHING, Target
 from kpybroker.machines.groups.consumer.target import MemberTarget, is_same
-from kpybroker.machines.groups.decision import Decision
-from kpybroker.machines.groups.record import Record
+from kpybroker.machines.groups.decision import GroupDecision
+from kpybroker.machines.groups.record import GroupRecord
 from kpybroker.machines.groups.share.member import ShareMember
 from kpybroker.machines.groups.share.records import target_epoch_record, target_record
 from kpybroker.machines.groups.share.share_group import ShareGroup
@@ -15,7 +15,7 @@ from kpybroker.machines.groups.share.simple_assignor import ShareMemberSpec, ass
 from kpybroker.machines.groups.stories import ASSIGNED, assigned_to
 
 
-def may_assign(group: ShareGroup, epoch: int, decision: Decision) -> bool:
+def may_assign(group: ShareGroup, epoch: int, decision: GroupDecision) -> bool:
     """Whether a target is to be computed: the group is at a new epoch, and the last computation is long enough ago
     (KIP-1263)."""
     if group.assignment_epoch >= epoch:
@@ -29,7 +29,13 @@ def may_assign(group: ShareGroup, epoch: int, decision: Decision) -> bool:
 
 
 def assign(
-    group: ShareGroup, epoch: int, updated: ShareMember, records: list[Record], decision: Decision, *, homogeneous: bool
+    group: ShareGroup,
+    epoch: int,
+    updated: ShareMember,
+    records: list[GroupRecord],
+    decision: GroupDecision,
+    *,
+    homogeneous: bool,
 ) -> MemberTarget:
     """Compute the target of all members. Return that of ``updated``, which is or becomes one of them."""
     ids = group.ordered_members(*([] if updated.member_id in group.members else [updated.member_id]))
@@ -47,7 +53,7 @@ def assign(
     return MemberTarget(epoch, assigned.get(updated.member_id, NOTHING))
 
 
-def _topic_ids(member: ShareMember, decision: Decision) -> list[bytes]:
+def _topic_ids(member: ShareMember, decision: GroupDecision) -> list[bytes]:
     """The existing topics that a member reads, in the order of Kafka's table."""
     known = decision.topics.by_name
     names = sorted(member.topic_names, key=string_key)
@@ -55,7 +61,7 @@ def _topic_ids(member: ShareMember, decision: Decision) -> list[bytes]:
     return [known[name].id for name in ordered if name in known]
 
 
-def _assignable(group: ShareGroup, decision: Decision) -> dict[bytes, list[int]]:
+def _assignable(group: ShareGroup, decision: GroupDecision) -> dict[bytes, list[int]]:
     """The partitions that exist and have a delivery state."""
     known = decision.topics.by_id
     initialized = {} if group.states is None else group.states.initialized
@@ -81,7 +87,7 @@ def has_unassigned(group: ShareGroup) -> bool:
     )
 
 
-def subscribed(target: Target, member: ShareMember, decision: Decision) -> Target:
+def subscribed(target: Target, member: ShareMember, decision: GroupDecision) -> Target:
     """The part of a target in topics that the member reads."""
     known = decision.topics.by_id
     return {

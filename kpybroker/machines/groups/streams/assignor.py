@@ -16,11 +16,11 @@ Task = tuple[str, int]
 """Subtopology and partition."""
 
 
-class AssignorFailed(Exception):
+class TaskAssignorFailed(Exception):
     """The assignor finds no assignment."""
 
 
-class MemberSpec(NamedTuple):
+class AssignmentMemberSpec(NamedTuple):
     """A member as the assignor sees it."""
 
     process_id: str
@@ -112,7 +112,7 @@ def _share(tasks: int, members: int) -> int:
 
 
 def assign_tasks(
-    members: Mapping[str, MemberSpec], topology: Mapping[str, SubtopologySpec], standby_replicas: int
+    members: Mapping[str, AssignmentMemberSpec], topology: Mapping[str, SubtopologySpec], standby_replicas: int
 ) -> dict[str, TargetTasks]:
     """The tasks of each member. ``members`` are in the order of Kafka's table, subtopologies by id.
 
@@ -140,7 +140,10 @@ class _Assignment:
     )
 
     def __init__(
-        self, members: Mapping[str, MemberSpec], topology: Mapping[str, SubtopologySpec], standby_replicas: int
+        self,
+        members: Mapping[str, AssignmentMemberSpec],
+        topology: Mapping[str, SubtopologySpec],
+        standby_replicas: int,
     ) -> None:
         self.replicas = standby_replicas
         active = sum(each.tasks for each in topology.values())
@@ -185,7 +188,7 @@ class _Assignment:
         for task in sorted(remaining, key=_by_subtopology):
             process = queue.poll()
             if process is None:
-                raise AssignorFailed(f"No process available to assign active task {task[0]}_{task[1]}.")
+                raise TaskAssignorFailed(f"No process available to assign active task {task[0]}_{task[1]}.")
             count = process.add_to_least_loaded(task, is_active=True)
             self.active_quota.note(count)
             self.total_quota.note(count)
@@ -257,7 +260,7 @@ class _Assignment:
         }
 
 
-def _candidates(spec: MemberSpec) -> Iterable[tuple[Task, bool, int]]:
+def _candidates(spec: AssignmentMemberSpec) -> Iterable[tuple[Task, bool, int]]:
     """The tasks whose state a member has, with their rank: whether it is no standby of it, and its negated offset."""
     for task in _tasks(spec.tasks.standby):
         yield task, False, -spec.offsets.get(task[0], {}).get(task[1], 0)

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, Final, NamedTuple
 
 from kpybroker.machines.groups.consumer.java_order import in_hash_order, string_hash, string_key
-from kpybroker.machines.groups.consumer.refused import Refused
+from kpybroker.machines.groups.consumer.refused import RequestRefused
 from kpybroker.machines.groups.streams.partition_counts import (
     INCORRECTLY_PARTITIONED_TOPICS,
     MISSING_INTERNAL_TOPICS,
@@ -76,7 +76,7 @@ def configure(topology: Topology, topics: TopicView) -> ConfiguredTopology:
     """Compare a topology with the topics that exist. Raises Refused if it cannot be computed, or is too large."""
     if len(topology.subtopologies) > MOST_SUBTOPOLOGIES:
         text = f"The topology has {len(topology.subtopologies)} subtopologies; at most {MOST_SUBTOPOLOGIES} are served."
-        raise Refused(error_codes.STREAMS_INVALID_TOPOLOGY, text)
+        raise RequestRefused(error_codes.STREAMS_INVALID_TOPOLOGY, text)
     existing = {
         name: len(topics.by_name[name].partitions) for name in topology.required_topics if name in topics.by_name
     }
@@ -90,7 +90,7 @@ def configure(topology: Topology, topics: TopicView) -> ConfiguredTopology:
         tasks = sum(each.tasks for each in subtopologies.values())
         if tasks > MOST_TASKS:
             text = f"The topology has {tasks} tasks; at most {MOST_TASKS} are served."
-            raise Refused(error_codes.STREAMS_INVALID_TOPOLOGY, text)
+            raise RequestRefused(error_codes.STREAMS_INVALID_TOPOLOGY, text)
         missing = _missing(subtopologies, topology, existing)
     except Unconfigured as problem:
         return ConfiguredTopology(topology.epoch, None, _NONE, problem)
@@ -122,7 +122,7 @@ def _configured(
 def _internal(topics: Collection[TopicInfo], counts: Mapping[str, int]) -> dict[str, InternalTopic]:
     for each in topics:
         if (each.partitions or counts[each.name]) < 1:
-            raise Refused(error_codes.UNKNOWN_SERVER_ERROR, "Number of partitions must be at least 1.")
+            raise RequestRefused(error_codes.UNKNOWN_SERVER_ERROR, "Number of partitions must be at least 1.")
     found = {
         each.name: InternalTopic(
             each.name,

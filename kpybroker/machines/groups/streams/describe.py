@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from kpybroker.machines.groups.consumer.java_order import string_key
-from kpybroker.machines.groups.decision import Decision
+from kpybroker.machines.groups.decision import GroupDecision
 from kpybroker.machines.groups.events import DescribeStreamsGroup, GroupRequest
 from kpybroker.machines.groups.shard import GroupShard
 from kpybroker.machines.groups.streams.configured import ConfiguredSubtopology, InternalTopic
@@ -27,10 +27,12 @@ from kpywire.messages.streams_group_describe import (
 )
 
 NOT_STORED: Final = 1
-"""The status of a topology without a description: there is no plug-in that would store one."""
+FAILED: Final = 2
+AVAILABLE: Final = 3
+"""The statuses of the description of a topology: none is kept, it could not be had, here it is."""
 
 
-def describe_streams_group(shard: GroupShard, request: GroupRequest, decision: Decision) -> None:
+def describe_streams_group(shard: GroupShard, request: GroupRequest, decision: GroupDecision) -> None:
     """Answer a `DescribeStreamsGroup`."""
     message: DescribeStreamsGroup = request.message
     group_id = message.group_id
@@ -46,7 +48,8 @@ def describe_streams_group(shard: GroupShard, request: GroupRequest, decision: D
         described = _describe(found.membership)
         described.assignor_name = decision.settings_of(group_id).streams_assignor_name
         if message.with_description:
-            described.topology_description_status = NOT_STORED
+            is_kept = found.membership.topology.description is not None
+            described.topology_description_status = AVAILABLE if is_kept else NOT_STORED
     decision.reply(request.ticket, described)
 
 

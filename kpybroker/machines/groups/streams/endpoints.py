@@ -5,7 +5,7 @@
 
 from collections.abc import Collection, Mapping
 
-from kpybroker.machines.groups.consumer.refused import Refused
+from kpybroker.machines.groups.consumer.refused import RequestRefused
 from kpybroker.machines.groups.streams.configured import ConfiguredSubtopology
 from kpybroker.machines.groups.streams.member import StreamsMember
 from kpybroker.machines.groups.streams.streams_group import StreamsGroup
@@ -41,7 +41,7 @@ def _endpoint(group: StreamsGroup, member: StreamsMember, topics: TopicView) -> 
     address = member.user_endpoint
     subtopologies = None if group.configured is None else group.configured.subtopologies
     if subtopologies is None or address is None:
-        raise Refused(error_codes.UNKNOWN_SERVER_ERROR, "No value present")
+        raise RequestRefused(error_codes.UNKNOWN_SERVER_ERROR, "No value present")
     return EndpointToPartitions(
         user_endpoint=StreamsGroupHeartbeatResponseEndpoint(host=address.host, port=address.port),
         active_partitions=_partitions(member.assigned.active, subtopologies, topics),
@@ -62,11 +62,11 @@ def _partitions(
     for subtopology, partitions in tasks.items():
         known = subtopologies.get(subtopology)
         if known is None:
-            raise Refused(error_codes.UNKNOWN_SERVER_ERROR, f"Subtopology {subtopology} is not configured.")
+            raise RequestRefused(error_codes.UNKNOWN_SERVER_ERROR, f"Subtopology {subtopology} is not configured.")
         for name in sorted(known.inputs):
             topic = topics.by_name.get(name)
             if topic is None:
-                raise Refused(error_codes.UNKNOWN_SERVER_ERROR, f"Topic {name} not found in metadata image")
+                raise RequestRefused(error_codes.UNKNOWN_SERVER_ERROR, f"Topic {name} not found in metadata image")
             existing = sorted(each for each in partitions if each < len(topic.partitions))
             if existing:
                 found.append(TopicPartition(topic=name, partitions=existing))

@@ -7,18 +7,20 @@ wrong with a request alone is refused before it comes here (``GroupCoordinatorSe
 from collections.abc import Collection, Mapping
 from typing import Any, Final, NamedTuple
 
-from kpybroker.machines.groups.consumer.refused import Refused, tell_refusal
+from kpybroker.machines.groups.beats import Beat
+from kpybroker.machines.groups.consumer.refused import RequestRefused, tell_refusal
 from kpybroker.machines.groups.consumer.timeouts import SESSION
-from kpybroker.machines.groups.decision import Decision
+from kpybroker.machines.groups.decision import GroupDecision
 from kpybroker.machines.groups.events import GroupRequest
-from kpybroker.machines.groups.record import Record
-from kpybroker.machines.groups.resting import Beat, keep_answer
+from kpybroker.machines.groups.record import GroupRecord
+from kpybroker.machines.groups.resting import keep_answer
 from kpybroker.machines.groups.settings import GroupSettings
 from kpybroker.machines.groups.shard import GroupShard
 from kpybroker.machines.groups.stories import JOINED, LEFT
 from kpybroker.machines.groups.streams.configured import ConfiguredTopology, InternalTopic, configure
+from kpybroker.machines.groups.streams.descriptions import asks_for_description
 from kpybroker.machines.groups.streams.endpoints import endpoints_of
-from kpybroker.machines.groups.streams.member import AWAY_EPOCH, JOINING_EPOCH, Address, StreamsMember
+from kpybroker.machines.groups.streams.member import AWAY_EPOCH, JOINING_EPOCH, StreamsMember, UserEndpoint
 from kpybroker.machines.groups.streams.reconcile import next_step
 from kpybroker.machines.groups.streams.records import (
     current_record,
@@ -53,6 +55,8 @@ ASSIGNMENT_DELAYED: Final = 5
 MISSING_CLIENT_TAGS: Final = 6
 """The statuses of a group that are not about its topics (Kafka: ``StreamsGroupHeartbeatResponse.Status``)."""
 
+DESCRIPTIONS_FROM: Final = 1
+"""The first version whose clients can be asked for the description of a topology."""
 TAGS_FROM: Final = 1
 """The first version whose clients know the status of missing tags."""
 _DELAYED = "Assignment delayed due to the configured {}."
@@ -66,20 +70,20 @@ class HeartbeatAnswer(NamedTuple):
     missing: Mapping[str, InternalTopic] = _NONE
 
 
-def streams_group_heartbeat(shard: GroupShard, request: GroupRequest, decision: Decision) -> None:
+def streams_group_heartbeat(shard: GroupShard, request: GroupRequest, decision: GroupDecision) -> None:
     """Answer a heartbeat by a `HeartbeatAnswer`."""
     try:
         if request.message.member_epoch < JOINING_EPOCH:
             answer = _leave(shard, request.message, decision)
         else:
             answer = _Heartbeat(shard, request, decision).answer()
-    except Refused as refused:
+    except RequestRefused as refused:
         tell_refusal(shard, request, refused, decision)
         answer = HeartbeatAnswer(heartbeat_error(refused.error_code, refused.text))
     decision.reply(request.ticket, answer)
 
 
-def refuse_heartbeat(request: GroupRequest, error_code: int, decision: Decision) -> None:
+def refuse_heartbeat(request: GroupRequest, error_code: int, decision: GroupDecision) -> None:
     """Answer a heartbeat with an error."""
     decision.reply(request.ticket, HeartbeatAnswer(heartbeat_error(error_code)))
 
@@ -109,10 +113,10 @@ def _response(member_id: str, member_epoch: int) -> StreamsGroupHeartbeatRespons
 # Leaving
 
 
-def _leave(shard: GroupShard, message: Any, decision: Decision) -> HeartbeatAnswer:
+def _leave(shard: GroupShard, message: Any, decision: GroupDecision) -> HeartbeatAnswer:
     group = shard.groups.get(message.group_id)
     if group is None:
-        raise Refused(error_codes.GROUP_ID_NOT_FOUND, f"Group {message.group_id} not found.")
+        raise RequestRefused(error_codes.GROUP_ID_NOT_FOUND, f"Group {message.group_id} not found.")
     if not isinstance(group.membership, StreamsGroup):
         raise _of_another_kind(message.group_id)
     if message.shutdown_application:
@@ -132,15 +136,15 @@ def _leave(shard: GroupShard, message: Any, decision: Decision) -> HeartbeatAnsw
     return HeartbeatAnswer(_response(message.member_id, message.member_epoch))
 
 
-def _of_another_kind(group_id: str) -> Refused:
-    return Refused(error_codes.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a streams group.")
+def _of_another_kind(group_id: str) -> RequestRefused:
+    return RequestRefused(error_codes.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a streams group.")
 
 
 def _known_member(group: StreamsGroup, member_id: str) -> StreamsMember:
     member = group.members.get(member_id)
     if member is None:
         text = f"Member {member_id} is not a member of group {group.group_id}."
-        raise Refused(error_codes.UNKNOWN_MEMBER_ID, text)
+        raise RequestRefused(error_codes.UNKNOWN_MEMBER_ID, text)
     return member
 
 
@@ -148,10 +152,10 @@ def _static_member(group: StreamsGroup, member_id: str, instance_id: str) -> Str
     """The member with this instance id. Raises Refused if there is none, or another one took its place."""
     known = group.static_members.get(instance_id)
     if known is None:
-        raise Refused(error_codes.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
+        raise RequestRefused(error_codes.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
     if known != member_id:
         text = f"Static member {member_id} with instance id {instance_id} was fenced by member {known}."
-        raise Refused(error_codes.FENCED_INSTANCE_ID, text)
+        raise RequestRefused(error_codes.FENCED_INSTANCE_ID, text)
     return group.members[known]
 
 
@@ -181,12 +185,12 @@ class _Heartbeat:
         "statuses",
     )
 
-    def __init__(self, shard: GroupShard, request: GroupRequest, decision: Decision) -> None:
+    def __init__(self, shard: GroupShard, request: GroupRequest, decision: GroupDecision) -> None:
         self.shard = shard
         self.request = request
         self.message = request.message
         self.decision = decision
-        self.records: list[Record] = []
+        self.records: list[GroupRecord] = []
         self.statuses: list[Status] = []
         self.replaced: StreamsMember | None = None
         """The static member whose place the sender takes."""
@@ -241,8 +245,10 @@ class _Heartbeat:
             self._note(SHUTDOWN_APPLICATION, text)
         self._note_missing_tags(updated, configs)
         response.status = self.statuses
+        response.topology_description_required = self._asks_for_description(topology)
         self.decision.records += self.records
-        if not (joins or self.statuses or configured.missing) and self._only_beats():
+        is_asked = response.topology_description_required
+        if not (joins or is_asked or self.statuses or configured.missing) and self._only_beats():
             session = (SESSION, self.group_id, updated.member_id)
             beat = Beat(session, settings.streams_session_timeout_ms, settings.streams_heartbeat_interval_ms)
             keep_answer(self.shard, message, response, beat, self.decision)
@@ -274,10 +280,18 @@ class _Heartbeat:
                 "Configure them via 'client.tag.<tagKey>' in your Streams config.",
             )
 
+    def _asks_for_description(self, topology: Topology) -> bool:
+        """Whether the client is asked to describe its topology. One with an older topology cannot."""
+        if self.request.api_version < DESCRIPTIONS_FROM or any(
+            each.status_code == STALE_TOPOLOGY for each in self.statuses
+        ):
+            return False
+        return asks_for_description(self.shard, self.group, topology, self.decision)
+
     def _only_beats(self) -> bool:
         """Whether the heartbeat says only that its member is alive, and asks for nothing."""
         message = self.message
-        told = (
+        sent_parts = (
             message.topology,
             message.active_tasks,
             message.standby_tasks,
@@ -288,7 +302,7 @@ class _Heartbeat:
             message.task_end_offsets,
         )
         knows_endpoints = self.group.endpoint_epoch == message.endpoint_information_epoch
-        return knows_endpoints and not message.shutdown_application and all(each is None for each in told)
+        return knows_endpoints and not message.shutdown_application and all(each is None for each in sent_parts)
 
     def _note(self, code: int, text: str) -> None:
         self.statuses.append(Status(status_code=code, status_detail=text))
@@ -300,7 +314,7 @@ class _Heartbeat:
         joins = self.message.member_epoch == JOINING_EPOCH
         if group is None:
             if not joins:
-                raise Refused(error_codes.GROUP_ID_NOT_FOUND, f"Streams group {group_id} not found.")
+                raise RequestRefused(error_codes.GROUP_ID_NOT_FOUND, f"Streams group {group_id} not found.")
             return StreamsGroup(group_id)
         membership = group.membership
         if isinstance(membership, StreamsGroup):
@@ -309,7 +323,7 @@ class _Heartbeat:
             comes_back = comes_back or self.message.instance_id in membership.static_members
             if joins and len(membership.members) >= most and not comes_back:
                 text = f"The streams group has reached its maximum capacity of {most} members."
-                raise Refused(error_codes.GROUP_MAX_SIZE_REACHED, text)
+                raise RequestRefused(error_codes.GROUP_MAX_SIZE_REACHED, text)
             return membership
         kind, _, _ = membership.summary(decision)
         if joins and kind == "classic" and not membership.check_deletion(group, decision):
@@ -339,7 +353,7 @@ class _Heartbeat:
                 f"Static member {member_id} with instance id {instance_id} cannot join the group because the instance "
                 f"id is owned by {away.member_id} member."
             )
-            raise Refused(error_codes.UNRELEASED_INSTANCE_ID, text)
+            raise RequestRefused(error_codes.UNRELEASED_INSTANCE_ID, text)
         member = away._replace(member_id=member_id, member_epoch=0, previous_member_epoch=0)
         target = self.group.target.get(away.member_id, TargetTasks())
         self.records += member_tombstones(self.group_id, away.member_id)
@@ -355,21 +369,23 @@ class _Heartbeat:
         group, sent = self.group, self.message.topology
         if sent is None:
             if group.topology is None:
-                raise Refused(error_codes.UNKNOWN_SERVER_ERROR, "The group has no topology, and the request neither.")
+                raise RequestRefused(
+                    error_codes.UNKNOWN_SERVER_ERROR, "The group has no topology, and the request neither."
+                )
             return group.topology
         value = recorded(sent)
         try:
             topology = topology_of(value)
         except DuplicateSubtopology as duplicate:
             text = f"Two subtopologies have the id {duplicate}."
-            raise Refused(error_codes.UNKNOWN_SERVER_ERROR, text) from None
+            raise RequestRefused(error_codes.UNKNOWN_SERVER_ERROR, text) from None
         if sent.epoch < 0:
-            raise Refused(error_codes.UNKNOWN_SERVER_ERROR, "Topology epoch must be non-negative.")
+            raise RequestRefused(error_codes.UNKNOWN_SERVER_ERROR, "Topology epoch must be non-negative.")
         if group.topology is None:
             self.records.append(topology_record(self.group_id, value))
             return topology
         if group.topology.epoch <= sent.epoch and not group.topology.is_same(topology):
-            raise Refused(error_codes.INVALID_REQUEST, "Topology updates are not supported yet.")
+            raise RequestRefused(error_codes.INVALID_REQUEST, "Topology updates are not supported yet.")
         return group.topology
 
     def _note_stale(self, member: StreamsMember) -> None:
@@ -407,7 +423,7 @@ class _Heartbeat:
         epoch = group.epoch + 1
         descriptions = group.descriptions
         self.records.append(epoch_record(self.group_id, epoch, metadata_hash, validated, configs, descriptions))
-        self.decision.count_rebalance(STREAMS)
+        self.decision.counts.count_rebalance(STREAMS)
         group.note_checked(topics, epoch)
         return configured, epoch, configs
 
@@ -475,7 +491,7 @@ def _check_epoch(member: StreamsMember, message: Any) -> None:
         f"The streams group member has a {size} member epoch ({epoch}) than the one known by the group coordinator "
         f"({member.member_epoch}). The member must abandon all its partitions and rejoin."
     )
-    raise Refused(error_codes.FENCED_MEMBER_EPOCH, text)
+    raise RequestRefused(error_codes.FENCED_MEMBER_EPOCH, text)
 
 
 def _assignment_configs(settings: GroupSettings) -> dict[str, str]:
@@ -496,7 +512,7 @@ def _by_task(listed: Collection[Any]) -> TaskOffsets:
                 f"Task offsets contain a duplicate entry for subtopology {each.subtopology_id} and partition "
                 f"{each.partition}."
             )
-            raise Refused(error_codes.INVALID_REQUEST, text)
+            raise RequestRefused(error_codes.INVALID_REQUEST, text)
         partitions[each.partition] = each.offset
     return found
 
@@ -524,7 +540,7 @@ def _updated(member: StreamsMember, request: GroupRequest) -> StreamsMember:
     if message.member_epoch == JOINING_EPOCH:
         changes["user_endpoint"] = None
     if message.user_endpoint is not None:
-        changes["user_endpoint"] = Address(message.user_endpoint.host, message.user_endpoint.port)
+        changes["user_endpoint"] = UserEndpoint(message.user_endpoint.host, message.user_endpoint.port)
     if message.client_tags is not None:
         changes["client_tags"] = {each.key: each.value for each in message.client_tags}
     return member._replace(**changes)
@@ -537,14 +553,14 @@ def _check_tasks(configured: ConfiguredTopology, listed: Collection[Any] | None)
         known = subtopologies.get(each.subtopology_id)
         if known is None:
             text = f"Subtopology {each.subtopology_id} does not exist in the topology."
-            raise Refused(error_codes.INVALID_REQUEST, text)
+            raise RequestRefused(error_codes.INVALID_REQUEST, text)
         for partition in each.partitions:
             if not 0 <= partition < known.tasks:
                 text = (
                     f"Task {partition} for subtopology {each.subtopology_id} is invalid. "
                     f"Number of tasks for this subtopology: {known.tasks}"
                 )
-                raise Refused(error_codes.INVALID_REQUEST, text)
+                raise RequestRefused(error_codes.INVALID_REQUEST, text)
 
 
 def _listed(tasks: Mapping[str, Collection[int]]) -> list[StreamsGroupHeartbeatResponseTaskIds]:

@@ -19,7 +19,7 @@ AWAY_EPOCH: Final = -2
 NO_TAGS: Final[Any] = {}
 
 
-class Address(NamedTuple):
+class UserEndpoint(NamedTuple):
     """The address at which an application answers interactive queries."""
 
     host: str
@@ -41,7 +41,7 @@ class StreamsMember(NamedTuple):
     topology_epoch: int = -1
     process_id: str = ""
     """The instance of the application. It may have several members."""
-    user_endpoint: Address | None = None
+    user_endpoint: UserEndpoint | None = None
     client_tags: Mapping[str, str] = NO_TAGS
     assigned: MemberTasks = MemberTasks()
     """The tasks that the member may run now."""

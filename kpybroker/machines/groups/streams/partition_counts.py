@@ -10,7 +10,7 @@ from heapq import heappop, heappush
 from typing import Final
 
 from kpybroker.machines.groups.consumer.java_order import in_hash_order, string_hash, string_key
-from kpybroker.machines.groups.consumer.refused import Refused
+from kpybroker.machines.groups.consumer.refused import RequestRefused
 from kpybroker.machines.groups.streams.topology import Topology, input_topics
 from kpywire import error_codes
 from kpywire.group_records.streams_group_topology import CopartitionGroup, Subtopology, TopicInfo
@@ -71,13 +71,13 @@ class _Counts:
         return max(map(self.of, input_topics(subtopology)))
 
 
-def _defect(text: str) -> Refused:
+def _defect(text: str) -> RequestRefused:
     """A topology that makes Kafka's coordinator fail."""
-    return Refused(error_codes.UNKNOWN_SERVER_ERROR, text)
+    return RequestRefused(error_codes.UNKNOWN_SERVER_ERROR, text)
 
 
-def _invalid(text: str) -> Refused:
-    return Refused(error_codes.STREAMS_INVALID_TOPOLOGY, text)
+def _invalid(text: str) -> RequestRefused:
+    return RequestRefused(error_codes.STREAMS_INVALID_TOPOLOGY, text)
 
 
 def _checked_changelogs(subtopology: Subtopology) -> list[TopicInfo]:

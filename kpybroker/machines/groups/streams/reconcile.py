@@ -8,7 +8,7 @@ changes the role stays with it all the time.
 from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from kpybroker.machines.groups.consumer.refused import Refused
+from kpybroker.machines.groups.consumer.refused import RequestRefused
 from kpybroker.machines.groups.streams.member import STABLE, UNKNOWN, UNRELEASED, UNREVOKED, StreamsMember
 from kpybroker.machines.groups.streams.streams_group import StreamsGroup
 from kpybroker.machines.groups.streams.tasks import ActiveTasks, MemberTasks, TargetTasks, Tasks
@@ -38,7 +38,7 @@ def next_step(
         if owned is None or any(owned):
             text = "The streams group member is in a unknown state."
             text += " The member must abandon all its tasks and rejoin."
-            raise Refused(error_codes.FENCED_MEMBER_EPOCH, text)
+            raise RequestRefused(error_codes.FENCED_MEMBER_EPOCH, text)
         return step.compute(epoch)
     return member
 

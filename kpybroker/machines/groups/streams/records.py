@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from kpybroker.machines.groups.consumer.java_order import string_key
-from kpybroker.machines.groups.record import Record
+from kpybroker.machines.groups.described_topology import DescribedTopologyValue
+from kpybroker.machines.groups.record import GroupRecord
 from kpybroker.machines.groups.streams.member import StreamsMember
 from kpybroker.machines.groups.streams.tasks import ActiveTasks, TargetTasks, Tasks
 from kpywire.group_records.streams_group_current_member_assignment import (
@@ -32,12 +33,12 @@ from kpywire.group_records.streams_group_target_assignment_metadata import (
     StreamsGroupTargetAssignmentMetadataKey,
     StreamsGroupTargetAssignmentMetadataValue,
 )
-from kpywire.group_records.streams_group_topology import StreamsGroupTopologyKey, StreamsGroupTopologyValue
+from kpywire.group_records.streams_group_topology import StreamsGroupTopologyKey
 
 
 class Descriptions(NamedTuple):
     """The epochs of the topologies whose descriptions a plug-in of Kafka stored, and refused (KIP-1331); -1 for none.
-    There is no plug-in here, so they stay as they are."""
+    They stay as they are: descriptions are kept elsewhere here (`kpybroker.machines.groups.streams.descriptions`)."""
 
     stored_epoch: int = -1
     failed_epoch: int = -1
@@ -50,7 +51,7 @@ def epoch_record(
     validated_topology_epoch: int,
     configs: Mapping[str, str],
     descriptions: Descriptions,
-) -> Record:
+) -> GroupRecord:
     """Record 17: the epoch of a group, and what it was made with."""
     value = StreamsGroupMetadataValue(
         epoch=epoch,
@@ -60,10 +61,10 @@ def epoch_record(
         stored_description_topology_epoch=descriptions.stored_epoch,
         failed_description_topology_epoch=descriptions.failed_epoch,
     )
-    return Record(StreamsGroupMetadataKey(group_id=group_id), value)
+    return GroupRecord(StreamsGroupMetadataKey(group_id=group_id), value)
 
 
-def member_record(group_id: str, member: StreamsMember) -> Record:
+def member_record(group_id: str, member: StreamsMember) -> GroupRecord:
     """Record 19: who a member is."""
     endpoint = member.user_endpoint
     value = StreamsGroupMemberMetadataValue(
@@ -79,26 +80,26 @@ def member_record(group_id: str, member: StreamsMember) -> Record:
             KeyValue(key=key, value=member.client_tags[key]) for key in sorted(member.client_tags, key=string_key)
         ],
     )
-    return Record(StreamsGroupMemberMetadataKey(group_id=group_id, member_id=member.member_id), value)
+    return GroupRecord(StreamsGroupMemberMetadataKey(group_id=group_id, member_id=member.member_id), value)
 
 
-def target_epoch_record(group_id: str, epoch: int, timestamp_ms: int) -> Record:
+def target_epoch_record(group_id: str, epoch: int, timestamp_ms: int) -> GroupRecord:
     """Record 20: the epoch and the time of a target."""
     value = StreamsGroupTargetAssignmentMetadataValue(assignment_epoch=epoch, assignment_timestamp=timestamp_ms)
-    return Record(StreamsGroupTargetAssignmentMetadataKey(group_id=group_id), value)
+    return GroupRecord(StreamsGroupTargetAssignmentMetadataKey(group_id=group_id), value)
 
 
-def target_record(group_id: str, member_id: str, target: TargetTasks) -> Record:
+def target_record(group_id: str, member_id: str, target: TargetTasks) -> GroupRecord:
     """Record 21: the target of a member."""
     active, standby, warmup = (
         [GivenTasks(subtopology_id=each, partitions=sorted(tasks[each])) for each in sorted(tasks, key=string_key)]
         for tasks in target
     )
     value = StreamsGroupTargetAssignmentMemberValue(active_tasks=active, standby_tasks=standby, warmup_tasks=warmup)
-    return Record(StreamsGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id), value)
+    return GroupRecord(StreamsGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id), value)
 
 
-def current_record(group_id: str, member: StreamsMember) -> Record:
+def current_record(group_id: str, member: StreamsMember) -> GroupRecord:
     """Record 22: what a member has, and what it has to give up."""
     assigned, pending = member.assigned, member.pending_revocation
     value = StreamsGroupCurrentMemberAssignmentValue(
@@ -112,33 +113,33 @@ def current_record(group_id: str, member: StreamsMember) -> Record:
         standby_tasks_pending_revocation=_without_epochs(pending.standby),
         warmup_tasks_pending_revocation=_without_epochs(pending.warmup),
     )
-    return Record(StreamsGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member.member_id), value)
+    return GroupRecord(StreamsGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member.member_id), value)
 
 
-def topology_record(group_id: str, value: StreamsGroupTopologyValue) -> Record:
+def topology_record(group_id: str, value: DescribedTopologyValue) -> GroupRecord:
     """Record 23: the topology of a group."""
-    return Record(StreamsGroupTopologyKey(group_id=group_id), value)
+    return GroupRecord(StreamsGroupTopologyKey(group_id=group_id), value)
 
 
-def member_tombstones(group_id: str, member_id: str) -> list[Record]:
+def member_tombstones(group_id: str, member_id: str) -> list[GroupRecord]:
     """The end of a member."""
     return [
-        Record(StreamsGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id)),
-        Record(StreamsGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id)),
-        Record(StreamsGroupMemberMetadataKey(group_id=group_id, member_id=member_id)),
+        GroupRecord(StreamsGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id)),
+        GroupRecord(StreamsGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id)),
+        GroupRecord(StreamsGroupMemberMetadataKey(group_id=group_id, member_id=member_id)),
     ]
 
 
-def group_tombstones(group_id: str, member_ids: Iterable[str]) -> list[Record]:
+def group_tombstones(group_id: str, member_ids: Iterable[str]) -> list[GroupRecord]:
     """The end of a group with all its members."""
     ends = [member_tombstones(group_id, member_id) for member_id in member_ids]
     return [
         *(current for current, _, _ in ends),
         *(target for _, target, _ in ends),
-        Record(StreamsGroupTargetAssignmentMetadataKey(group_id=group_id)),
+        GroupRecord(StreamsGroupTargetAssignmentMetadataKey(group_id=group_id)),
         *(member for _, _, member in ends),
-        Record(StreamsGroupMetadataKey(group_id=group_id)),
-        Record(StreamsGroupTopologyKey(group_id=group_id)),
+        GroupRecord(StreamsGroupMetadataKey(group_id=group_id)),
+        GroupRecord(StreamsGroupTopologyKey(group_id=group_id)),
     ]
 
 

@@ -6,9 +6,10 @@ Compaction may leave records in another order than they were written, and tombst
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from kpybroker.machines.groups.group import NOBODY, Group
+from kpybroker.machines.groups.group import NO_MEMBERS, Group
 from kpybroker.machines.groups.shard import GroupShard
-from kpybroker.machines.groups.streams.member import LEAVING_EPOCH, Address, StreamsMember
+from kpybroker.machines.groups.streams.descriptions import forget_asking
+from kpybroker.machines.groups.streams.member import LEAVING_EPOCH, StreamsMember, UserEndpoint
 from kpybroker.machines.groups.streams.records import Descriptions
 from kpybroker.machines.groups.streams.streams_group import StreamsGroup
 from kpybroker.machines.groups.streams.tasks import ActiveTasks, MemberTasks, TargetTasks, tasks_of
@@ -37,7 +38,7 @@ def _take_member(group: StreamsGroup, key: Any, value: Any | None) -> None:
             rebalance_timeout_ms=value.rebalance_timeout_ms,
             topology_epoch=value.topology_epoch,
             process_id=value.process_id,
-            user_endpoint=None if endpoint is None else Address(endpoint.host, endpoint.port),
+            user_endpoint=None if endpoint is None else UserEndpoint(endpoint.host, endpoint.port),
             client_tags={each.key: each.value for each in value.client_tags},
         )
     )
@@ -136,14 +137,18 @@ def take_streams_group(shard: GroupShard, key: Any, value: Any | None) -> None:
         streams = group.membership = StreamsGroup(key.group_id)
     if value is None and type(key) is StreamsGroupMetadataKey:
         forget_delay(shard, key.group_id)
+        forget_asking(shard, key.group_id)
+        shard.description_bytes -= streams.description_bytes
         if group is not None:
             _end(shard, group)
         return
+    before = streams.description_bytes
     _TAKES[type(key)](streams, key, value)
+    shard.description_bytes += streams.description_bytes - before
 
 
 def _end(shard: GroupShard, group: Group) -> None:
-    group.membership = group.successor or NOBODY
+    group.membership = group.successor or NO_MEMBERS
     group.successor = None
-    if group.membership is NOBODY and group.is_unknown:
+    if group.membership is NO_MEMBERS and group.is_unknown:
         del shard.groups[group.group_id]

@@ -10,10 +10,10 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from kpybroker.machines.groups.consumer.java_order import in_timeline_order
-from kpybroker.machines.groups.decision import Decision
+from kpybroker.machines.groups.decision import GroupDecision
 from kpybroker.machines.groups.epoch_members import EpochMembers
 from kpybroker.machines.groups.group import EMPTY
-from kpybroker.machines.groups.record import Record
+from kpybroker.machines.groups.record import GroupRecord
 from kpybroker.machines.groups.streams.configured import ConfiguredTopology
 from kpybroker.machines.groups.streams.member import StreamsMember
 from kpybroker.machines.groups.streams.records import Descriptions, group_tombstones
@@ -132,6 +132,11 @@ class StreamsGroup(EpochMembers):
         """Note that the group has the hash of these topics from this epoch on."""
         self._checked = topics.version, epoch
 
+    @property
+    def description_bytes(self) -> int:
+        """The size of the description of its topology."""
+        return 0 if self.topology is None or self.topology.description is None else len(self.topology.description)
+
     def set_configured(self, configured: ConfiguredTopology) -> None:
         """Note the topology as the topics allow it."""
         self.configured = configured
@@ -194,17 +199,17 @@ class StreamsGroup(EpochMembers):
 
     # What is asked of groups of every kind
 
-    def summary(self, _decision: Decision) -> tuple[str, str, str]:
+    def summary(self, _decision: GroupDecision) -> tuple[str, str, str]:
         return STREAMS, self.state, STREAMS
 
-    def granted_epoch(self, member: StreamsMember, topic: str, partition: int, _decision: Decision) -> int | None:
+    def granted_epoch(self, member: StreamsMember, topic: str, partition: int, _decision: GroupDecision) -> int | None:
         subtopology = None if self.topology is None else self.topology.subtopology_of.get(topic)
         return None if subtopology is None else member.epoch_of(subtopology, partition)
 
     def is_subscribed(self, topic: str) -> bool:
         return bool(self.members) and self.topology is not None and topic in self.topology.subtopology_of
 
-    def tombstones(self, group_id: str) -> list[Record]:
+    def tombstones(self, group_id: str) -> list[GroupRecord]:
         return group_tombstones(group_id, self.ordered_members())
 
 

@@ -4,11 +4,16 @@ from collections.abc import Mapping
 from typing import Final
 
 from kpybroker.machines.groups.consumer.java_order import in_hash_order, string_hash
-from kpybroker.machines.groups.consumer.refused import Refused
-from kpybroker.machines.groups.decision import Decision
-from kpybroker.machines.groups.record import Record
+from kpybroker.machines.groups.consumer.refused import RequestRefused
+from kpybroker.machines.groups.decision import GroupDecision
+from kpybroker.machines.groups.record import GroupRecord
 from kpybroker.machines.groups.stories import ASSIGNED, assigned_to
-from kpybroker.machines.groups.streams.assignor import AssignorFailed, MemberSpec, SubtopologySpec, assign_tasks
+from kpybroker.machines.groups.streams.assignor import (
+    AssignmentMemberSpec,
+    SubtopologySpec,
+    TaskAssignorFailed,
+    assign_tasks,
+)
 from kpybroker.machines.groups.streams.configured import ConfiguredTopology
 from kpybroker.machines.groups.streams.member import StreamsMember
 from kpybroker.machines.groups.streams.records import target_epoch_record, target_record
@@ -20,7 +25,7 @@ STANDBY_REPLICAS: Final = "num.standby.replicas"
 RACK_TAGS: Final = "rack.aware.assignment.tags"
 
 
-def may_assign(group: StreamsGroup, decision: Decision) -> bool:
+def may_assign(group: StreamsGroup, decision: GroupDecision) -> bool:
     """Whether the last target was computed long enough ago (KIP-1263)."""
     since_ms = group.assignment_timestamp_ms
     interval_ms = decision.settings_of(group.group_id).streams_assignment_interval_ms
@@ -33,8 +38,8 @@ def assign(  # noqa: PLR0913
     updated: StreamsMember | None,
     configured: ConfiguredTopology,
     configs: Mapping[str, str],
-    records: list[Record],
-    decision: Decision,
+    records: list[GroupRecord],
+    decision: GroupDecision,
     replaced: StreamsMember | None = None,
 ) -> Mapping[str, TargetTasks]:
     """Compute the target of all members, with ``updated`` as it is now; their targets by id. Raises Refused.
@@ -50,9 +55,9 @@ def assign(  # noqa: PLR0913
         }
         try:
             assigned = assign_tasks(specs, topology, int(configs.get(STANDBY_REPLICAS, "0")))
-        except AssignorFailed as failed:
+        except TaskAssignorFailed as failed:
             text = f"Failed to compute a new target assignment for epoch {epoch}: {failed}"
-            raise Refused(error_codes.UNKNOWN_SERVER_ERROR, text) from None
+            raise RequestRefused(error_codes.UNKNOWN_SERVER_ERROR, text) from None
     for member_id in specs:
         target = assigned.get(member_id, TargetTasks())
         if target != target_of(group, member_id, updated, replaced):
@@ -71,7 +76,9 @@ def target_of(
     return group.target.get(member_id)
 
 
-def _specs(group: StreamsGroup, updated: StreamsMember | None, replaced: StreamsMember | None) -> dict[str, MemberSpec]:
+def _specs(
+    group: StreamsGroup, updated: StreamsMember | None, replaced: StreamsMember | None
+) -> dict[str, AssignmentMemberSpec]:
     """The members as the assignor sees them, in the order of Kafka's table."""
     ids = group.ordered_members()
     if replaced is not None:
@@ -86,5 +93,5 @@ def _specs(group: StreamsGroup, updated: StreamsMember | None, replaced: Streams
             member.assigned.standby,
             member.assigned.warmup,
         )
-        specs[member_id] = MemberSpec(member.process_id, held, group.offsets_of(member_id).offsets)
+        specs[member_id] = AssignmentMemberSpec(member.process_id, held, group.offsets_of(member_id).offsets)
     return specs

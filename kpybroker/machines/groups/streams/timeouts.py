@@ -6,7 +6,7 @@
 from typing import Final
 
 from kpybroker.machines.groups.consumer.timeouts import REBALANCE, SESSION, cancel, has_limit, set_timer
-from kpybroker.machines.groups.decision import Decision
+from kpybroker.machines.groups.decision import GroupDecision
 from kpybroker.machines.groups.epoch_members import NEVER_MS
 from kpybroker.machines.groups.shard import GroupShard
 from kpybroker.machines.groups.stories import LATE_REVOKE, SILENT
@@ -19,13 +19,13 @@ DELAY: Final = "initial rebalance"
 _NO_MEMBER = ""
 
 
-def renew_session(shard: GroupShard, group_id: str, member_id: str, decision: Decision) -> None:
+def renew_session(shard: GroupShard, group_id: str, member_id: str, decision: GroupDecision) -> None:
     """Begin the session of a member again."""
     timeout_ms = decision.settings_of(group_id).streams_session_timeout_ms
     set_timer(shard, (SESSION, group_id, member_id), _end_session, timeout_ms, decision)
 
 
-def limit_rebalance(shard: GroupShard, group_id: str, member: StreamsMember, decision: Decision) -> None:
+def limit_rebalance(shard: GroupShard, group_id: str, member: StreamsMember, decision: GroupDecision) -> None:
     """Give a member its rebalance timeout to give up tasks. Without any, nothing limits it."""
     cancel(shard, REBALANCE, group_id, member.member_id, decision)
     if member.state == UNREVOKED:
@@ -33,7 +33,7 @@ def limit_rebalance(shard: GroupShard, group_id: str, member: StreamsMember, dec
         set_timer(shard, key, _end_rebalance, member.rebalance_timeout_ms, decision, member.member_epoch)
 
 
-def delay_target(shard: GroupShard, group_id: str, decision: Decision) -> None:
+def delay_target(shard: GroupShard, group_id: str, decision: GroupDecision) -> None:
     """Let the first target wait until others have joined, if the group's settings say so and it does not wait yet."""
     delay_ms = decision.settings_of(group_id).streams_initial_rebalance_delay_ms
     if delay_ms > 0 and not is_delayed(shard, group_id):
@@ -52,7 +52,7 @@ def forget_delay(shard: GroupShard, group_id: str) -> None:
         shard.timers.cancel(timer)
 
 
-def begin_timeouts(shard: GroupShard, group_id: str, decision: Decision) -> bool:
+def begin_timeouts(shard: GroupShard, group_id: str, decision: GroupDecision) -> bool:
     """Begin the timeouts of a group that was just loaded."""
     group = _group(shard, group_id)
     if group is not None:
@@ -62,7 +62,7 @@ def begin_timeouts(shard: GroupShard, group_id: str, decision: Decision) -> bool
     return True
 
 
-def fence(shard: GroupShard, group: StreamsGroup, member_id: str, decision: Decision) -> None:
+def fence(shard: GroupShard, group: StreamsGroup, member_id: str, decision: GroupDecision) -> None:
     """Remove a member for good. The group goes on at the next epoch."""
     decision.records += member_tombstones(group.group_id, member_id)
     decision.records.append(
@@ -87,7 +87,7 @@ def _group(shard: GroupShard, group_id: str) -> StreamsGroup | None:
     return membership if isinstance(membership, StreamsGroup) else None
 
 
-def _end_session(shard: GroupShard, key: tuple[str, str, str], decision: Decision) -> None:
+def _end_session(shard: GroupShard, key: tuple[str, str, str], decision: GroupDecision) -> None:
     """Remove a member that was silent."""
     shard.member_timers.pop(key, None)
     _, group_id, member_id = key
@@ -97,7 +97,7 @@ def _end_session(shard: GroupShard, key: tuple[str, str, str], decision: Decisio
         fence(shard, group, member_id, decision)
 
 
-def _end_rebalance(shard: GroupShard, key: tuple[str, str, str], member_epoch: int, decision: Decision) -> None:
+def _end_rebalance(shard: GroupShard, key: tuple[str, str, str], member_epoch: int, decision: GroupDecision) -> None:
     """Remove a member that has not given up its tasks: it is still at the same epoch."""
     shard.member_timers.pop(key, None)
     _, group_id, member_id = key
@@ -108,7 +108,7 @@ def _end_rebalance(shard: GroupShard, key: tuple[str, str, str], member_epoch: i
         fence(shard, group, member_id, decision)
 
 
-def _end_delay(shard: GroupShard, key: tuple[str, str, str], decision: Decision) -> None:
+def _end_delay(shard: GroupShard, key: tuple[str, str, str], decision: GroupDecision) -> None:
     """Compute the first target. Without a configured topology, the next heartbeat does it."""
     shard.member_timers.pop(key, None)
     group = _group(shard, key[1])

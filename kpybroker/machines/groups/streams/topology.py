@@ -5,8 +5,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from kpybroker.machines.groups.consumer.java_order import in_hash_order, string_hash
+from kpybroker.machines.groups.described_topology import DescribedTopologyValue
 from kpywire.group_records import streams_group_topology as records
-from kpywire.group_records.streams_group_topology import StreamsGroupTopologyValue, Subtopology, TopicInfo
+from kpywire.group_records.streams_group_topology import Subtopology, TopicInfo
 
 
 class Topology(NamedTuple):
@@ -19,6 +20,8 @@ class Topology(NamedTuple):
     """The subtopology that reads each topic."""
     required_topics: tuple[str, ...]
     """All topics that it reads, and its changelogs, in the order of Kafka's table."""
+    description: bytes | None = None
+    """Its description (KIP-1331), as the record has it; None without one."""
 
     def is_same(self, other: "Topology") -> bool:
         """Whether two topologies are equal, apart from the order of their subtopologies."""
@@ -29,7 +32,7 @@ class DuplicateSubtopology(Exception):
     """Two subtopologies of a topology have the same id."""
 
 
-def topology_of(value: StreamsGroupTopologyValue) -> Topology:
+def topology_of(value: DescribedTopologyValue) -> Topology:
     """The topology of a record. Raises DuplicateSubtopology."""
     by_id: dict[str, Subtopology] = {}
     for each in value.subtopologies:
@@ -43,7 +46,8 @@ def topology_of(value: StreamsGroupTopologyValue) -> Topology:
         for each in subtopologies.values()
         for topic in (*input_topics(each), *(changelog.name for changelog in each.state_changelog_topics))
     )
-    return Topology(value.epoch, subtopologies, readers, tuple(in_hash_order(list(required), string_hash)))
+    topics = tuple(in_hash_order(list(required), string_hash))
+    return Topology(value.epoch, subtopologies, readers, topics, value.description)
 
 
 def input_topics(subtopology: Subtopology) -> Iterator[str]:
@@ -53,9 +57,15 @@ def input_topics(subtopology: Subtopology) -> Iterator[str]:
         yield each.name
 
 
-def recorded(sent: Any) -> StreamsGroupTopologyValue:
+def as_recorded(topology: Topology, description: bytes) -> DescribedTopologyValue:
+    """The value of record 23 for a topology with a description."""
+    subtopologies = list(topology.subtopologies.values())
+    return DescribedTopologyValue(epoch=topology.epoch, subtopologies=subtopologies, description=description)
+
+
+def recorded(sent: Any) -> DescribedTopologyValue:
     """The value of record 23 for the topology of a heartbeat."""
-    return StreamsGroupTopologyValue(
+    return DescribedTopologyValue(
         epoch=sent.epoch,
         subtopologies=[
             Subtopology(

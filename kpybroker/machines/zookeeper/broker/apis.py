@@ -39,7 +39,7 @@ ONLY_ON_THE_CONTROLLER: Final = frozenset(
 )
 """The APIs that every other broker answers with NOT_CONTROLLER. Clients find the controller by Metadata."""
 
-ASKED_FIRST_WHO_CONTROLS: Final = frozenset(
+ASKED_FIRST_FOR_THE_CONTROLLER: Final = frozenset(
     {
         api.CREATE_TOPICS,
         api.DELETE_TOPICS,

@@ -39,7 +39,7 @@ Place = tuple[bytes, int]
 """(topic id, partition)."""
 
 
-class Held(NamedTuple):
+class HeldReplica(NamedTuple):
     """A replica of this broker."""
 
     topic_id: bytes
@@ -47,7 +47,7 @@ class Held(NamedTuple):
     is_offline: bool
 
 
-class Decision(NamedTuple):
+class RequestDecision(NamedTuple):
     """The answer to a request, and what follows from it."""
 
     response: Any
@@ -79,7 +79,7 @@ class ControllerRequests:
         self,
         node_id: int,
         image: MetadataImage,
-        find: Callable[[str, int], Held | None],
+        find: Callable[[str, int], HeldReplica | None],
         broker_epoch: Callable[[], int],
         kraft_epoch: Callable[[], int] = lambda: NO_EPOCH,
         held: Callable[[], Iterable[tuple[str, int]]] = tuple,
@@ -120,11 +120,11 @@ class ControllerRequests:
 
     # LeaderAndIsr
 
-    def leader_and_isr(self, request: LeaderAndIsrRequest) -> Decision:
+    def leader_and_isr(self, request: LeaderAndIsrRequest) -> RequestDecision:
         """Decide which partitions become led or followed here."""
         code = self._refusal(request)
         if code:
-            return Decision(LeaderAndIsrResponse(error_code=code))
+            return RequestDecision(LeaderAndIsrResponse(error_code=code))
         records: list[Record] = []
         ordered: list[Place] = []
         answers = []
@@ -156,7 +156,9 @@ class ControllerRequests:
             for name, index in self._held():
                 if (name, index) not in named:
                     self._stop(name, index, records, ordered)
-        return Decision(LeaderAndIsrResponse(error_code=error_codes.NONE, topics=answers), records, frozenset(ordered))
+        return RequestDecision(
+            LeaderAndIsrResponse(error_code=error_codes.NONE, topics=answers), records, frozenset(ordered)
+        )
 
     def _stop(self, name: str, index: int, records: list[Record], ordered: list[Place]) -> None:
         """Stop a replica that a full request does not name, and delete its log: it is not of this broker any more."""
@@ -185,11 +187,11 @@ class ControllerRequests:
 
     # StopReplica
 
-    def stop_replica(self, request: StopReplicaRequest) -> Decision:
+    def stop_replica(self, request: StopReplicaRequest) -> RequestDecision:
         """Decide which partitions end here, and which logs are deleted."""
         code = self._refusal(request)
         if code:
-            return Decision(StopReplicaResponse(error_code=code, partition_errors=[]))
+            return RequestDecision(StopReplicaResponse(error_code=code, partition_errors=[]))
         errors: list[StopReplicaPartitionError] = []
         records: list[Record] = []
         ordered: set[Place] = set()
@@ -215,15 +217,15 @@ class ControllerRequests:
                     )
                     ordered.add((held.topic_id, index))
         response = StopReplicaResponse(error_code=error_codes.NONE, partition_errors=errors)
-        return Decision(response, records, frozenset(ordered), tuple(deleted))
+        return RequestDecision(response, records, frozenset(ordered), tuple(deleted))
 
     # UpdateMetadata
 
-    def update_metadata(self, request: UpdateMetadataRequest) -> Decision:
+    def update_metadata(self, request: UpdateMetadataRequest) -> RequestDecision:
         """Take over what clients get to know."""
         code = self._refusal(request)
         if code:
-            return Decision(UpdateMetadataResponse(error_code=code))
+            return RequestDecision(UpdateMetadataResponse(error_code=code))
         self.ruler.follow(request)
         self.has_named_topics = self.has_named_topics or bool(request.topic_states)
         records = translation.brokers(self._image, request.live_brokers)
@@ -247,10 +249,10 @@ class ControllerRequests:
                 record = translation.known_partition(topic.topic_id, state, before)
                 if record is not None:
                     records.append(record)
-        return Decision(UpdateMetadataResponse(error_code=error_codes.NONE), records)
+        return RequestDecision(UpdateMetadataResponse(error_code=error_codes.NONE), records)
 
 
-def _why_not_stopped(held: Held | None, state: StopReplicaPartitionState) -> int:
+def _why_not_stopped(held: HeldReplica | None, state: StopReplicaPartitionState) -> int:
     if held is None:
         return error_codes.NONE
     if held.is_offline:

@@ -12,11 +12,11 @@ from typing import Any
 from kpybroker.machines.metadata.image import MetadataImage
 from kpybroker.machines.sasl import scram
 from kpybroker.machines.zookeeper.tree import configs, paths
-from kpybroker.machines.zookeeper.tree.acls import AclEntry, Resource
+from kpybroker.machines.zookeeper.tree.acls import AclEntry, ResourcePattern
 from kpybroker.machines.zookeeper.tree.as_records import acl_record, credential_record, token_record
 from kpybroker.machines.zookeeper.tree.client_quotas import config_entity, decode_quotas, quota_entity
 from kpybroker.machines.zookeeper.tree.configs import ConfigEntity
-from kpybroker.machines.zookeeper.tree.tokens import Token
+from kpybroker.machines.zookeeper.tree.tokens import TokenContent
 from kpywire.metadata_records.client_quota_record import ClientQuotaRecord, EntityData
 from kpywire.metadata_records.remove_access_control_entry_record import RemoveAccessControlEntryRecord
 from kpywire.metadata_records.remove_delegation_token_record import RemoveDelegationTokenRecord
@@ -57,14 +57,14 @@ def credentials(image: MetadataImage, entity: ConfigEntity, values: Mapping[str,
     return records
 
 
-def acls(resource: Resource, before: Collection[AclEntry], wanted: Collection[AclEntry]) -> Records:
+def acls(resource: ResourcePattern, before: Collection[AclEntry], wanted: Collection[AclEntry]) -> Records:
     """The records that make the ACLs of a resource these."""
     added = [acl_record(resource, each, acl_id(resource, each)) for each in wanted if each not in before]
     gone = [RemoveAccessControlEntryRecord(id=acl_id(resource, each)) for each in before if each not in wanted]
     return [*added, *gone]
 
 
-def acl_id(resource: Resource, entry: AclEntry) -> bytes:
+def acl_id(resource: ResourcePattern, entry: AclEntry) -> bytes:
     """An id that only this ACL has."""
     parts = (resource.kind, resource.pattern, entry.permission, entry.operation)
     texts = (resource.name, entry.principal, entry.host)
@@ -73,7 +73,7 @@ def acl_id(resource: Resource, entry: AclEntry) -> bytes:
     return blake2b(content.encode("utf-8", "surrogatepass"), digest_size=UUID_BYTES).digest()
 
 
-def tokens(image: MetadataImage, token_id: str, token: Token | None) -> Records:
+def tokens(image: MetadataImage, token_id: str, token: TokenContent | None) -> Records:
     """The records that make a token what its znode says; None if it is gone."""
     present = image.delegation_tokens.get(token_id)
     if token is None:

@@ -18,7 +18,7 @@ from kpybroker.machines.controller.token_rules import (
     times_of,
 )
 from kpybroker.machines.sasl.delegation_token import TokenSecret
-from kpybroker.machines.zookeeper.tree.tokens import Token
+from kpybroker.machines.zookeeper.tree.tokens import TokenContent
 from kpybroker.runtime.calls.principal import Principal
 from kpywire import error_codes
 from kpywire.messages.create_delegation_token import CreateDelegationTokenRequest, CreateDelegationTokenResponse
@@ -29,19 +29,19 @@ from kpywire.metadata_records.delegation_token_record import DelegationTokenReco
 NO_TIMESTAMP: Final = -1
 
 
-class Change(NamedTuple):
+class TokenChange(NamedTuple):
     """A token as it is to be written; None if it is to be deleted. ``expiry_ms`` is for the answer."""
 
-    token: Token | None
+    token: TokenContent | None
     expiry_ms: int
 
 
 def created(
     message: CreateDelegationTokenRequest, requester: Principal, token_id: str, settings: TokenSettings, now_ms: int
-) -> Token:
+) -> TokenContent:
     """The token that a request creates, for its sender or for the owner that it names."""
     expiry_ms, max_ms = times_of(message, settings.max_lifetime_ms, settings.expiry_time_ms, now_ms)
-    return Token(
+    return TokenContent(
         token_id=token_id,
         owner=str(owner_of(message, requester)),
         requester=str(requester),
@@ -52,7 +52,7 @@ def created(
     )
 
 
-def creation_response(token: Token, token_hmac: bytes, api_version: int) -> CreateDelegationTokenResponse:
+def creation_response(token: TokenContent, token_hmac: bytes, api_version: int) -> CreateDelegationTokenResponse:
     """The answer to the request that created a token."""
     owner_type, _, owner_name = token.owner.partition(":")
     response = CreateDelegationTokenResponse(
@@ -90,26 +90,28 @@ def disabled(message: Any, sender: Principal, api_version: int) -> Any:
     return answer
 
 
-def renewed(record: DelegationTokenRecord, sender: Principal, period_ms: int, default_ms: int, now_ms: int) -> Change:
+def renewed(
+    record: DelegationTokenRecord, sender: Principal, period_ms: int, default_ms: int, now_ms: int
+) -> TokenChange:
     """A token with a later expiry. Raises KafkaError."""
     check_allowed(record, sender)
     check_alive(record, now_ms)
     expiry_ms = min(record.max_timestamp, later(now_ms, default_ms if period_ms < 0 else period_ms))
-    return Change(_with_expiry(record, expiry_ms), expiry_ms)
+    return TokenChange(_with_expiry(record, expiry_ms), expiry_ms)
 
 
-def expired(record: DelegationTokenRecord, sender: Principal, period_ms: int, now_ms: int) -> Change:
+def expired(record: DelegationTokenRecord, sender: Principal, period_ms: int, now_ms: int) -> TokenChange:
     """A token with another expiry, or its end if the period is negative. Raises KafkaError."""
     check_allowed(record, sender)
     if period_ms < 0:
-        return Change(None, now_ms)
+        return TokenChange(None, now_ms)
     check_alive(record, now_ms)
     expiry_ms = min(record.max_timestamp, later(now_ms, period_ms))
-    return Change(_with_expiry(record, expiry_ms), expiry_ms)
+    return TokenChange(_with_expiry(record, expiry_ms), expiry_ms)
 
 
-def _with_expiry(record: DelegationTokenRecord, expiry_ms: int) -> Token:
-    return Token(
+def _with_expiry(record: DelegationTokenRecord, expiry_ms: int) -> TokenContent:
+    return TokenContent(
         token_id=record.token_id,
         owner=record.owner,
         requester=record.requester,

@@ -93,13 +93,13 @@ def known_partition(
     the same."""
     if before is not None:
         epochs = before.leader_epoch, before.partition_epoch
-        told = state.leader_epoch, state.zk_version
-        if told < epochs:
+        received = state.leader_epoch, state.zk_version
+        if received < epochs:
             return None
         same = (
             before.leader == state.leader and list(before.isr) == state.isr and list(before.replicas) == state.replicas
         )
-        if told == epochs and same:
+        if received == epochs and same:
             return None
     is_reassigning = before is not None and set(before.replicas) == set(state.replicas)
     return PartitionRecord(

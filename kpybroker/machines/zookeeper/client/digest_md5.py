@@ -8,7 +8,7 @@ from hashlib import md5
 from hmac import compare_digest
 from typing import Final
 
-from kpybroker.machines.zookeeper.client.session import LoginRefused
+from kpybroker.machines.zookeeper.client.session import ZooKeeperLoginRefused
 
 URI: Final = "zookeeper/zk-sasl-md5"
 """The service that ZooKeeper's servers call themselves."""
@@ -38,12 +38,12 @@ class DigestMd5:
         fields = _fields(challenge)
         if self._expected:
             if not compare_digest(fields.get("rspauth", ""), self._expected):
-                raise LoginRefused("ZooKeeper does not prove that it knows the password (DIGEST-MD5)")
+                raise ZooKeeperLoginRefused("ZooKeeper does not prove that it knows the password (DIGEST-MD5)")
             self.is_complete = True
             return None
         nonce, realm = fields.get("nonce"), fields.get("realm", "")
         if not nonce or "auth" not in fields.get("qop", "auth").split(","):
-            raise LoginRefused("ZooKeeper's challenge is not one of DIGEST-MD5 with qop auth")
+            raise ZooKeeperLoginRefused("ZooKeeper's challenge is not one of DIGEST-MD5 with qop auth")
         answer = self._digest("AUTHENTICATE", realm, nonce)
         self._expected = self._digest("", realm, nonce)
         return (
@@ -69,12 +69,12 @@ def _quoted(text: str) -> str:
 
 def _fields(challenge: bytes) -> dict[str, str]:
     if len(challenge) > _LONGEST:
-        raise LoginRefused(f"ZooKeeper's challenge has more than {_LONGEST} bytes")
+        raise ZooKeeperLoginRefused(f"ZooKeeper's challenge has more than {_LONGEST} bytes")
     text, fields, at = challenge.decode("utf-8", "replace"), dict[str, str](), 0
     while at < len(text):
         found = _FIELD.match(text, at)
         if found is None:
-            raise LoginRefused("ZooKeeper's challenge is not one of DIGEST-MD5")
+            raise ZooKeeperLoginRefused("ZooKeeper's challenge is not one of DIGEST-MD5")
         name, quoted, plain = found.groups()
         fields.setdefault(name.lower(), re.sub(r"\\(.)", r"\1", quoted) if quoted is not None else plain)
         at = found.end()

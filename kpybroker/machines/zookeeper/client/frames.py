@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from enum import IntEnum
 from typing import Final, NamedTuple
 
-from kpybroker.machines.zookeeper.client.jute import Reader, Writer
+from kpybroker.machines.zookeeper.client.jute import JuteReader, JuteWriter
 from kpywire.errors import Malformed
 
 EVENT_XID: Final = -1
@@ -29,7 +29,7 @@ class Greeting(NamedTuple):
     password: bytes
 
     def frame(self) -> bytes:
-        out = Writer()
+        out = JuteWriter()
         out.int32(0)
         out.int64(self.last_zxid)
         out.int32(self.timeout_ms)
@@ -40,7 +40,7 @@ class Greeting(NamedTuple):
 
     @classmethod
     def of(cls, frame: bytes | memoryview) -> "Greeting":
-        source = Reader(frame)
+        source = JuteReader(frame)
         source.int32()
         return cls(source.int64(), source.int32(), source.int64(), source.buffer() or b"")
 
@@ -53,7 +53,7 @@ class Welcome(NamedTuple):
     password: bytes
 
     def frame(self) -> bytes:
-        out = Writer()
+        out = JuteWriter()
         out.int32(0)
         out.int32(self.timeout_ms)
         out.int64(self.session_id)
@@ -63,7 +63,7 @@ class Welcome(NamedTuple):
 
     @classmethod
     def of(cls, frame: bytes | memoryview) -> "Welcome":
-        source = Reader(frame)
+        source = JuteReader(frame)
         source.int32()
         return cls(source.int32(), source.int64(), source.buffer() or b"")
 
@@ -91,7 +91,7 @@ class WatchedEvent(NamedTuple):
         return out.frame()
 
     @classmethod
-    def read(cls, source: Reader) -> "WatchedEvent | None":
+    def read(cls, source: JuteReader) -> "WatchedEvent | None":
         """The event; None if it is about the session and not about a znode."""
         number, _ = source.int32(), source.int32()
         path = source.string()
@@ -111,17 +111,17 @@ class Watches(NamedTuple):
     children: Sequence[str]
 
 
-def request(xid: int, code: int) -> Writer:
+def request(xid: int, code: int) -> JuteWriter:
     """A request that consists of its header so far."""
-    out = Writer()
+    out = JuteWriter()
     out.int32(xid)
     out.int32(code)
     return out
 
 
-def reply(xid: int, zxid: int, error: int) -> Writer:
+def reply(xid: int, zxid: int, error: int) -> JuteWriter:
     """A reply that consists of its header so far."""
-    out = Writer()
+    out = JuteWriter()
     out.int32(xid)
     out.int64(zxid)
     out.int32(error)
@@ -149,5 +149,5 @@ def _set_watches(last_zxid: int, parts: Sequence[list[str]]) -> bytes:
     out = request(SET_WATCHES_XID, SET_WATCHES)
     out.int64(last_zxid)
     for paths in parts:
-        out.vector(paths, Writer.string)
+        out.vector(paths, JuteWriter.string)
     return out.frame()

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from kpybroker.machines.sasl import krb5_login
-from kpybroker.machines.sasl.jaas import KRB5_MODULE, BrokenJaas, Entry
+from kpybroker.machines.sasl.jaas import KRB5_MODULE, BrokenJaas, JaasEntry
 from kpybroker.machines.sasl.jaas_file import java_option, parse_file, path_in
 from kpybroker.machines.sasl.krb5_login import Krb5Login
 
@@ -25,7 +25,7 @@ class BrokenJaasFile(ValueError):
     """The file does not say how to log in to ZooKeeper, in one line without a secret."""
 
 
-class Login(NamedTuple):
+class DigestLogin(NamedTuple):
     """A name and a password for DIGEST-MD5."""
 
     user: str
@@ -35,7 +35,7 @@ class Login(NamedTuple):
         return f"Login({self.user!r})"
 
 
-class Place(NamedTuple):
+class JaasSection(NamedTuple):
     """The file and the section that the options of a JVM name, and the principal of the servers for Kerberos."""
 
     file: str
@@ -45,7 +45,7 @@ class Place(NamedTuple):
     """The second component of that principal; empty for the host of each server as ``zookeeper.connect`` has it."""
 
 
-def place_of(kafka_opts: str) -> Place | None:
+def place_of(kafka_opts: str) -> JaasSection | None:
     """The place that ``KAFKA_OPTS`` names; None if there is no login."""
     if java_option(kafka_opts, SWITCH_OPTION).lower() == "false":
         return None
@@ -55,10 +55,10 @@ def place_of(kafka_opts: str) -> Place | None:
     service, host = java_option(kafka_opts, SERVICE_OPTION) or SERVICE, ""
     if principal := java_option(kafka_opts, PRINCIPAL_OPTION):
         service, _, host = principal.partition("@")[0].partition("/")
-    return Place(file, java_option(kafka_opts, SECTION_OPTION) or "Client", service, host)
+    return JaasSection(file, java_option(kafka_opts, SECTION_OPTION) or "Client", service, host)
 
 
-def login_of(text: str, section: str, service: str = SERVICE, kafka_opts: str = "") -> Login | Krb5Login | None:
+def login_of(text: str, section: str, service: str = SERVICE, kafka_opts: str = "") -> DigestLogin | Krb5Login | None:
     """The login in a section of a file; None if the file has no such section. ``service`` is that of the servers, for
     Kerberos. Only the first login module of a section counts. Raises BrokenJaasFile."""
     try:
@@ -68,12 +68,12 @@ def login_of(text: str, section: str, service: str = SERVICE, kafka_opts: str = 
     return None if modules is None else _login(*modules[0], service)
 
 
-def _login(module: str, options: Mapping[str, str], service: str) -> Login | Krb5Login:
+def _login(module: str, options: Mapping[str, str], service: str) -> DigestLogin | Krb5Login:
     if module == KRB5_MODULE:
         try:
             # as in Java, a serviceName is one of Kafka's clients and has no meaning here
             ours = {name: value for name, value in options.items() if name != "serviceName"}
-            return krb5_login.of_client(Entry(module, ours), service)
+            return krb5_login.of_client(JaasEntry(module, ours), service)
         except BrokenJaas as error:
             raise BrokenJaasFile(str(error)) from None
     if module != DIGEST_MODULE:
@@ -82,4 +82,4 @@ def _login(module: str, options: Mapping[str, str], service: str) -> Login | Krb
     user, password = options.get("username", ""), options.get("password", "")
     if not user or not password:
         raise BrokenJaasFile(f"the login module has no {'password' if user else 'username'}")
-    return Login(user, password)
+    return DigestLogin(user, password)

@@ -14,7 +14,7 @@ _INT: Final = Struct(">i")
 _LONG: Final = Struct(">q")
 
 
-class Writer:
+class JuteWriter:
     """Bytes that are being written."""
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class Writer:
     def string(self, value: str) -> None:
         self.buffer(value.encode())
 
-    def vector(self, values: Iterable[T], write: Callable[["Writer", T], object]) -> None:
+    def vector(self, values: Iterable[T], write: Callable[["JuteWriter", T], object]) -> None:
         """The number of values, then each of them."""
         each = list(values)
         self.int32(len(each))
@@ -52,7 +52,7 @@ class Writer:
         return bytes(self._bytes)
 
 
-class Reader:
+class JuteReader:
     """Bytes that are being read, from the first to the last."""
 
     def __init__(self, frame: bytes | memoryview) -> None:
@@ -86,7 +86,7 @@ class Reader:
         except UnicodeDecodeError as error:
             raise Malformed(f"a string that is not UTF-8: {error.reason}") from None
 
-    def vector(self, read: Callable[["Reader"], T]) -> list[T]:
+    def vector(self, read: Callable[["JuteReader"], T]) -> list[T]:
         """The values of a vector; a null one is empty."""
         count = self.int32()
         if count == -1:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
 from kpybroker.machines.zookeeper.client import error_codes
-from kpybroker.machines.zookeeper.client.jute import Reader, Writer
+from kpybroker.machines.zookeeper.client.jute import JuteReader, JuteWriter
 from kpywire.errors import Malformed
 
 ANY_VERSION: Final = -1
@@ -18,26 +18,26 @@ _EPHEMERAL: Final = 1
 _SEQUENTIAL: Final = 2
 
 
-class Acl(NamedTuple):
+class ZnodeAcl(NamedTuple):
     """Permissions on a znode, for one identity."""
 
     permissions: int
     scheme: str
     identity: str
 
-    def write(self, out: Writer) -> None:
+    def write(self, out: JuteWriter) -> None:
         out.int32(self.permissions)
         out.string(self.scheme)
         out.string(self.identity)
 
     @classmethod
-    def read(cls, source: Reader) -> "Acl":
+    def read(cls, source: JuteReader) -> "ZnodeAcl":
         return cls(source.int32(), source.string(), source.string())
 
 
-OPEN_ACL: Final = (Acl(ALL, "world", "anyone"),)
-CREATOR_ALL_ACL: Final = (Acl(ALL, "auth", ""),)
-READ_ACL: Final = (Acl(READ, "world", "anyone"),)
+OPEN_ACL: Final = (ZnodeAcl(ALL, "world", "anyone"),)
+CREATOR_ALL_ACL: Final = (ZnodeAcl(ALL, "auth", ""),)
+READ_ACL: Final = (ZnodeAcl(READ, "world", "anyone"),)
 
 
 class Stat(NamedTuple):
@@ -57,13 +57,13 @@ class Stat(NamedTuple):
     pzxid: int
 
     @classmethod
-    def read(cls, source: Reader) -> "Stat":
+    def read(cls, source: JuteReader) -> "Stat":
         long, short = source.int64, source.int32
         return cls(
             long(), long(), long(), long(), short(), short(), short(), long(), short(), short(), long()
         )  # fmt: skip
 
-    def write(self, out: Writer) -> None:
+    def write(self, out: JuteWriter) -> None:
         for value in self[:4]:
             out.int64(value)
         for value in self[4:7]:
@@ -88,14 +88,14 @@ class Children(NamedTuple):
     stat: Stat
 
 
-class Acls(NamedTuple):
+class ZnodeAcls(NamedTuple):
     """The result of `GetAcl`."""
 
-    acls: tuple[Acl, ...]
+    acls: tuple[ZnodeAcl, ...]
     stat: Stat
 
 
-class Failed(NamedTuple):
+class OperationFailed(NamedTuple):
     """The result of an operation that ZooKeeper refused. Nothing was done.
 
     ``errors`` are those of the operations of a `Multi`; ``code`` is that of the operation that failed first.
@@ -121,9 +121,9 @@ class Operation(Protocol):
     @property
     def code(self) -> int: ...
 
-    def write(self, out: Writer, chroot: str) -> None: ...
+    def write(self, out: JuteWriter, chroot: str) -> None: ...
 
-    def read(self, source: Reader, chroot: str) -> Any: ...
+    def read(self, source: JuteReader, chroot: str) -> Any: ...
 
 
 def absolute(path: str, chroot: str) -> str:
@@ -141,7 +141,7 @@ class Create(NamedTuple):
 
     path: str
     data: bytes | None
-    acls: Sequence[Acl] = OPEN_ACL
+    acls: Sequence[ZnodeAcl] = OPEN_ACL
     is_ephemeral: bool = False
     is_sequential: bool = False
 
@@ -149,13 +149,13 @@ class Create(NamedTuple):
     def code(self) -> int:
         return 1
 
-    def write(self, out: Writer, chroot: str) -> None:
+    def write(self, out: JuteWriter, chroot: str) -> None:
         out.string(absolute(self.path, chroot))
         out.buffer(self.data)
         out.vector(self.acls, lambda to, acl: acl.write(to))
         out.int32(_EPHEMERAL * self.is_ephemeral | _SEQUENTIAL * self.is_sequential)
 
-    def read(self, source: Reader, chroot: str) -> str:
+    def read(self, source: JuteReader, chroot: str) -> str:
         return relative(source.string(), chroot)
 
 
@@ -169,11 +169,11 @@ class Delete(NamedTuple):
     def code(self) -> int:
         return 2
 
-    def write(self, out: Writer, chroot: str) -> None:
+    def write(self, out: JuteWriter, chroot: str) -> None:
         out.string(absolute(self.path, chroot))
         out.int32(self.version)
 
-    def read(self, _source: Reader, _chroot: str) -> None:
+    def read(self, _source: JuteReader, _chroot: str) -> None:
         return None
 
 
@@ -187,11 +187,11 @@ class Exists(NamedTuple):
     def code(self) -> int:
         return 3
 
-    def write(self, out: Writer, chroot: str) -> None:
+    def write(self, out: JuteWriter, chroot: str) -> None:
         out.string(absolute(self.path, chroot))
         out.boolean(value=self.is_watched)
 
-    def read(self, source: Reader, _chroot: str) -> Stat:
+    def read(self, source: JuteReader, _chroot: str) -> Stat:
         return Stat.read(source)
 
 
@@ -205,11 +205,11 @@ class Get(NamedTuple):
     def code(self) -> int:
         return 4
 
-    def write(self, out: Writer, chroot: str) -> None:
+    def write(self, out: JuteWriter, chroot: str) -> None:
         out.string(absolute(self.path, chroot))
         out.boolean(value=self.is_watched)
 
-    def read(self, source: Reader, _chroot: str) -> Znode:
+    def read(self, source: JuteReader, _chroot: str) -> Znode:
         return Znode(source.buffer(), Stat.read(source))
 
 
@@ -224,17 +224,17 @@ class Set(NamedTuple):
     def code(self) -> int:
         return 5
 
-    def write(self, out: Writer, chroot: str) -> None:
+    def write(self, out: JuteWriter, chroot: str) -> None:
         out.string(absolute(self.path, chroot))
         out.buffer(self.data)
         out.int32(self.version)
 
-    def read(self, source: Reader, _chroot: str) -> Stat:
+    def read(self, source: JuteReader, _chroot: str) -> Stat:
         return Stat.read(source)
 
 
 class GetAcl(NamedTuple):
-    """Read the `Acls` of a znode."""
+    """Read the `ZnodeAcls` of a znode."""
 
     path: str
 
@@ -242,30 +242,30 @@ class GetAcl(NamedTuple):
     def code(self) -> int:
         return 6
 
-    def write(self, out: Writer, chroot: str) -> None:
+    def write(self, out: JuteWriter, chroot: str) -> None:
         out.string(absolute(self.path, chroot))
 
-    def read(self, source: Reader, _chroot: str) -> Acls:
-        return Acls(tuple(source.vector(Acl.read)), Stat.read(source))
+    def read(self, source: JuteReader, _chroot: str) -> ZnodeAcls:
+        return ZnodeAcls(tuple(source.vector(ZnodeAcl.read)), Stat.read(source))
 
 
 class SetAcl(NamedTuple):
     """Replace the ACLs of a znode, if they still have a version. The result is its `Stat`."""
 
     path: str
-    acls: Sequence[Acl]
+    acls: Sequence[ZnodeAcl]
     version: int = ANY_VERSION
 
     @property
     def code(self) -> int:
         return 7
 
-    def write(self, out: Writer, chroot: str) -> None:
+    def write(self, out: JuteWriter, chroot: str) -> None:
         out.string(absolute(self.path, chroot))
         out.vector(self.acls, lambda to, acl: acl.write(to))
         out.int32(self.version)
 
-    def read(self, source: Reader, _chroot: str) -> Stat:
+    def read(self, source: JuteReader, _chroot: str) -> Stat:
         return Stat.read(source)
 
 
@@ -278,10 +278,10 @@ class Sync(NamedTuple):
     def code(self) -> int:
         return 9
 
-    def write(self, out: Writer, chroot: str) -> None:
+    def write(self, out: JuteWriter, chroot: str) -> None:
         out.string(absolute(self.path, chroot))
 
-    def read(self, source: Reader, chroot: str) -> str:
+    def read(self, source: JuteReader, chroot: str) -> str:
         return relative(source.string(), chroot)
 
 
@@ -295,12 +295,12 @@ class GetChildren(NamedTuple):
     def code(self) -> int:
         return 12
 
-    def write(self, out: Writer, chroot: str) -> None:
+    def write(self, out: JuteWriter, chroot: str) -> None:
         out.string(absolute(self.path, chroot))
         out.boolean(value=self.is_watched)
 
-    def read(self, source: Reader, _chroot: str) -> Children:
-        return Children(source.vector(Reader.string), Stat.read(source))
+    def read(self, source: JuteReader, _chroot: str) -> Children:
+        return Children(source.vector(JuteReader.string), Stat.read(source))
 
 
 class Check(NamedTuple):
@@ -313,11 +313,11 @@ class Check(NamedTuple):
     def code(self) -> int:
         return 13
 
-    def write(self, out: Writer, chroot: str) -> None:
+    def write(self, out: JuteWriter, chroot: str) -> None:
         out.string(absolute(self.path, chroot))
         out.int32(self.version)
 
-    def read(self, _source: Reader, _chroot: str) -> None:
+    def read(self, _source: JuteReader, _chroot: str) -> None:
         return None
 
 
@@ -326,7 +326,8 @@ Write = Create | Delete | Set | Check
 
 
 class Multi(NamedTuple):
-    """Several operations, of which all or none are done. The result is a list of their results, or `Failed`."""
+    """Several operations, of which all or none are done. The result is a list of their results, or
+    `OperationFailed`."""
 
     operations: Sequence[Write]
 
@@ -334,13 +335,13 @@ class Multi(NamedTuple):
     def code(self) -> int:
         return 14
 
-    def write(self, out: Writer, chroot: str) -> None:
+    def write(self, out: JuteWriter, chroot: str) -> None:
         for each in self.operations:
             _write_part(out, each.code, is_last=False)
             each.write(out, chroot)
         _write_part(out, -1, is_last=True)
 
-    def read(self, source: Reader, chroot: str) -> list[Any] | Failed:
+    def read(self, source: JuteReader, chroot: str) -> list[Any] | OperationFailed:
         results: list[Any] = []
         errors: list[int] = []
         while True:
@@ -358,10 +359,10 @@ class Multi(NamedTuple):
             results.append(operation.read(source, chroot))
         if len(results or errors) != len(self.operations) or (results and errors):
             raise Malformed("a multi has other results than operations")
-        return results if not errors else Failed(_guilty(errors), tuple(errors))
+        return results if not errors else OperationFailed(_guilty(errors), tuple(errors))
 
 
-def _write_part(out: Writer, code: int, *, is_last: bool) -> None:
+def _write_part(out: JuteWriter, code: int, *, is_last: bool) -> None:
     out.int32(code)
     out.boolean(value=is_last)
     out.int32(-1)

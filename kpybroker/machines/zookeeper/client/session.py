@@ -30,8 +30,8 @@ from kpybroker.machines.zookeeper.client.frames import (
     set_watches,
 )
 from kpybroker.machines.zookeeper.client.java_options import MOST_BYTES
-from kpybroker.machines.zookeeper.client.jute import Reader
-from kpybroker.machines.zookeeper.client.operations import Failed, Operation, relative
+from kpybroker.machines.zookeeper.client.jute import JuteReader
+from kpybroker.machines.zookeeper.client.operations import Operation, OperationFailed, relative
 from kpybroker.machines.zookeeper.client.watches import Watching
 from kpywire.errors import Malformed
 
@@ -39,7 +39,7 @@ LONGEST_SILENCE_MS: Final = 10_000.0
 """The longest time without a ping, as in Java's client."""
 
 
-class State(Enum):
+class SessionState(Enum):
     """The state of a session."""
 
     CONNECTING = "has no connection"
@@ -51,7 +51,7 @@ class State(Enum):
     CLOSED = "was closed"
 
 
-ENDED: Final = (State.EXPIRED, State.REFUSED, State.CLOSED)
+ENDED: Final = (SessionState.EXPIRED, SessionState.REFUSED, SessionState.CLOSED)
 
 
 class Lost(NamedTuple):
@@ -59,7 +59,7 @@ class Lost(NamedTuple):
 
     is_unknown: bool
     """Whether it was sent: it may have been done, or may still be done."""
-    state: State
+    state: SessionState
     """The state of the session. If it has ended, no further request is possible."""
 
     def __str__(self) -> str:
@@ -67,7 +67,7 @@ class Lost(NamedTuple):
         return f"the session with ZooKeeper {self.state.value}; {outcome}"
 
 
-class Exchange(Protocol):
+class SaslExchange(Protocol):
     """A login by SASL, seen from the client."""
 
     is_complete: bool
@@ -77,12 +77,12 @@ class Exchange(Protocol):
     def respond(self, challenge: bytes) -> bytes | None: ...
 
 
-class LoginRefused(Exception):
+class ZooKeeperLoginRefused(Exception):
     """A login that failed, in words without a secret."""
 
 
 Done = Callable[[Any], object]
-"""Called with the result of an operation, with `Failed` or with `Lost`."""
+"""Called with the result of an operation, with `OperationFailed` or with `Lost`."""
 
 
 class _Request:
@@ -94,7 +94,7 @@ class _Request:
         self.xid = 0
 
 
-class Session:
+class ZooKeeperSession:
     """One session."""
 
     def __init__(
@@ -103,12 +103,12 @@ class Session:
         servers: int,
         chroot: str = "",
         most_in_flight: int = 10,
-        new_exchange: Callable[[], Exchange] | None = None,
+        new_exchange: Callable[[], SaslExchange] | None = None,
         most_bytes: int = MOST_BYTES,
     ) -> None:
         """``servers`` is their number. ``new_exchange`` begins a login at a server. ``most_bytes`` is the size of the
         largest request that they take: for a larger one they end the connection, and each time that it comes again."""
-        self.state = State.CONNECTING
+        self.state = SessionState.CONNECTING
         self.session_id = 0
         self.timeout_ms = timeout_ms
         """The time after which ZooKeeper lets the session expire: asked for at first, then as the server granted it."""
@@ -119,19 +119,19 @@ class Session:
         self.calls: deque[Callable[[], object]] = deque()
         """Answers and events in their order; the shell takes and calls them."""
         self.on_event: Callable[[WatchedEvent], object] = _ignored
-        self.on_state: Callable[[State], object] = _ignored
+        self.on_state: Callable[[SessionState], object] = _ignored
         self._servers = servers
         self._most_in_flight = most_in_flight
         self._new_exchange = new_exchange
         self._most_bytes = most_bytes
-        self._exchange: Exchange | None = None
+        self._exchange: SaslExchange | None = None
         self._password = bytes(PASSWORD_BYTES)
         self._last_zxid = 0
         self._xid = 0
         self._waiting: deque[_Request] = deque()
         self._sent: deque[_Request] = deque()
         self._watching = Watching()
-        self._heard_ms = self._said_ms = 0.0
+        self._heard_ms = self._sent_ms = 0.0
         self._closing: Callable[[], object] | None = None
 
     def __repr__(self) -> str:
@@ -165,8 +165,8 @@ class Session:
     def close(self, done: Callable[[], object], now_ms: float) -> None:
         """End the session, which removes its ephemeral znodes. ``done`` is called when the server has confirmed it, or
         when there is no connection over which it could."""
-        if self.state is not State.CONNECTED:
-            self._end(State.CLOSED)
+        if self.state is not SessionState.CONNECTED:
+            self._end(SessionState.CLOSED)
             self.calls.append(done)
             return
         self._closing = done
@@ -179,7 +179,7 @@ class Session:
         """A connection is open."""
         if self.is_ended:
             return
-        self.state = State.GREETING
+        self.state = SessionState.GREETING
         self._heard_ms = now_ms
         greeting = Greeting(self._last_zxid, self.timeout_ms, self.session_id, self._password)
         self._say(greeting.frame(), now_ms)
@@ -189,14 +189,14 @@ class Session:
         if self.is_ended:
             return
         if self._closing is not None:
-            self._end(State.CLOSED)
+            self._end(SessionState.CLOSED)
             return
-        was, self.state = self.state, State.CONNECTING
+        was, self.state = self.state, SessionState.CONNECTING
         self.frames.clear()
         self._exchange = None
-        if was is not State.CONNECTED:
+        if was is not SessionState.CONNECTED:
             return  # nothing was sent; what waits goes on waiting
-        self.calls.append(lambda: self.on_state(State.CONNECTING))
+        self.calls.append(lambda: self.on_state(SessionState.CONNECTING))
         self._lose_all()
 
     def received(self, frame: bytes | memoryview, now_ms: float) -> None:
@@ -204,10 +204,10 @@ class Session:
         self._heard_ms = now_ms
         if self.is_ended:
             return
-        if self.state is State.GREETING:
+        if self.state is SessionState.GREETING:
             self._welcomed(Welcome.of(frame), now_ms)
             return
-        source = Reader(frame)
+        source = JuteReader(frame)
         xid, zxid, error = source.int32(), source.int64(), source.int32()
         if xid == EVENT_XID:
             self._fired(source)
@@ -217,7 +217,7 @@ class Session:
         self._last_zxid = max(self._last_zxid, zxid)
         if xid == SET_WATCHES_XID:
             return
-        if self.state is State.LOGGING_IN:
+        if self.state is SessionState.LOGGING_IN:
             self._login_answered(source, error, now_ms)
         else:
             self._answered(xid, error, source)
@@ -225,19 +225,19 @@ class Session:
 
     def tick(self, now_ms: float) -> bool:
         """Pass the time; whether the connection is to be closed, since it has been silent for too long."""
-        if self.state not in (State.GREETING, State.LOGGING_IN, State.CONNECTED):
+        if self.state not in (SessionState.GREETING, SessionState.LOGGING_IN, SessionState.CONNECTED):
             return False
-        limit_ms = self.read_timeout_ms if self.state is not State.GREETING else self.connect_timeout_ms
+        limit_ms = self.read_timeout_ms if self.state is not SessionState.GREETING else self.connect_timeout_ms
         if now_ms - self._heard_ms >= limit_ms:
             return True
-        if self.state is State.CONNECTED and now_ms - self._said_ms >= self._ping_after_ms():
+        if self.state is SessionState.CONNECTED and now_ms - self._sent_ms >= self._ping_after_ms():
             self._say(request(PING_XID, PING).frame(), now_ms)
         return False
 
     def next_tick_ms(self, now_ms: float) -> float:
         """The time until the next `tick` has something to do."""
-        if self.state is State.CONNECTED:
-            next_ms = min(self._said_ms + self._ping_after_ms(), self._heard_ms + self.read_timeout_ms)
+        if self.state is SessionState.CONNECTED:
+            next_ms = min(self._sent_ms + self._ping_after_ms(), self._heard_ms + self.read_timeout_ms)
         else:
             next_ms = self._heard_ms + self.connect_timeout_ms
         return max(next_ms - now_ms, 1.0)
@@ -248,27 +248,27 @@ class Session:
         return min(self.read_timeout_ms / 2, LONGEST_SILENCE_MS)
 
     def _say(self, frame: bytes, now_ms: float) -> None:
-        self._said_ms = now_ms
+        self._sent_ms = now_ms
         self.frames.append(frame)
 
     def _welcomed(self, welcome: Welcome, now_ms: float) -> None:
         if welcome.timeout_ms <= 0:
-            self._end(State.EXPIRED)
+            self._end(SessionState.EXPIRED)
             return
         self.session_id, self._password = welcome.session_id, welcome.password
         self.timeout_ms = welcome.timeout_ms
         if self._new_exchange is None:
             self._ready(now_ms)
             return
-        self.state = State.LOGGING_IN
+        self.state = SessionState.LOGGING_IN
         self._exchange = self._new_exchange()
         self._log_in(self._exchange.first(), now_ms)
 
     def _ready(self, now_ms: float) -> None:
-        self.state = State.CONNECTED
+        self.state = SessionState.CONNECTED
         for frame in set_watches(self._last_zxid, self._watching.registered()):
             self._say(frame, now_ms)
-        self.calls.append(lambda: self.on_state(State.CONNECTED))
+        self.calls.append(lambda: self.on_state(SessionState.CONNECTED))
         self._send_waiting(now_ms)
 
     def _log_in(self, message: bytes, now_ms: float) -> None:
@@ -277,7 +277,7 @@ class Session:
         out.buffer(message)
         self._say(out.frame(), now_ms)
 
-    def _login_answered(self, source: Reader, error: int, now_ms: float) -> None:
+    def _login_answered(self, source: JuteReader, error: int, now_ms: float) -> None:
         exchange = self._exchange
         assert exchange is not None, "a login is under way"
         if error != error_codes.OK:
@@ -285,7 +285,7 @@ class Session:
             return
         try:
             message = exchange.respond(source.buffer() or b"")
-        except LoginRefused as refusal:
+        except ZooKeeperLoginRefused as refusal:
             self._refuse(str(refusal))
             return
         if message is not None:
@@ -297,31 +297,31 @@ class Session:
 
     def _refuse(self, why: str) -> None:
         self.why_refused = why
-        self._end(State.REFUSED)
+        self._end(SessionState.REFUSED)
 
-    def _fired(self, source: Reader) -> None:
+    def _fired(self, source: JuteReader) -> None:
         event = WatchedEvent.read(source)
         if event is not None and self._watching.fired(event):
             below = event._replace(path=relative(event.path, self.chroot))
             self.calls.append(lambda: self.on_event(below))
 
-    def _answered(self, xid: int, error: int, source: Reader) -> None:
+    def _answered(self, xid: int, error: int, source: JuteReader) -> None:
         if self._closing is not None and not self._sent and xid == self._xid:
-            self._end(State.CLOSED)
+            self._end(SessionState.CLOSED)
             return
         if not self._sent or self._sent[0].xid != xid:
             raise Malformed(f"an answer to request {xid}, which was not asked or is not the next one")
         if error in (error_codes.SESSION_EXPIRED, error_codes.SESSION_MOVED):
             raise Malformed(f"ZooKeeper answers {error_codes.name(error)}")  # the next greeting says what became of it
         asked = self._sent[0]
-        result = Failed(error) if error != error_codes.OK else asked.operation.read(source, self.chroot)
+        result = OperationFailed(error) if error != error_codes.OK else asked.operation.read(source, self.chroot)
         self._sent.popleft()
         self._watching.answered(asked.operation, result, self.chroot)
         self._settle(asked, result)
 
     def _send_waiting(self, now_ms: float) -> None:
         while (
-            self.state is State.CONNECTED
+            self.state is SessionState.CONNECTED
             and self._closing is None
             and self._waiting
             and len(self._sent) < self._most_in_flight
@@ -333,7 +333,7 @@ class Session:
             frame = out.frame()
             if len(frame) > self._most_bytes:
                 why = f"it has {len(frame)} bytes, and servers take {self._most_bytes} at most (jute.maxbuffer)"
-                self._settle(asked, Failed(error_codes.MARSHALLING_ERROR, why_unsent=why))
+                self._settle(asked, OperationFailed(error_codes.MARSHALLING_ERROR, why_unsent=why))
                 continue
             self._xid = asked.xid = xid
             self._sent.append(asked)
@@ -350,7 +350,7 @@ class Session:
         for asked in waiting:
             self._settle(asked, Lost(is_unknown=False, state=self.state))
 
-    def _end(self, state: State) -> None:
+    def _end(self, state: SessionState) -> None:
         self.state = state
         self._exchange = None
         self._lose_all()

@@ -7,7 +7,7 @@ from typing import Any
 
 from kpybroker.machines.zookeeper.client.error_codes import NO_NODE
 from kpybroker.machines.zookeeper.client.frames import EventType, WatchedEvent, Watches
-from kpybroker.machines.zookeeper.client.operations import Exists, Failed, Get, GetChildren, absolute
+from kpybroker.machines.zookeeper.client.operations import Exists, Get, GetChildren, OperationFailed, absolute
 
 
 class Watching:
@@ -24,7 +24,7 @@ class Watching:
         if not isinstance(operation, Exists | Get | GetChildren) or not operation.is_watched:
             return
         path = absolute(operation.path, chroot)
-        if not isinstance(result, Failed):
+        if not isinstance(result, OperationFailed):
             kept = self._children if isinstance(operation, GetChildren) else self._data
             kept[path] = None
         elif isinstance(operation, Exists) and result.code == NO_NODE:

@@ -6,23 +6,25 @@ from kpybroker.machines.metadata.topic import RECOVERING
 from kpybroker.machines.zookeeper.controller.assignment import BrokerIds
 from kpybroker.machines.zookeeper.controller.context import Leadership
 from kpybroker.machines.zookeeper.controller.leadership import read_states, write_states
-from kpybroker.machines.zookeeper.controller.reign import Reign
+from kpybroker.machines.zookeeper.controller.reign import ZooKeeperReign
 from kpybroker.machines.zookeeper.controller.steps import Steps
 from kpybroker.machines.zookeeper.tree.requests import TopicPartition
-from kpybroker.machines.zookeeper.tree.topics import PartitionState
+from kpybroker.machines.zookeeper.tree.topics import LeaderIsrAndControllerEpoch
 from kpywire import error_codes
 
 Outcome = Leadership | int
 """The state since the change, or Kafka's error."""
 
 
-def broker_error(reign: Reign, broker_id: int, broker_epoch: int) -> int:
+def broker_error(reign: ZooKeeperReign, broker_id: int, broker_epoch: int) -> int:
     """The error for a broker whose registration is another one, or gone."""
     known = reign.context.brokers.get(broker_id)
     return error_codes.NONE if known is not None and known.epoch == broker_epoch else error_codes.STALE_BROKER_EPOCH
 
 
-def alter_partition(reign: Reign, wanted: Mapping[TopicPartition, Leadership]) -> Steps[dict[TopicPartition, Outcome]]:
+def alter_partition(
+    reign: ZooKeeperReign, wanted: Mapping[TopicPartition, Leadership]
+) -> Steps[dict[TopicPartition, Outcome]]:
     """Change the ISR of partitions. Each has an outcome of its own. All brokers learn how they are now, changed or not;
     the replicas get no LeaderAndIsr."""
     outcomes: dict[TopicPartition, Outcome] = {}
@@ -33,7 +35,7 @@ def alter_partition(reign: Reign, wanted: Mapping[TopicPartition, Leadership]) -
             changes[partition] = Leadership(_own(reign, change.state), change.partition_epoch)
         else:
             outcomes[partition] = outcome
-    updated = yield from write_states(reign.pen, changes)
+    updated = yield from write_states(reign.writer, changes)
     outcomes |= updated.finished
     outcomes |= dict.fromkeys(updated.failed, error_codes.UNKNOWN_TOPIC_OR_PARTITION)
     reign.context.leadership.update(updated.finished)
@@ -43,7 +45,7 @@ def alter_partition(reign: Reign, wanted: Mapping[TopicPartition, Leadership]) -
     return {each: outcomes[each] for each in wanted}
 
 
-def _found(reign: Reign, wanted: Mapping[TopicPartition, Leadership]) -> Steps[dict[TopicPartition, Outcome]]:
+def _found(reign: ZooKeeperReign, wanted: Mapping[TopicPartition, Leadership]) -> Steps[dict[TopicPartition, Outcome]]:
     """The outcomes where the version was another one. A state that is as it was wanted was written by an attempt whose
     answer was lost. Kafka does not look, and refuses every later change, too (KAFKA-2729)."""
     current = yield from read_states(reign.context, wanted)
@@ -58,7 +60,7 @@ def _found(reign: Reign, wanted: Mapping[TopicPartition, Leadership]) -> Steps[d
     return outcomes
 
 
-def _judge(reign: Reign, partition: TopicPartition, change: Leadership) -> Outcome | None:
+def _judge(reign: ZooKeeperReign, partition: TopicPartition, change: Leadership) -> Outcome | None:
     """The outcome of a change that is not written. The order of the checks is Kafka's."""
     known = reign.context.leadership.get(partition)
     if known is None:
@@ -79,14 +81,14 @@ def _judge(reign: Reign, partition: TopicPartition, change: Leadership) -> Outco
     return None
 
 
-def _same(current: PartitionState, state: PartitionState) -> bool:
+def _same(current: LeaderIsrAndControllerEpoch, state: LeaderIsrAndControllerEpoch) -> bool:
     """Whether nothing would change (``equalsAllowStalePartitionEpoch``)."""
     return (current.leader, current.isr, current.recovery) == (state.leader, state.isr, state.recovery)
 
 
-def _all_live(reign: Reign, isr: BrokerIds) -> bool:
+def _all_live(reign: ZooKeeperReign, isr: BrokerIds) -> bool:
     return set(isr) <= set(reign.context.live_ids)
 
 
-def _own(reign: Reign, state: PartitionState) -> PartitionState:
-    return PartitionState(state.leader, state.leader_epoch, state.isr, reign.context.epoch, state.recovery)
+def _own(reign: ZooKeeperReign, state: LeaderIsrAndControllerEpoch) -> LeaderIsrAndControllerEpoch:
+    return LeaderIsrAndControllerEpoch(state.leader, state.leader_epoch, state.isr, reign.context.epoch, state.recovery)

@@ -85,7 +85,7 @@ class StopReplica(BrokerRequest):
 
 
 @dataclass(slots=True)
-class Batch:
+class BrokerRequestBatch:
     """Requests that are being collected."""
 
     context: ControllerContext

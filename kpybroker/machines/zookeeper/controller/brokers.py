@@ -3,9 +3,9 @@
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 from kpybroker.machines.zookeeper.client.operations import Get
-from kpybroker.machines.zookeeper.controller.context import LiveBroker, PartitionReplica, Replica
+from kpybroker.machines.zookeeper.controller.context import LiveBroker, PartitionReplica, ReplicaState
 from kpybroker.machines.zookeeper.controller.reassignment import Reassignments
-from kpybroker.machines.zookeeper.controller.reign import Reign
+from kpybroker.machines.zookeeper.controller.reign import ZooKeeperReign
 from kpybroker.machines.zookeeper.controller.steps import Steps, children, read
 from kpybroker.machines.zookeeper.tree import paths, requests
 from kpybroker.machines.zookeeper.tree.brokers import Registration
@@ -16,7 +16,7 @@ from kpywire import error_codes
 class Brokers:
     """Follows ``/brokers/ids`` and notices of failed directories."""
 
-    def __init__(self, reign: Reign, reassignments: Reassignments, on_brokers: Callable[[], object]) -> None:
+    def __init__(self, reign: ZooKeeperReign, reassignments: Reassignments, on_brokers: Callable[[], object]) -> None:
         """``on_brokers`` is called when brokers have come or gone, before anything is sent to them."""
         self._reign = reign
         self._context = reign.context
@@ -76,7 +76,7 @@ class Brokers:
         led = [each for each in context.leadership if not context.is_queued_for_deletion(each.topic)]
         reign.inform(brokers, led)
         replicas = context.replicas_on(brokers)
-        yield from reign.change_replicas(replicas, Replica.ONLINE)
+        yield from reign.change_replicas(replicas, ReplicaState.ONLINE)
         yield from reign.elect_for_offline()
         yield from self._reassignments.resume_with(brokers)
         topics = {each.partition.topic for each in replicas if context.is_queued_for_deletion(each.partition.topic)}
@@ -103,8 +103,8 @@ class Brokers:
             for path, znode in zip(notices, znodes, strict=True)
             if znode is not None
         }
-        yield from self._reign.change_replicas(self._context.replicas_on(broker_ids), Replica.ONLINE)
-        yield from self._reign.pen.delete_if_there(notices)
+        yield from self._reign.change_replicas(self._context.replicas_on(broker_ids), ReplicaState.ONLINE)
+        yield from self._reign.writer.delete_if_there(notices)
 
     def leader_and_isr_answered(self, broker_id: int, error: int, errors: Mapping[TopicPartition, int]) -> Steps[None]:
         """A broker answered LeaderAndIsr, with an error for each partition. A storage error says that the replica is

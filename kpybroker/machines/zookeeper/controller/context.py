@@ -10,13 +10,13 @@ from typing import Final, NamedTuple
 from kpybroker.machines.zookeeper.controller.assignment import BrokerIds, ReplicaAssignment
 from kpybroker.machines.zookeeper.tree.brokers import Registration
 from kpybroker.machines.zookeeper.tree.requests import TopicPartition
-from kpybroker.machines.zookeeper.tree.topics import PartitionState
+from kpybroker.machines.zookeeper.tree.topics import LeaderIsrAndControllerEpoch
 
 NO_ASSIGNMENT: Final = ReplicaAssignment(())
 
 
-class Partition(Enum):
-    """The states of a partition (``PartitionState``)."""
+class PartitionState(Enum):
+    """The states of a partition (``LeaderIsrAndControllerEpoch``)."""
 
     NON_EXISTENT = "NonExistentPartition"
     NEW = "NewPartition"
@@ -24,7 +24,7 @@ class Partition(Enum):
     OFFLINE = "OfflinePartition"
 
 
-class Replica(Enum):
+class ReplicaState(Enum):
     """The states of a replica (``ReplicaState``)."""
 
     NON_EXISTENT = "NonExistentReplica"
@@ -46,7 +46,7 @@ class PartitionReplica(NamedTuple):
 class Leadership(NamedTuple):
     """The content of ``state``, with its data version, the partition epoch (``LeaderIsrAndControllerEpoch``)."""
 
-    state: PartitionState
+    state: LeaderIsrAndControllerEpoch
     partition_epoch: int
 
 
@@ -71,8 +71,8 @@ class ControllerContext:
         self.leadership: dict[TopicPartition, Leadership] = {}
         self.reassigned: dict[TopicPartition, None] = {}
         """Partitions that are being reassigned, in the order in which it began."""
-        self.partition_states: dict[TopicPartition, Partition] = {}
-        self.replica_states: dict[PartitionReplica, Replica] = {}
+        self.partition_states: dict[TopicPartition, PartitionState] = {}
+        self.replica_states: dict[PartitionReplica, ReplicaState] = {}
         self.offline_directories: dict[int, set[TopicPartition]] = {}
         """The replicas of each broker that lie in a failed directory."""
         self.to_be_deleted: dict[str, None] = {}
@@ -130,20 +130,20 @@ class ControllerContext:
         """The partitions that a broker leads."""
         return [each for each, (state, _) in self.leadership.items() if state.leader == broker_id]
 
-    def partitions_in(self, *states: Partition) -> list[TopicPartition]:
+    def partitions_in(self, *states: PartitionState) -> list[TopicPartition]:
         """The partitions in one of these states."""
         return [each for each, state in self.partition_states.items() if state in states]
 
-    def replicas_in(self, topic: str, state: Replica) -> list[PartitionReplica]:
+    def replicas_in(self, topic: str, state: ReplicaState) -> list[PartitionReplica]:
         """The replicas of a topic in one state."""
         everybody = self.replicas_of(self.partitions_of(topic))
         return [each for each in everybody if self.replica_states.get(each) is state]
 
-    def any_replica_in(self, topic: str, state: Replica) -> bool:
+    def any_replica_in(self, topic: str, state: ReplicaState) -> bool:
         """Whether some replica of a topic is in one state."""
         return bool(self.replicas_in(topic, state))
 
-    def all_replicas_in(self, topic: str, state: Replica) -> bool:
+    def all_replicas_in(self, topic: str, state: ReplicaState) -> bool:
         """Whether every replica of a topic is in one state. A topic without replicas counts."""
         return all(self.replica_states.get(each) is state for each in self.replicas_of(self.partitions_of(topic)))
 
@@ -153,7 +153,7 @@ class ControllerContext:
 
     def is_deletion_in_progress(self, topic: str) -> bool:
         """Whether brokers are deleting replicas of a topic."""
-        return self.delete_topic_enable and self.any_replica_in(topic, Replica.DELETION_STARTED)
+        return self.delete_topic_enable and self.any_replica_in(topic, ReplicaState.DELETION_STARTED)
 
     def queue_deletion(self, topics: Iterable[str]) -> None:
         """Note that topics are to be deleted."""

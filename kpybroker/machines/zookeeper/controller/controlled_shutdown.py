@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from kpybroker.machines.zookeeper.controller.context import PartitionReplica, Replica
+from kpybroker.machines.zookeeper.controller.context import PartitionReplica, ReplicaState
 from kpybroker.machines.zookeeper.controller.elections import elect_for_shutdown
-from kpybroker.machines.zookeeper.controller.reign import Reign
+from kpybroker.machines.zookeeper.controller.reign import ZooKeeperReign
 from kpybroker.machines.zookeeper.controller.steps import Steps
 from kpybroker.machines.zookeeper.tree.requests import TopicPartition
 from kpywire import error_codes
@@ -12,7 +12,7 @@ from kpywire import error_codes
 UNKNOWN_EPOCH: Final = -1
 
 
-def shut_down(reign: Reign, broker_id: int, broker_epoch: int) -> Steps[list[TopicPartition] | int]:
+def shut_down(reign: ZooKeeperReign, broker_id: int, broker_epoch: int) -> Steps[list[TopicPartition] | int]:
     """Move leaders away from a broker, and take it out of ISRs. Returns what it still leads, or an error."""
     context = reign.context
     known = context.brokers.get(broker_id)
@@ -32,10 +32,10 @@ def shut_down(reign: Reign, broker_id: int, broker_epoch: int) -> Steps[list[Top
     for partition in followed:
         reign.batch.stop_replica(broker_id, partition, deletes=False)
     reign.end_batch()
-    yield from reign.change_replicas([PartitionReplica(each, broker_id) for each in followed], Replica.OFFLINE)
+    yield from reign.change_replicas([PartitionReplica(each, broker_id) for each in followed], ReplicaState.OFFLINE)
     return [each for each in context.partitions_led_by(broker_id) if _can_move(reign, each)]
 
 
-def _can_move(reign: Reign, partition: TopicPartition) -> bool:
+def _can_move(reign: ZooKeeperReign, partition: TopicPartition) -> bool:
     context = reign.context
     return len(context.replicas(partition)) > 1 and not context.is_queued_for_deletion(partition.topic)

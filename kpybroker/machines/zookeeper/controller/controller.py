@@ -3,20 +3,28 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kpybroker.machines.zookeeper.client.operations import OPEN_ACL, Acl, Get, Set
+from kpybroker.machines.zookeeper.client.operations import OPEN_ACL, Get, Set, ZnodeAcl
 from kpybroker.machines.zookeeper.controller import election, events, features
 from kpybroker.machines.zookeeper.controller.alter_partition import Outcome, alter_partition, broker_error
 from kpybroker.machines.zookeeper.controller.assignment import BrokerIds, ReplicaAssignment
 from kpybroker.machines.zookeeper.controller.batch import BrokerRequest
 from kpybroker.machines.zookeeper.controller.brokers import Brokers
-from kpybroker.machines.zookeeper.controller.context import Leadership, Replica
+from kpybroker.machines.zookeeper.controller.context import Leadership, ReplicaState
 from kpybroker.machines.zookeeper.controller.controlled_shutdown import shut_down
 from kpybroker.machines.zookeeper.controller.leader_elections import ElectionType, LeaderElections
 from kpybroker.machines.zookeeper.controller.producer_ids import next_block
 from kpybroker.machines.zookeeper.controller.reassignment import Errors, Reassignments
-from kpybroker.machines.zookeeper.controller.reign import ControllerSettings, Reign
-from kpybroker.machines.zookeeper.controller.steps import AclOf, ControllerMoved, Pen, Steps, children, expected, read
-from kpybroker.machines.zookeeper.controller.topics import RandomBytes, Topics
+from kpybroker.machines.zookeeper.controller.reign import ControllerSettings, ZooKeeperReign
+from kpybroker.machines.zookeeper.controller.steps import (
+    AclOf,
+    ControllerMoved,
+    Steps,
+    ZnodeWriter,
+    children,
+    expected,
+    read,
+)
+from kpybroker.machines.zookeeper.controller.topics import RandomBytes, ZooKeeperTopics
 from kpybroker.machines.zookeeper.tree import paths, requests
 from kpybroker.machines.zookeeper.tree.cluster import ProducerIdBlock
 from kpybroker.machines.zookeeper.tree.controller import NO_CONTROLLER, encode_epoch
@@ -24,7 +32,7 @@ from kpybroker.machines.zookeeper.tree.requests import TopicPartition
 from kpywire import error_codes
 
 
-def _open(_path: str) -> tuple[Acl, ...]:
+def _open(_path: str) -> tuple[ZnodeAcl, ...]:
     return OPEN_ACL
 
 
@@ -32,7 +40,7 @@ class NotController(Exception):
     """A request for the controller reached a broker that is not the controller."""
 
 
-class Controller:
+class KafkaController:
     """One broker's part in the control of the cluster. It is in charge while ``is_active``.
 
     Each public method is one event. An event that is under way must end before the next one begins. If it raises, the
@@ -68,7 +76,7 @@ class Controller:
         return self._reign is not None
 
     @property
-    def reign(self) -> Reign | None:
+    def reign(self) -> ZooKeeperReign | None:
         """The reign of now, for those who show it."""
         return None if self._reign is None else self._reign.reign
 
@@ -93,7 +101,7 @@ class Controller:
         self.abdicate()
         self.active_id = NO_CONTROLLER
         if reign is not None:
-            yield from reign.reign.pen.delete_if_there([paths.CONTROLLER])
+            yield from reign.reign.writer.delete_if_there([paths.CONTROLLER])
 
     def _stand(self, now_ms: int) -> Steps[None]:
         try:
@@ -103,7 +111,9 @@ class Controller:
             self.active_id = NO_CONTROLLER if elected is None else elected.broker_id
             return
         self.active_id = self.broker_id
-        reign = Reign(self._settings, Pen(won.epoch_version, self._acl_of), won.epoch, self._send, self._log)
+        reign = ZooKeeperReign(
+            self._settings, ZnodeWriter(won.epoch_version, self._acl_of), won.epoch, self._send, self._log
+        )
         self._reign = _Reigning(reign, self._random_bytes, self._on_brokers)
         yield from self._reign.begin()
 
@@ -112,7 +122,7 @@ class Controller:
         if self._reign is not None:
             yield from self._reign.handle(event)
 
-    def _office(self) -> "_Reigning":
+    def _active(self) -> "_Reigning":
         if self._reign is None:
             raise NotController
         return self._reign
@@ -122,11 +132,11 @@ class Controller:
     ) -> Steps[dict[TopicPartition, Outcome] | int]:
         """AlterPartition: the outcome of each partition, or the error of the whole request. Reassignments that can end
         now go on in :meth:`complete_reassignments`, after the answer."""
-        office = self._office()
-        error = broker_error(office.reign, broker_id, broker_epoch)
+        active = self._active()
+        error = broker_error(active.reign, broker_id, broker_epoch)
         if error != error_codes.NONE:
             return error
-        return (yield from alter_partition(office.reign, wanted))
+        return (yield from alter_partition(active.reign, wanted))
 
     def complete_reassignments(self, outcomes: Mapping[TopicPartition, Outcome]) -> Steps[None]:
         """End the reassignments that waited for these ISRs."""
@@ -136,31 +146,31 @@ class Controller:
 
     def controlled_shutdown(self, broker_id: int, broker_epoch: int) -> Steps[list[TopicPartition] | int]:
         """ControlledShutdown: the partitions that the broker still leads, or an error."""
-        return (yield from shut_down(self._office().reign, broker_id, broker_epoch))
+        return (yield from shut_down(self._active().reign, broker_id, broker_epoch))
 
     def elect_leaders(
         self, partitions: list[TopicPartition] | None, election_type: ElectionType
     ) -> Steps[dict[TopicPartition, int]]:
         """ElectLeaders: an error for each partition. None stands for all partitions."""
-        office = self._office()
-        chosen = list(office.reign.context.all_partitions()) if partitions is None else partitions
-        return (yield from office.elections.elect(chosen, election_type))
+        active = self._active()
+        chosen = list(active.reign.context.all_partitions()) if partitions is None else partitions
+        return (yield from active.elections.elect(chosen, election_type))
 
     def alter_reassignments(self, targets: Mapping[TopicPartition, BrokerIds | None]) -> Steps[Errors]:
         """AlterPartitionReassignments: an error for each partition. None as the target cancels."""
-        return (yield from self._office().reassignments.alter(targets))
+        return (yield from self._active().reassignments.alter(targets))
 
     def list_reassignments(self) -> dict[TopicPartition, ReplicaAssignment]:
         """ListPartitionReassignments."""
-        context = self._office().reign.context
+        context = self._active().reign.context
         return {each: context.assignment(each) for each in context.reassigned}
 
     def allocate_producer_ids(self, broker_id: int, broker_epoch: int) -> Steps[ProducerIdBlock | int]:
         """AllocateProducerIds: a block, or an error."""
-        office = self._office()
-        if broker_id not in office.reign.context.brokers:
+        active = self._active()
+        if broker_id not in active.reign.context.brokers:
             return error_codes.BROKER_ID_NOT_REGISTERED
-        error = broker_error(office.reign, broker_id, broker_epoch)
+        error = broker_error(active.reign, broker_id, broker_epoch)
         if error != error_codes.NONE:
             return error
         return (yield from next_block(broker_id))
@@ -169,13 +179,13 @@ class Controller:
 class _Reigning:
     """The parts of one reign."""
 
-    def __init__(self, reign: Reign, random_bytes: RandomBytes, on_brokers: Callable[[], object]) -> None:
+    def __init__(self, reign: ZooKeeperReign, random_bytes: RandomBytes, on_brokers: Callable[[], object]) -> None:
         self.reign = reign
         self.reassignments = Reassignments(reign)
         self.elections = LeaderElections(reign)
         self._on_brokers = on_brokers
         self._brokers = Brokers(reign, self.reassignments, on_brokers)
-        self._topics = Topics(reign, random_bytes)
+        self._topics = ZooKeeperTopics(reign, random_bytes)
 
     def begin(self) -> Steps[None]:
         """Take over the cluster as it is in ZooKeeper (``onControllerFailover``).
@@ -183,10 +193,10 @@ class _Reigning:
         Watches are set before anything is read, so that no change falls between.
         """
         reign, context = self.reign, self.reign.context
-        yield from features.enable(reign.pen)
+        yield from features.enable(reign.writer)
         for parent in (paths.LOG_DIR_EVENTS, paths.ISR_CHANGES):
             stale = yield from children(parent, is_watched=True)
-            yield from reign.pen.delete_if_there([paths.child(parent, each) for each in stale])
+            yield from reign.writer.delete_if_there([paths.child(parent, each) for each in stale])
         context.brokers.update((yield from self._brokers.read()))
         self._on_brokers()
         yield from self._topics.load()
@@ -208,10 +218,10 @@ class _Reigning:
         Kafka's KRaft controllers write the epoch of their quorum there while a cluster migrates. If it goes back to
         ZooKeeper, that epoch may be the larger one (KAFKA-20488).
         """
-        context, pen, epoch = self.reign.context, self.reign.pen, newest_epoch + 1
-        write = Set(paths.CONTROLLER_EPOCH, encode_epoch(epoch), pen.epoch_version)
-        (stat,) = yield from pen.write([write])
-        pen.epoch_version, context.epoch = expected(stat, paths.CONTROLLER_EPOCH).version, epoch
+        context, writer, epoch = self.reign.context, self.reign.writer, newest_epoch + 1
+        write = Set(paths.CONTROLLER_EPOCH, encode_epoch(epoch), writer.epoch_version)
+        (stat,) = yield from writer.write([write])
+        writer.epoch_version, context.epoch = expected(stat, paths.CONTROLLER_EPOCH).version, epoch
         self.reign.log(f"The epoch of the controller is {epoch}, above those in the states of partitions")
 
     def _begin_states(self) -> Steps[None]:
@@ -220,8 +230,8 @@ class _Reigning:
         everybody = context.replicas_of(context.all_partitions())
         online = [each for each in everybody if context.is_online(each.broker_id, each.partition)]
         offline = [each for each in everybody if not context.is_online(each.broker_id, each.partition)]
-        yield from reign.change_replicas(online, Replica.ONLINE)
-        yield from reign.change_replicas(offline, Replica.OFFLINE)
+        yield from reign.change_replicas(online, ReplicaState.ONLINE)
+        yield from reign.change_replicas(offline, ReplicaState.OFFLINE)
         reign.partitions.initialize()
         yield from reign.elect_for_offline()
 
@@ -271,4 +281,4 @@ class _Reigning:
             self.reign.inform_all(known)
             for partition in known:
                 yield from self.reassignments.complete_if_done(partition)
-        yield from self.reign.pen.delete_if_there(notices)
+        yield from self.reign.writer.delete_if_there(notices)

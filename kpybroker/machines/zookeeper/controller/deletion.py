@@ -6,28 +6,33 @@ deleted last, so that a controller that takes over finds what is left to do.
 
 from collections.abc import Callable, Iterable
 
-from kpybroker.machines.zookeeper.controller.batch import Batch
-from kpybroker.machines.zookeeper.controller.context import ControllerContext, Partition, PartitionReplica, Replica
+from kpybroker.machines.zookeeper.controller.batch import BrokerRequestBatch
+from kpybroker.machines.zookeeper.controller.context import (
+    ControllerContext,
+    PartitionReplica,
+    PartitionState,
+    ReplicaState,
+)
 from kpybroker.machines.zookeeper.controller.partition_states import PartitionStates
 from kpybroker.machines.zookeeper.controller.replica_states import ReplicaStates
-from kpybroker.machines.zookeeper.controller.steps import Pen, Steps
+from kpybroker.machines.zookeeper.controller.steps import Steps, ZnodeWriter
 from kpybroker.machines.zookeeper.tree import configs, paths
 
 
-class Deletion:
+class TopicDeletions:
     """Deletes topics that are queued. ``end_batch`` sends what was collected."""
 
     def __init__(
         self,
         context: ControllerContext,
-        pen: Pen,
-        batch: Batch,
+        writer: ZnodeWriter,
+        batch: BrokerRequestBatch,
         replicas: ReplicaStates,
         partitions: PartitionStates,
         end_batch: Callable[[], None],
     ) -> None:
         self._context = context
-        self._pen = pen
+        self._writer = writer
         self._batch = batch
         self._replicas = replicas
         self._partitions = partitions
@@ -40,7 +45,7 @@ class Deletion:
             self._context.queue_deletion(queued)
             self._context.ineligible.update(each for each in ineligible if each in self._context.to_be_deleted)
         else:
-            yield from self._pen.delete_if_there(paths.delete_topic(each) for each in queued)
+            yield from self._writer.delete_if_there(paths.delete_topic(each) for each in queued)
 
     def enqueue(self, topics: Iterable[str]) -> Steps[None]:
         """Delete topics."""
@@ -68,33 +73,33 @@ class Deletion:
             return
         failed = [each for each in replicas if each.partition.topic in self._context.to_be_deleted]
         if failed:
-            yield from self._change(failed, Replica.DELETION_INELIGIBLE)
+            yield from self._change(failed, ReplicaState.DELETION_INELIGIBLE)
             self.mark_ineligible(each.partition.topic for each in failed)
             yield from self.resume()
 
     def complete(self, replicas: Iterable[PartitionReplica]) -> Steps[None]:
         """Brokers have deleted replicas."""
         deleted = [each for each in replicas if each.partition.topic in self._context.to_be_deleted]
-        yield from self._change(deleted, Replica.DELETION_SUCCESSFUL)
+        yield from self._change(deleted, ReplicaState.DELETION_SUCCESSFUL)
         yield from self.resume()
 
     def resume(self) -> Steps[None]:
         """Do for every queued topic what can be done now."""
         retried, deletable = [], []
         for topic in list(self._context.to_be_deleted):
-            if self._context.all_replicas_in(topic, Replica.DELETION_SUCCESSFUL):
+            if self._context.all_replicas_in(topic, ReplicaState.DELETION_SUCCESSFUL):
                 yield from self._finish(topic)
-            elif not self._context.any_replica_in(topic, Replica.DELETION_STARTED) and self._context.any_replica_in(
-                topic, Replica.DELETION_INELIGIBLE
-            ):
+            elif not self._context.any_replica_in(
+                topic, ReplicaState.DELETION_STARTED
+            ) and self._context.any_replica_in(topic, ReplicaState.DELETION_INELIGIBLE):
                 retried.append(topic)
             if self._is_deletable(topic):
                 deletable.append(topic)
         if retried:
             failed = [
-                each for topic in retried for each in self._context.replicas_in(topic, Replica.DELETION_INELIGIBLE)
+                each for topic in retried for each in self._context.replicas_in(topic, ReplicaState.DELETION_INELIGIBLE)
             ]
-            yield from self._change(failed, Replica.OFFLINE)
+            yield from self._change(failed, ReplicaState.OFFLINE)
         if deletable:
             yield from self._begin(deletable)
 
@@ -108,18 +113,18 @@ class Deletion:
 
     def _finish(self, topic: str) -> Steps[None]:
         """Every replica is gone: so are the topic's znodes, the marker last."""
-        replicas = self._context.replicas_in(topic, Replica.DELETION_SUCCESSFUL)
-        yield from self._change(replicas, Replica.NON_EXISTENT)
-        yield from self._pen.delete_tree(paths.topic(topic))
-        yield from self._pen.delete_if_there([configs.ConfigEntity(configs.TOPICS, topic).path])
-        yield from self._pen.delete_if_there([paths.delete_topic(topic)])
+        replicas = self._context.replicas_in(topic, ReplicaState.DELETION_SUCCESSFUL)
+        yield from self._change(replicas, ReplicaState.NON_EXISTENT)
+        yield from self._writer.delete_tree(paths.topic(topic))
+        yield from self._writer.delete_if_there([configs.ConfigEntity(configs.TOPICS, topic).path])
+        yield from self._writer.delete_if_there([paths.delete_topic(topic)])
         self._context.remove_topic(topic)
 
     def _begin(self, topics: list[str]) -> Steps[None]:
         unseen = [each for each in topics if each not in self._context.deletion_started]
         gone = [partition for topic in unseen for partition in self._context.partitions_of(topic)]
-        self._partitions.change(gone, Partition.OFFLINE)
-        self._partitions.change(gone, Partition.NON_EXISTENT)
+        self._partitions.change(gone, PartitionState.OFFLINE)
+        self._partitions.change(gone, PartitionState.NON_EXISTENT)
         self._context.begin_deletion(unseen)
         every = [partition for topic in topics for partition in self._context.partitions_of(topic)]
         self._batch.update_metadata(self._context.live_or_shutting_down_ids, every)
@@ -134,16 +139,16 @@ class Deletion:
             everybody = self._context.replicas_of(self._context.partitions_of(topic))
             present = [each for each in everybody if self._context.is_online(each.broker_id, each.partition)]
             absent = [each for each in everybody if each not in present]
-            deleted = set(self._context.replicas_in(topic, Replica.DELETION_SUCCESSFUL))
+            deleted = set(self._context.replicas_in(topic, ReplicaState.DELETION_SUCCESSFUL))
             dead += absent
             alive += [each for each in present if each not in deleted]
             if absent:
                 waiting.append(topic)
-        yield from self._change(dead, Replica.DELETION_INELIGIBLE)
-        yield from self._change(alive, Replica.OFFLINE)
-        yield from self._change(alive, Replica.DELETION_STARTED)
+        yield from self._change(dead, ReplicaState.DELETION_INELIGIBLE)
+        yield from self._change(alive, ReplicaState.OFFLINE)
+        yield from self._change(alive, ReplicaState.DELETION_STARTED)
         self.mark_ineligible(waiting)
 
-    def _change(self, replicas: list[PartitionReplica], to: Replica) -> Steps[None]:
+    def _change(self, replicas: list[PartitionReplica], to: ReplicaState) -> Steps[None]:
         yield from self._replicas.change(replicas, to)
         self._end_batch()

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from kpybroker.machines.zookeeper.client import error_codes
-from kpybroker.machines.zookeeper.client.operations import Create, Exists, Failed, Get, Multi, Set, Znode
+from kpybroker.machines.zookeeper.client.operations import Create, Exists, Get, Multi, OperationFailed, Set, Znode
 from kpybroker.machines.zookeeper.controller.steps import (
     AclOf,
     ControllerMoved,
@@ -43,7 +43,7 @@ def elect(broker_id: int, now_ms: int, acl_of: AclOf) -> Steps[Won]:
         Set(paths.CONTROLLER_EPOCH, controller.encode_epoch(epoch), before.stat.version),
     )
     (answer,) = yield [Multi(operations)]
-    if not isinstance(answer, Failed):
+    if not isinstance(answer, OperationFailed):
         return Won(epoch, answer[1].version)
     if answer.code not in (error_codes.NODE_EXISTS, error_codes.BAD_VERSION):
         raise UnexpectedAnswer(answer, paths.CONTROLLER)

@@ -9,18 +9,18 @@ from kpybroker.machines.metadata.topic import RECOVERING
 from kpybroker.machines.zookeeper.controller.assignment import BrokerIds
 from kpybroker.machines.zookeeper.controller.context import ControllerContext
 from kpybroker.machines.zookeeper.tree.requests import TopicPartition
-from kpybroker.machines.zookeeper.tree.topics import PartitionState
+from kpybroker.machines.zookeeper.tree.topics import LeaderIsrAndControllerEpoch
 
 
 class Elected(NamedTuple):
     """The next state of a partition, and the brokers that learn of it."""
 
-    state: PartitionState | None
+    state: LeaderIsrAndControllerEpoch | None
     recipients: BrokerIds
 
 
 def elect_offline(
-    context: ControllerContext, partition: TopicPartition, state: PartitionState, *, unclean: bool
+    context: ControllerContext, partition: TopicPartition, state: LeaderIsrAndControllerEpoch, *, unclean: bool
 ) -> Elected:
     """The leader of a partition without one: the first live replica of the ISR; if unclean is allowed, of any."""
     live = _online(context, partition, context.replicas(partition))
@@ -32,21 +32,27 @@ def elect_offline(
     return Elected(None, live)
 
 
-def elect_reassigned(context: ControllerContext, partition: TopicPartition, state: PartitionState) -> Elected:
+def elect_reassigned(
+    context: ControllerContext, partition: TopicPartition, state: LeaderIsrAndControllerEpoch
+) -> Elected:
     """The leader among the replicas that stay: the first that lives and is in the ISR."""
     target = context.assignment(partition).target
     leaders = [each for each in _online(context, partition, target) if each in state.isr]
     return Elected(_next(context, state, leaders[0], state.isr) if leaders else None, target)
 
 
-def elect_preferred(context: ControllerContext, partition: TopicPartition, state: PartitionState) -> Elected:
+def elect_preferred(
+    context: ControllerContext, partition: TopicPartition, state: LeaderIsrAndControllerEpoch
+) -> Elected:
     """The first replica of the assignment, if it lives and is in the ISR."""
     replicas = context.replicas(partition)
     leaders = [each for each in _online(context, partition, replicas[:1]) if each in state.isr]
     return Elected(_next(context, state, leaders[0], state.isr) if leaders else None, replicas)
 
 
-def elect_for_shutdown(context: ControllerContext, partition: TopicPartition, state: PartitionState) -> Elected:
+def elect_for_shutdown(
+    context: ControllerContext, partition: TopicPartition, state: LeaderIsrAndControllerEpoch
+) -> Elected:
     """The first replica of the ISR that lives and is not shutting down. Those that are leave the ISR."""
     replicas = context.replicas(partition)
     present = tuple(each for each in replicas if context.is_online(each, partition, or_shutting_down=True))
@@ -60,9 +66,13 @@ def _online(context: ControllerContext, partition: TopicPartition, replicas: Bro
 
 
 def _next(
-    context: ControllerContext, state: PartitionState, leader: int, isr: BrokerIds, recovery: int | None = None
-) -> PartitionState:
-    return PartitionState(
+    context: ControllerContext,
+    state: LeaderIsrAndControllerEpoch,
+    leader: int,
+    isr: BrokerIds,
+    recovery: int | None = None,
+) -> LeaderIsrAndControllerEpoch:
+    return LeaderIsrAndControllerEpoch(
         leader=leader,
         leader_epoch=state.leader_epoch + 1,
         isr=isr,

@@ -8,7 +8,7 @@ from typing import Final
 
 from kpybroker.machines.zookeeper.client import error_codes as zookeeper_errors
 from kpybroker.machines.zookeeper.client.operations import Create, Get, Set
-from kpybroker.machines.zookeeper.controller.steps import Pen, Steps, expected, failed_with, read
+from kpybroker.machines.zookeeper.controller.steps import Steps, ZnodeWriter, expected, failed_with, read
 from kpybroker.machines.zookeeper.tree import paths
 from kpybroker.machines.zookeeper.tree.cluster import FEATURES_ENABLED, FinalizedFeatures
 from kpywire import error_codes
@@ -23,21 +23,21 @@ UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 _NOT_SUPPORTED: Final = "Could not apply finalized feature update because the provided feature is not supported."
 
 
-def enable(pen: Pen) -> Steps[None]:
+def enable(writer: ZnodeWriter) -> Steps[None]:
     """Make ``/feature`` if it is missing; rewrite one in which an older version disabled features, or in an older
     format (``enableFeatureVersioning``)."""
     path = paths.FEATURES
     (znode,) = yield from read([Get(path)])
     if znode is None:
-        creation = Create(path, FinalizedFeatures().encode(), pen.acl_of(path))
-        (result,) = yield from pen.write([creation])
+        creation = Create(path, FinalizedFeatures().encode(), writer.acl_of(path))
+        (result,) = yield from writer.write([creation])
         if not failed_with(result, zookeeper_errors.NODE_EXISTS):  # an attempt whose answer was lost
             expected(result, path)
         return
     found = FinalizedFeatures.decode(znode.data)
     wanted = FinalizedFeatures(found.levels if found.status == FEATURES_ENABLED else {})
     if wanted != found:
-        yield from pen.write_all([Set(path, wanted.encode())])
+        yield from writer.write_all([Set(path, wanted.encode())])
 
 
 def update_features(request: UpdateFeaturesRequest, api_version: int) -> UpdateFeaturesResponse:

@@ -8,7 +8,7 @@ from kpybroker.machines.zookeeper.client.operations import Exists, Get
 from kpybroker.machines.zookeeper.controller.context import Leadership
 from kpybroker.machines.zookeeper.controller.elections import elect_preferred
 from kpybroker.machines.zookeeper.controller.leadership import StateChangeFailed
-from kpybroker.machines.zookeeper.controller.reign import Reign
+from kpybroker.machines.zookeeper.controller.reign import ZooKeeperReign
 from kpybroker.machines.zookeeper.controller.steps import Steps, read
 from kpybroker.machines.zookeeper.tree import paths, requests
 from kpybroker.machines.zookeeper.tree.requests import TopicPartition
@@ -25,7 +25,7 @@ class ElectionType(Enum):
 class LeaderElections:
     """Elects leaders of partitions that have one already, or whose ISR is away."""
 
-    def __init__(self, reign: Reign) -> None:
+    def __init__(self, reign: ZooKeeperReign) -> None:
         self._reign = reign
         self._context = reign.context
 
@@ -58,7 +58,7 @@ class LeaderElections:
             yield from self.elect(
                 requests.decode_partitions(paths.PREFERRED_ELECTION, znode.data), ElectionType.PREFERRED
             )
-        yield from self._reign.pen.delete_if_there([paths.PREFERRED_ELECTION])
+        yield from self._reign.writer.delete_if_there([paths.PREFERRED_ELECTION])
 
     def rebalance(self) -> Steps[None]:
         """Leaders return to preferred replicas, for each broker that lacks more than

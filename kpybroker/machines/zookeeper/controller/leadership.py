@@ -6,10 +6,10 @@ from typing import NamedTuple
 from kpybroker.machines.zookeeper.client import error_codes
 from kpybroker.machines.zookeeper.client.operations import Get, Set
 from kpybroker.machines.zookeeper.controller.context import ControllerContext, Leadership
-from kpybroker.machines.zookeeper.controller.steps import Pen, Steps, expected, failed_with, read
+from kpybroker.machines.zookeeper.controller.steps import Steps, ZnodeWriter, expected, failed_with, read
 from kpybroker.machines.zookeeper.tree import paths
 from kpybroker.machines.zookeeper.tree.requests import TopicPartition
-from kpybroker.machines.zookeeper.tree.topics import PartitionState
+from kpybroker.machines.zookeeper.tree.topics import LeaderIsrAndControllerEpoch
 
 
 class StateChangeFailed(Exception):
@@ -44,7 +44,7 @@ def read_states(context: ControllerContext, partitions: Iterable[TopicPartition]
         if znode is None or not znode.data:
             failed[partition] = StateChangeFailed(f"{name(partition)} has no state in ZooKeeper")
             continue
-        state = PartitionState.decode(state_path(partition), znode.data)
+        state = LeaderIsrAndControllerEpoch.decode(state_path(partition), znode.data)
         newest_epoch = max(newest_epoch, state.controller_epoch)
         if state.controller_epoch > context.epoch:
             failed[partition] = StateChangeFailed(
@@ -56,10 +56,10 @@ def read_states(context: ControllerContext, partitions: Iterable[TopicPartition]
     return Read(found, failed, newest_epoch)
 
 
-def write_states(pen: Pen, states: Mapping[TopicPartition, Leadership]) -> Steps[Updated]:
+def write_states(writer: ZnodeWriter, states: Mapping[TopicPartition, Leadership]) -> Steps[Updated]:
     """Replace states. ``partition_epoch`` of each is the version that was read; the result has the version since."""
     operations = [Set(state_path(each), state.encode(), epoch) for each, (state, epoch) in states.items()]
-    results = yield from pen.write(operations)
+    results = yield from writer.write(operations)
     updated = Updated({}, [], {})
     for (partition, (state, _)), result in zip(states.items(), results, strict=True):
         if failed_with(result, error_codes.BAD_VERSION):

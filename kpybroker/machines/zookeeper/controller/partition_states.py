@@ -10,8 +10,8 @@ from typing import Final
 
 from kpybroker.machines.zookeeper.client import error_codes
 from kpybroker.machines.zookeeper.client.operations import Create, Get
-from kpybroker.machines.zookeeper.controller.batch import Batch
-from kpybroker.machines.zookeeper.controller.context import ControllerContext, Leadership, Partition
+from kpybroker.machines.zookeeper.controller.batch import BrokerRequestBatch
+from kpybroker.machines.zookeeper.controller.context import ControllerContext, Leadership, PartitionState
 from kpybroker.machines.zookeeper.controller.elections import Elected, elect_offline
 from kpybroker.machines.zookeeper.controller.leadership import (
     StateChangeFailed,
@@ -20,21 +20,21 @@ from kpybroker.machines.zookeeper.controller.leadership import (
     state_path,
     write_states,
 )
-from kpybroker.machines.zookeeper.controller.steps import Pen, Steps, failed_with, read
+from kpybroker.machines.zookeeper.controller.steps import Steps, ZnodeWriter, failed_with, read
 from kpybroker.machines.zookeeper.tree import configs, paths
 from kpybroker.machines.zookeeper.tree.requests import TopicPartition
-from kpybroker.machines.zookeeper.tree.topics import PartitionState
+from kpybroker.machines.zookeeper.tree.topics import LeaderIsrAndControllerEpoch
 
 UNCLEAN_ELECTION: Final = "unclean.leader.election.enable"
 
 _BEFORE: Final = {
-    Partition.NEW: {Partition.NON_EXISTENT},
-    Partition.ONLINE: {Partition.NEW, Partition.ONLINE, Partition.OFFLINE},
-    Partition.OFFLINE: {Partition.NEW, Partition.ONLINE, Partition.OFFLINE},
-    Partition.NON_EXISTENT: {Partition.OFFLINE},
+    PartitionState.NEW: {PartitionState.NON_EXISTENT},
+    PartitionState.ONLINE: {PartitionState.NEW, PartitionState.ONLINE, PartitionState.OFFLINE},
+    PartitionState.OFFLINE: {PartitionState.NEW, PartitionState.ONLINE, PartitionState.OFFLINE},
+    PartitionState.NON_EXISTENT: {PartitionState.OFFLINE},
 }
 
-Strategy = Callable[[ControllerContext, TopicPartition, PartitionState], Elected]
+Strategy = Callable[[ControllerContext, TopicPartition, LeaderIsrAndControllerEpoch], Elected]
 Outcomes = dict[TopicPartition, Leadership | Exception]
 """The state since the election, or why there is none."""
 
@@ -45,14 +45,14 @@ class PartitionStates:
     def __init__(
         self,
         context: ControllerContext,
-        pen: Pen,
-        batch: Batch,
+        writer: ZnodeWriter,
+        batch: BrokerRequestBatch,
         log: Callable[[str], object],
         *,
         unclean_by_default: Callable[[], bool],
     ) -> None:
         self._context = context
-        self._pen = pen
+        self._writer = writer
         self._batch = batch
         self._log = log
         self._unclean_by_default = unclean_by_default
@@ -62,23 +62,23 @@ class PartitionStates:
         for partition in self._context.all_partitions():
             known = self._context.leadership.get(partition)
             if known is None:
-                state = Partition.NEW
+                state = PartitionState.NEW
             else:
                 online = self._context.is_online(known.state.leader, partition)
-                state = Partition.ONLINE if online else Partition.OFFLINE
+                state = PartitionState.ONLINE if online else PartitionState.OFFLINE
             self._context.partition_states[partition] = state
 
     def elect_for_offline(self, partitions: Iterable[TopicPartition] | None = None) -> Steps[None]:
         """Bring partitions online that have no leader, or those among ``partitions``."""
-        without_leader = self._context.partitions_in(Partition.OFFLINE, Partition.NEW)
+        without_leader = self._context.partitions_in(PartitionState.OFFLINE, PartitionState.NEW)
         chosen = without_leader if partitions is None else [each for each in partitions if each in without_leader]
         to_elect = [each for each in chosen if not self._context.is_queued_for_deletion(each.topic)]
         yield from self.bring_online(to_elect)
 
-    def change(self, partitions: Iterable[TopicPartition], to: Partition) -> None:
+    def change(self, partitions: Iterable[TopicPartition], to: PartitionState) -> None:
         """Change the state of partitions to one that needs no election."""
         for partition in self._allowed(partitions, to):
-            if to is Partition.NON_EXISTENT:
+            if to is PartitionState.NON_EXISTENT:
                 self._context.partition_states.pop(partition)
             else:
                 self._context.partition_states[partition] = to
@@ -88,25 +88,25 @@ class PartitionStates:
     ) -> Steps[Outcomes]:
         """Give partitions a leader: new ones their first, the others by ``strategy``, which is elections for partitions
         without one if it is None. ``unclean`` allows any live replica in these."""
-        allowed = self._allowed(partitions, Partition.ONLINE)
+        allowed = self._allowed(partitions, PartitionState.ONLINE)
         states = self._context.partition_states
-        new = [each for each in allowed if states[each] is Partition.NEW]
-        remaining = [each for each in allowed if states[each] is not Partition.NEW]
+        new = [each for each in allowed if states[each] is PartitionState.NEW]
+        remaining = [each for each in allowed if states[each] is not PartitionState.NEW]
         yield from self._start(new)
         outcomes: Outcomes = {}
         while remaining:
             remaining = yield from self._elect(remaining, strategy, outcomes, unclean=unclean)
         for partition, outcome in outcomes.items():
             if isinstance(outcome, Leadership):
-                states[partition] = Partition.ONLINE
+                states[partition] = PartitionState.ONLINE
             else:
                 self._log(f"{name(partition)} gets no leader: {outcome}")
         return outcomes
 
-    def _allowed(self, partitions: Iterable[TopicPartition], to: Partition) -> list[TopicPartition]:
+    def _allowed(self, partitions: Iterable[TopicPartition], to: PartitionState) -> list[TopicPartition]:
         allowed = []
         for partition in partitions:
-            before = self._context.partition_states.setdefault(partition, Partition.NON_EXISTENT)
+            before = self._context.partition_states.setdefault(partition, PartitionState.NON_EXISTENT)
             if before in _BEFORE[to]:
                 allowed.append(partition)
             else:
@@ -120,26 +120,28 @@ class PartitionStates:
             replicas = self._context.replicas(partition)
             live = tuple(each for each in replicas if self._context.is_online(each, partition))
             if live:
-                state = PartitionState(live[0], leader_epoch=0, isr=live, controller_epoch=self._context.epoch)
+                state = LeaderIsrAndControllerEpoch(
+                    live[0], leader_epoch=0, isr=live, controller_epoch=self._context.epoch
+                )
                 first[partition] = Leadership(state, 0)
             else:
                 self._log(f"{name(partition)} gets no leader: none of its replicas {list(replicas)} is alive")
         if not first:
             return
         topics = dict.fromkeys(each.topic for each in first)
-        yield from self._pen.create_if_absent(f"{paths.topic(each)}/partitions" for each in topics)
-        yield from self._pen.create_if_absent(state_path(each).rpartition("/")[0] for each in first)
+        yield from self._writer.create_if_absent(f"{paths.topic(each)}/partitions" for each in topics)
+        yield from self._writer.create_if_absent(state_path(each).rpartition("/")[0] for each in first)
         creations = [
-            Create(state_path(each), leadership.state.encode(), self._pen.acl_of(state_path(each)))
+            Create(state_path(each), leadership.state.encode(), self._writer.acl_of(state_path(each)))
             for each, leadership in first.items()
         ]
-        results = yield from self._pen.write(creations)
+        results = yield from self._writer.write(creations)
         for (partition, leadership), result in zip(first.items(), results, strict=True):
             if failed_with(result, error_codes.NODE_EXISTS) and not (yield from self._is_own(partition, leadership)):
                 self._log(f"{name(partition)} is not new: it has a state in ZooKeeper")
                 continue
             self._context.leadership[partition] = leadership
-            self._context.partition_states[partition] = Partition.ONLINE
+            self._context.partition_states[partition] = PartitionState.ONLINE
             self._batch.leader_and_isr(leadership.state.isr, partition, leadership, is_new=True)
 
     def _is_own(self, partition: TopicPartition, leadership: Leadership) -> Steps[bool]:
@@ -167,7 +169,7 @@ class PartitionStates:
                 outcomes[partition] = StateChangeFailed("no replica may lead")
             else:
                 changes[partition] = Leadership(elected.state, current.found[partition].partition_epoch)
-        updated = yield from write_states(self._pen, changes)
+        updated = yield from write_states(self._writer, changes)
         outcomes |= updated.failed
         for partition, leadership in updated.finished.items():
             self._context.leadership[partition] = leadership

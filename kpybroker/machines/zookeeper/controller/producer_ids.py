@@ -3,7 +3,7 @@
 from typing import Final
 
 from kpybroker.machines.zookeeper.client import error_codes
-from kpybroker.machines.zookeeper.client.operations import Failed, Get, Set
+from kpybroker.machines.zookeeper.client.operations import Get, OperationFailed, Set
 from kpybroker.machines.zookeeper.controller.steps import Steps, UnexpectedAnswer, expected, failed_with, read
 from kpybroker.machines.zookeeper.tree import paths
 from kpybroker.machines.zookeeper.tree.cluster import ProducerIdBlock
@@ -21,7 +21,7 @@ def next_block(broker_id: int) -> Steps[ProducerIdBlock]:
     while True:
         (znode,) = yield from read([Get(paths.PRODUCER_IDS)])
         if znode is None:
-            raise UnexpectedAnswer(Failed(error_codes.NO_NODE), paths.PRODUCER_IDS)
+            raise UnexpectedAnswer(OperationFailed(error_codes.NO_NODE), paths.PRODUCER_IDS)
         last = ProducerIdBlock.decode(znode.data)
         start = 0 if last is None else last.end
         if start > MOST_ID - BLOCK_SIZE:

@@ -9,14 +9,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from kpybroker.machines.zookeeper.client import error_codes as zookeeper_errors
 from kpybroker.machines.zookeeper.client.operations import Create, Exists, Get, Set
 from kpybroker.machines.zookeeper.controller.assignment import BrokerIds, ReplicaAssignment, without
-from kpybroker.machines.zookeeper.controller.context import Leadership, PartitionReplica, Replica
+from kpybroker.machines.zookeeper.controller.context import Leadership, PartitionReplica, ReplicaState
 from kpybroker.machines.zookeeper.controller.elections import elect_reassigned
 from kpybroker.machines.zookeeper.controller.leadership import name, read_states, write_states
-from kpybroker.machines.zookeeper.controller.reign import Reign
+from kpybroker.machines.zookeeper.controller.reign import ZooKeeperReign
 from kpybroker.machines.zookeeper.controller.steps import Steps, expected, failed_with, read
 from kpybroker.machines.zookeeper.tree import paths, requests
 from kpybroker.machines.zookeeper.tree.requests import TopicPartition
-from kpybroker.machines.zookeeper.tree.topics import PartitionState, TopicAssignment
+from kpybroker.machines.zookeeper.tree.topics import LeaderIsrAndControllerEpoch, TopicAssignment
 from kpywire import error_codes
 
 Errors = dict[TopicPartition, int]
@@ -25,7 +25,7 @@ Errors = dict[TopicPartition, int]
 class Reassignments:
     """Begins, goes on with, and ends reassignments."""
 
-    def __init__(self, reign: Reign) -> None:
+    def __init__(self, reign: ZooKeeperReign) -> None:
         self._reign = reign
         self._context = reign.context
 
@@ -46,10 +46,10 @@ class Reassignments:
         return errors | (yield from self._begin(wanted))
 
     def begin_reign(self) -> Steps[None]:
-        """Go on with those in topics' znodes, and with those that an old tool asked for."""
+        """Go on with those in topics' znodes, and with those that an old tool asked for. As in Kafka, a topic that is
+        queued for deletion waits for the reassignments that had begun."""
         handled = yield from self.requested()
-        rest = {each: self._context.assignment(each) for each in self._context.reassigned if each not in handled}
-        yield from self._begin(rest)
+        yield from self._resume([each for each in self._context.reassigned if each not in handled])
 
     def requested(self) -> Steps[Collection[TopicPartition]]:
         """An old tool wrote ``/admin/reassign_partitions``. The partitions that it names are returned."""
@@ -68,13 +68,9 @@ class Reassignments:
     def resume_with(self, broker_ids: Iterable[int]) -> Steps[None]:
         """Brokers have come: reassignments to them go on."""
         came = frozenset(broker_ids)
-        resumed = {
-            each: self._context.assignment(each)
-            for each in self._context.reassigned
-            if came.intersection(self._context.assignment(each).target)
-        }
-        for partition, assignment in resumed.items():
-            yield from self._go_on(partition, assignment)
+        yield from self._resume(
+            [each for each in self._context.reassigned if came.intersection(self._context.assignment(each).target)]
+        )
 
     def complete_if_done(self, partition: TopicPartition) -> Steps[None]:
         """The ISR of a partition has changed: its reassignment may end."""
@@ -107,6 +103,10 @@ class Reassignments:
                 errors[partition] = error_codes.NONE
         return errors
 
+    def _resume(self, partitions: Collection[TopicPartition]) -> Steps[None]:
+        for partition in partitions:
+            yield from self._go_on(partition, self._context.assignment(partition))
+
     def _go_on(self, partition: TopicPartition, assignment: ReplicaAssignment) -> Steps[None]:
         self._reign.deletion.mark_ineligible([partition.topic])
         yield from self._note(partition, assignment)
@@ -115,7 +115,7 @@ class Reassignments:
         else:
             yield from self._tell_replicas(partition, assignment)
             for broker_id in assignment.adding:
-                yield from self._change(partition, (broker_id,), Replica.NEW)
+                yield from self._change(partition, (broker_id,), ReplicaState.NEW)
 
     def _note(self, partition: TopicPartition, assignment: ReplicaAssignment) -> Steps[None]:
         current = self._context.assignment(partition)
@@ -128,7 +128,7 @@ class Reassignments:
         self._context.reassigned[partition] = None
 
     def _finish(self, partition: TopicPartition, assignment: ReplicaAssignment) -> Steps[None]:
-        yield from self._change(partition, assignment.adding, Replica.ONLINE)
+        yield from self._change(partition, assignment.adding, ReplicaState.ONLINE)
         completed = ReplicaAssignment(assignment.target)
         self._context.set_assignment(partition, completed)
         yield from self._move_leader(partition, completed)
@@ -175,24 +175,31 @@ class Reassignments:
             if found is None:
                 return None
             state, partition_epoch = found
-            later = PartitionState(state.leader, state.leader_epoch + 1, state.isr, self._context.epoch, state.recovery)
-            updated = yield from write_states(self._reign.pen, {partition: Leadership(later, partition_epoch)})
+            later = LeaderIsrAndControllerEpoch(
+                state.leader, state.leader_epoch + 1, state.isr, self._context.epoch, state.recovery
+            )
+            updated = yield from write_states(self._reign.writer, {partition: Leadership(later, partition_epoch)})
             if not updated.retried:
                 self._context.leadership.update(updated.finished)
                 return updated.finished.get(partition)
 
     def _stop(self, partition: TopicPartition, broker_ids: BrokerIds) -> Steps[None]:
-        steps = (Replica.OFFLINE, Replica.DELETION_STARTED, Replica.DELETION_SUCCESSFUL, Replica.NON_EXISTENT)
+        steps = (
+            ReplicaState.OFFLINE,
+            ReplicaState.DELETION_STARTED,
+            ReplicaState.DELETION_SUCCESSFUL,
+            ReplicaState.NON_EXISTENT,
+        )
         for state in steps:
             yield from self._change(partition, broker_ids, state)
 
-    def _change(self, partition: TopicPartition, broker_ids: BrokerIds, to: Replica) -> Steps[None]:
+    def _change(self, partition: TopicPartition, broker_ids: BrokerIds, to: ReplicaState) -> Steps[None]:
         yield from self._reign.change_replicas([PartitionReplica(partition, each) for each in broker_ids], to)
 
     def _write_assignment(self, partition: TopicPartition, assignment: ReplicaAssignment) -> Steps[None]:
         topic = partition.topic
         assignments = self._context.topics[topic] | {partition.partition: assignment}
-        yield from self._reign.pen.write_all(
+        yield from self._reign.writer.write_all(
             [Set(paths.topic(topic), topic_znode(topic, self._context.topic_ids.get(topic), assignments).encode())]
         )
 
@@ -206,13 +213,13 @@ class Reassignments:
         if len(rest) == len(targets):
             return
         if not rest:
-            yield from self._reign.pen.delete_if_there([paths.REASSIGN_PARTITIONS])
+            yield from self._reign.writer.delete_if_there([paths.REASSIGN_PARTITIONS])
             return
         content = requests.encode_reassignments(rest)
-        (result,) = yield from self._reign.pen.write([Set(paths.REASSIGN_PARTITIONS, content)])
+        (result,) = yield from self._reign.writer.write([Set(paths.REASSIGN_PARTITIONS, content)])
         if failed_with(result, zookeeper_errors.NO_NODE):
-            yield from self._reign.pen.write_all(
-                [Create(paths.REASSIGN_PARTITIONS, content, self._reign.pen.acl_of(paths.REASSIGN_PARTITIONS))]
+            yield from self._reign.writer.write_all(
+                [Create(paths.REASSIGN_PARTITIONS, content, self._reign.writer.acl_of(paths.REASSIGN_PARTITIONS))]
             )
         else:
             expected(result, paths.REASSIGN_PARTITIONS)

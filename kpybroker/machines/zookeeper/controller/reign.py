@@ -7,13 +7,18 @@ change is done, as with Kafka.
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from kpybroker.machines.zookeeper.controller.batch import Batch, BrokerRequest
-from kpybroker.machines.zookeeper.controller.context import ControllerContext, Partition, PartitionReplica, Replica
-from kpybroker.machines.zookeeper.controller.deletion import Deletion
+from kpybroker.machines.zookeeper.controller.batch import BrokerRequest, BrokerRequestBatch
+from kpybroker.machines.zookeeper.controller.context import (
+    ControllerContext,
+    PartitionReplica,
+    PartitionState,
+    ReplicaState,
+)
+from kpybroker.machines.zookeeper.controller.deletion import TopicDeletions
 from kpybroker.machines.zookeeper.controller.leadership import read_states
 from kpybroker.machines.zookeeper.controller.partition_states import Outcomes, PartitionStates, Strategy
 from kpybroker.machines.zookeeper.controller.replica_states import ReplicaStates
-from kpybroker.machines.zookeeper.controller.steps import Pen, Steps
+from kpybroker.machines.zookeeper.controller.steps import Steps, ZnodeWriter
 from kpybroker.machines.zookeeper.tree.requests import TopicPartition
 
 
@@ -26,30 +31,30 @@ class ControllerSettings:
     unclean_leader_election: Callable[[], bool] = lambda: False
 
 
-class Reign:
+class ZooKeeperReign:
     """The state of a reign, and the changes that its parts make together."""
 
     def __init__(
         self,
         settings: ControllerSettings,
-        pen: Pen,
+        writer: ZnodeWriter,
         epoch: int,
         send: Callable[[list[BrokerRequest]], object],
         log: Callable[[str], object],
     ) -> None:
         """``send`` gets the requests of a batch, in order; ``log`` gets lines for the state change log."""
         self.settings = settings
-        self.pen = pen
+        self.writer = writer
         self.log = log
         self.context = ControllerContext(delete_topic_enable=settings.delete_topic_enable)
         self.context.epoch = epoch
-        self.batch = Batch(self.context)
+        self.batch = BrokerRequestBatch(self.context)
         self._send = send
-        self.replicas = ReplicaStates(self.context, pen, self.batch, log)
+        self.replicas = ReplicaStates(self.context, writer, self.batch, log)
         self.partitions = PartitionStates(
-            self.context, pen, self.batch, log, unclean_by_default=settings.unclean_leader_election
+            self.context, writer, self.batch, log, unclean_by_default=settings.unclean_leader_election
         )
-        self.deletion = Deletion(self.context, pen, self.batch, self.replicas, self.partitions, self.end_batch)
+        self.deletion = TopicDeletions(self.context, writer, self.batch, self.replicas, self.partitions, self.end_batch)
 
     def end_batch(self) -> None:
         """Send what was collected."""
@@ -64,7 +69,7 @@ class Reign:
         """Send UpdateMetadata to every broker."""
         self.inform(self.context.live_or_shutting_down_ids, partitions)
 
-    def change_replicas(self, replicas: Iterable[PartitionReplica], to: Replica) -> Steps[None]:
+    def change_replicas(self, replicas: Iterable[PartitionReplica], to: ReplicaState) -> Steps[None]:
         """Change the states of replicas, and tell brokers."""
         yield from self.replicas.change(replicas, to)
         self.end_batch()
@@ -100,9 +105,9 @@ class Reign:
             for partition, (state, _) in context.leadership.items()
             if not context.is_online(state.leader, partition) and not context.is_queued_for_deletion(partition.topic)
         ]
-        self.partitions.change(leaderless, Partition.OFFLINE)
+        self.partitions.change(leaderless, PartitionState.OFFLINE)
         yield from self.elect_for_offline()
-        yield from self.change_replicas(kept, Replica.OFFLINE)
+        yield from self.change_replicas(kept, ReplicaState.OFFLINE)
         if deleted:
             yield from self.deletion.fail(deleted)
         if not kept:

@@ -13,30 +13,47 @@ from typing import Final
 
 from kpybroker.machines.metadata.topic import NO_LEADER
 from kpybroker.machines.zookeeper.controller.assignment import without
-from kpybroker.machines.zookeeper.controller.batch import Batch
-from kpybroker.machines.zookeeper.controller.context import ControllerContext, Leadership, PartitionReplica, Replica
+from kpybroker.machines.zookeeper.controller.batch import BrokerRequestBatch
+from kpybroker.machines.zookeeper.controller.context import (
+    ControllerContext,
+    Leadership,
+    PartitionReplica,
+    ReplicaState,
+)
 from kpybroker.machines.zookeeper.controller.leadership import name, read_states, write_states
-from kpybroker.machines.zookeeper.controller.steps import Pen, Steps
+from kpybroker.machines.zookeeper.controller.steps import Steps, ZnodeWriter
 from kpybroker.machines.zookeeper.tree.requests import TopicPartition
-from kpybroker.machines.zookeeper.tree.topics import PartitionState
+from kpybroker.machines.zookeeper.tree.topics import LeaderIsrAndControllerEpoch
 
 _BEFORE: Final = {
-    Replica.NEW: {Replica.NON_EXISTENT},
-    Replica.ONLINE: {Replica.NEW, Replica.ONLINE, Replica.OFFLINE, Replica.DELETION_INELIGIBLE},
-    Replica.OFFLINE: {Replica.NEW, Replica.ONLINE, Replica.OFFLINE, Replica.DELETION_INELIGIBLE},
-    Replica.DELETION_STARTED: {Replica.OFFLINE},
-    Replica.DELETION_SUCCESSFUL: {Replica.DELETION_STARTED},
-    Replica.DELETION_INELIGIBLE: {Replica.OFFLINE, Replica.DELETION_STARTED},
-    Replica.NON_EXISTENT: {Replica.DELETION_SUCCESSFUL},
+    ReplicaState.NEW: {ReplicaState.NON_EXISTENT},
+    ReplicaState.ONLINE: {
+        ReplicaState.NEW,
+        ReplicaState.ONLINE,
+        ReplicaState.OFFLINE,
+        ReplicaState.DELETION_INELIGIBLE,
+    },
+    ReplicaState.OFFLINE: {
+        ReplicaState.NEW,
+        ReplicaState.ONLINE,
+        ReplicaState.OFFLINE,
+        ReplicaState.DELETION_INELIGIBLE,
+    },
+    ReplicaState.DELETION_STARTED: {ReplicaState.OFFLINE},
+    ReplicaState.DELETION_SUCCESSFUL: {ReplicaState.DELETION_STARTED},
+    ReplicaState.DELETION_INELIGIBLE: {ReplicaState.OFFLINE, ReplicaState.DELETION_STARTED},
+    ReplicaState.NON_EXISTENT: {ReplicaState.DELETION_SUCCESSFUL},
 }
 
 
 class ReplicaStates:
     """Changes the states of replicas. ``log`` gets lines about changes that cannot be made."""
 
-    def __init__(self, context: ControllerContext, pen: Pen, batch: Batch, log: Callable[[str], object]) -> None:
+    def __init__(
+        self, context: ControllerContext, writer: ZnodeWriter, batch: BrokerRequestBatch, log: Callable[[str], object]
+    ) -> None:
         self._context = context
-        self._pen = pen
+        self._writer = writer
         self._batch = batch
         self._log = log
 
@@ -44,17 +61,17 @@ class ReplicaStates:
         """The states of all replicas as a reign begins: online, or not fit for a deletion until they are."""
         for replica in self._context.replicas_of(self._context.all_partitions()):
             online = self._context.is_online(replica.broker_id, replica.partition)
-            self._context.replica_states[replica] = Replica.ONLINE if online else Replica.DELETION_INELIGIBLE
+            self._context.replica_states[replica] = ReplicaState.ONLINE if online else ReplicaState.DELETION_INELIGIBLE
 
-    def change(self, replicas: Iterable[PartitionReplica], to: Replica) -> Steps[None]:
+    def change(self, replicas: Iterable[PartitionReplica], to: ReplicaState) -> Steps[None]:
         """Change the state of replicas. Requests go into the batch."""
         in_order = sorted(replicas, key=lambda each: each.broker_id)
         for broker_id, group in groupby(in_order, key=lambda each: each.broker_id):
             valid = [each for each in group if self._may_change(each, to)]
             yield from self._change(broker_id, valid, to)
 
-    def _may_change(self, replica: PartitionReplica, to: Replica) -> bool:
-        before = self._context.replica_states.setdefault(replica, Replica.NON_EXISTENT)
+    def _may_change(self, replica: PartitionReplica, to: ReplicaState) -> bool:
+        before = self._context.replica_states.setdefault(replica, ReplicaState.NON_EXISTENT)
         if before in _BEFORE[to]:
             return True
         self._log(
@@ -62,19 +79,19 @@ class ReplicaStates:
         )
         return False
 
-    def _change(self, broker_id: int, replicas: Sequence[PartitionReplica], to: Replica) -> Steps[None]:
+    def _change(self, broker_id: int, replicas: Sequence[PartitionReplica], to: ReplicaState) -> Steps[None]:
         match to:
-            case Replica.NEW:
+            case ReplicaState.NEW:
                 self._begin(replicas)
-            case Replica.ONLINE:
+            case ReplicaState.ONLINE:
                 self._bring_online(replicas)
-            case Replica.OFFLINE:
+            case ReplicaState.OFFLINE:
                 yield from self._take_offline(broker_id, replicas)
-            case Replica.DELETION_STARTED:
+            case ReplicaState.DELETION_STARTED:
                 for replica in replicas:
                     self._context.replica_states[replica] = to
                     self._batch.stop_replica(broker_id, replica.partition, deletes=True)
-            case Replica.NON_EXISTENT:
+            case ReplicaState.NON_EXISTENT:
                 for partition, _ in replicas:
                     shorter = self._context.assignment(partition).without_replica(broker_id)
                     self._context.set_assignment(partition, shorter)
@@ -91,12 +108,12 @@ class ReplicaStates:
                 continue
             if leadership is not None:
                 self._batch.leader_and_isr([broker_id], partition, leadership, is_new=True)
-            self._context.replica_states[replica] = Replica.NEW
+            self._context.replica_states[replica] = ReplicaState.NEW
 
     def _bring_online(self, replicas: Iterable[PartitionReplica]) -> None:
         for replica in replicas:
             partition, broker_id = replica
-            if self._context.replica_states[replica] is Replica.NEW:
+            if self._context.replica_states[replica] is ReplicaState.NEW:
                 assignment = self._context.assignment(partition)
                 if broker_id not in assignment.replicas:
                     longer = assignment._replace(replicas=(*assignment.replicas, broker_id))
@@ -105,7 +122,7 @@ class ReplicaStates:
                 leadership = self._context.leadership.get(partition)
                 if leadership is not None:
                     self._batch.leader_and_isr([broker_id], partition, leadership, is_new=False)
-            self._context.replica_states[replica] = Replica.ONLINE
+            self._context.replica_states[replica] = ReplicaState.ONLINE
 
     def _take_offline(self, broker_id: int, replicas: Sequence[PartitionReplica]) -> Steps[None]:
         for partition, _ in replicas:
@@ -115,10 +132,10 @@ class ReplicaStates:
             if not self._context.is_queued_for_deletion(partition.topic):
                 others = without(self._context.replicas(partition), [broker_id])
                 self._batch.leader_and_isr(others, partition, leadership, is_new=False)
-            self._context.replica_states[PartitionReplica(partition, broker_id)] = Replica.OFFLINE
+            self._context.replica_states[PartitionReplica(partition, broker_id)] = ReplicaState.OFFLINE
         for replica in replicas:
             if replica.partition not in known:
-                self._context.replica_states[replica] = Replica.OFFLINE
+                self._context.replica_states[replica] = ReplicaState.OFFLINE
                 everybody = self._context.live_or_shutting_down_ids
                 self._batch.update_metadata(everybody, [replica.partition])
 
@@ -134,7 +151,7 @@ class ReplicaStates:
                 for partition, (state, epoch) in current.found.items()
                 if broker_id in state.isr
             }
-            updated = yield from write_states(self._pen, smaller)
+            updated = yield from write_states(self._writer, smaller)
             # Kafka sends these with its own epoch, too, although the znode keeps that of its writer
             unchanged = {
                 partition: Leadership(replace(state, controller_epoch=self._context.epoch), epoch)
@@ -149,9 +166,9 @@ class ReplicaStates:
         self._context.leadership.update(results)
         return results
 
-    def _without(self, broker_id: int, state: PartitionState) -> PartitionState:
+    def _without(self, broker_id: int, state: LeaderIsrAndControllerEpoch) -> LeaderIsrAndControllerEpoch:
         """The state without a replica. The last one stays in the ISR, but it does not lead."""
-        return PartitionState(
+        return LeaderIsrAndControllerEpoch(
             leader=NO_LEADER if state.leader == broker_id else state.leader,
             leader_epoch=state.leader_epoch + 1,
             isr=state.isr if len(state.isr) == 1 else without(state.isr, [broker_id]),

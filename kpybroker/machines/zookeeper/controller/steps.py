@@ -9,23 +9,23 @@ from typing import Any, Final, TypeVar
 
 from kpybroker.machines.zookeeper.client import error_codes
 from kpybroker.machines.zookeeper.client.operations import (
-    Acl,
     Check,
     Create,
     Delete,
-    Failed,
     GetChildren,
     Multi,
     Operation,
+    OperationFailed,
     Write,
+    ZnodeAcl,
 )
 from kpybroker.machines.zookeeper.tree import paths
 
 T = TypeVar("T")
-AclOf = Callable[[str], Sequence[Acl]]
+AclOf = Callable[[str], Sequence[ZnodeAcl]]
 """The ACLs of a znode, by its path."""
 Steps = Generator[Sequence[Operation], Sequence[Any], T]
-"""Yields operations that may be sent together; gets a result for each: a value, or ``Failed``."""
+"""Yields operations that may be sent together; gets a result for each: a value, or ``OperationFailed``."""
 
 _CREATED_ON_DEMAND: Final = None
 """The content of parents that are made because a child is to be created."""
@@ -38,11 +38,11 @@ class ControllerMoved(Exception):
 class UnexpectedAnswer(Exception):
     """ZooKeeper refused an operation that the controller cannot do without. It resigns."""
 
-    def __init__(self, failed: Failed, path: str) -> None:
+    def __init__(self, failed: OperationFailed, path: str) -> None:
         super().__init__(f"ZooKeeper answers {failed} for {path}")
 
 
-class Pen:
+class ZnodeWriter:
     """Writes for one reign. ``epoch_version`` is the data version of ``/controller_epoch`` since its election.
     ``acl_of`` gives the ACLs of the znodes that are created."""
 
@@ -53,12 +53,12 @@ class Pen:
         self.acl_of = acl_of
 
     def write(self, operations: Sequence[Write]) -> Steps[list[Any]]:
-        """Do each operation by itself, if the reign has not ended. The results are values or ``Failed``."""
+        """Do each operation by itself, if the reign has not ended. The results are values or ``OperationFailed``."""
         check = Check(paths.CONTROLLER_EPOCH, self.epoch_version)
         answers = yield [Multi((check, each)) for each in operations]
         results: list[Any] = []
         for answer in answers:
-            if not isinstance(answer, Failed):
+            if not isinstance(answer, OperationFailed):
                 results.append(answer[1])
             elif answer.errors and answer.errors[0] != error_codes.OK:
                 raise ControllerMoved(f"the version of {paths.CONTROLLER_EPOCH} is not {self.epoch_version} any more")
@@ -114,11 +114,11 @@ def children(path: str, *, is_watched: bool = False) -> Steps[list[str]]:
 
 def failed_with(result: object, code: int) -> bool:
     """Whether an operation failed with this error."""
-    return isinstance(result, Failed) and result.code == code
+    return isinstance(result, OperationFailed) and result.code == code
 
 
 def expected(result: Any, path: str) -> Any:
     """The result of an operation that may not fail."""
-    if isinstance(result, Failed):
+    if isinstance(result, OperationFailed):
         raise UnexpectedAnswer(result, path)
     return result

@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterable, Mapping
 
 from kpybroker.machines.zookeeper.client.operations import Get, Set
 from kpybroker.machines.zookeeper.controller.assignment import ReplicaAssignment
-from kpybroker.machines.zookeeper.controller.context import Partition, Replica
+from kpybroker.machines.zookeeper.controller.context import PartitionState, ReplicaState
 from kpybroker.machines.zookeeper.controller.reassignment import topic_znode
-from kpybroker.machines.zookeeper.controller.reign import Reign
+from kpybroker.machines.zookeeper.controller.reign import ZooKeeperReign
 from kpybroker.machines.zookeeper.controller.steps import Steps, children, read
 from kpybroker.machines.zookeeper.tree import paths
 from kpybroker.machines.zookeeper.tree.requests import TopicPartition
@@ -16,10 +16,10 @@ from kpywire import uuid
 RandomBytes = Callable[[int], bytes]
 
 
-class Topics:
+class ZooKeeperTopics:
     """Follows ``/brokers/topics``, the assignment of each topic, and the markers of topics to be deleted."""
 
-    def __init__(self, reign: Reign, random_bytes: RandomBytes) -> None:
+    def __init__(self, reign: ZooKeeperReign, random_bytes: RandomBytes) -> None:
         """``random_bytes`` gives the ids of topics that an old tool created without one."""
         self._reign = reign
         self._context = reign.context
@@ -60,7 +60,7 @@ class Topics:
             started = yield from children(f"{paths.topic(topic)}/partitions")
             kept = {each: assignment for each, assignment in known.items() if str(each) in started}
             before = topic_znode(topic, context.topic_ids.get(topic), kept)
-            yield from self._reign.pen.write_all([Set(paths.topic(topic), before.encode())])
+            yield from self._reign.writer.write_all([Set(paths.topic(topic), before.encode())])
             return
         known.update(added)
         yield from self._create_partitions([TopicPartition(topic, each) for each in added])
@@ -74,10 +74,12 @@ class Topics:
         """Topics are to be deleted (``processTopicDeletion``). A marker of an unknown topic is removed."""
         marked = yield from self.deletions()
         context, reign = self._context, self._reign
-        yield from reign.pen.delete_if_there(paths.delete_topic(each) for each in marked if each not in context.topics)
+        yield from reign.writer.delete_if_there(
+            paths.delete_topic(each) for each in marked if each not in context.topics
+        )
         known = [each for each in marked if each in context.topics]
         if not context.delete_topic_enable:
-            yield from reign.pen.delete_if_there(paths.delete_topic(each) for each in known)
+            yield from reign.writer.delete_if_there(paths.delete_topic(each) for each in known)
         elif known:
             # Kafka holds back topics that are being reassigned only when a reign begins
             yield from reign.deletion.enqueue(known)
@@ -98,11 +100,11 @@ class Topics:
         if not partitions:
             return
         reign = self._reign
-        reign.partitions.change(partitions, Partition.NEW)
+        reign.partitions.change(partitions, PartitionState.NEW)
         replicas = self._context.replicas_of(partitions)
-        yield from reign.change_replicas(replicas, Replica.NEW)
+        yield from reign.change_replicas(replicas, ReplicaState.NEW)
         yield from reign.bring_online(partitions)
-        yield from reign.change_replicas(replicas, Replica.ONLINE)
+        yield from reign.change_replicas(replicas, ReplicaState.ONLINE)
 
     def _read(self, names: Iterable[str]) -> Steps[dict[str, TopicAssignment]]:
         """The assignments of topics, whose changes are watched. A topic without an id is given one."""
@@ -125,7 +127,7 @@ class Topics:
                 topic = topic_znode(name, topic_id, assignments_of(topic))
                 writes.append(Set(paths.topic(name), topic.encode()))
             complete[name] = topic
-        yield from self._reign.pen.write_all(writes)
+        yield from self._reign.writer.write_all(writes)
         return complete
 
     def _new_id(self) -> bytes:

@@ -11,13 +11,13 @@ from typing import Final, NamedTuple
 from kpybroker.machines.authorization.resources import PatternType
 from kpybroker.machines.zookeeper.client.operations import Create, Delete, Set, Write
 from kpybroker.machines.zookeeper.controller.steps import AclOf
-from kpybroker.machines.zookeeper.migration.reading import STRUCTURE, Held, Tree
-from kpybroker.machines.zookeeper.migration.wanted import Changes, Wanted
+from kpybroker.machines.zookeeper.migration.reading import STRUCTURE, StoredZnode, Tree
+from kpybroker.machines.zookeeper.migration.wanted import Changes, WantedZnode
 from kpybroker.machines.zookeeper.tree import acls, configs, paths, tokens
 from kpybroker.machines.zookeeper.tree.cluster import ProducerIdBlock
 from kpybroker.machines.zookeeper.tree.configs import ConfigEntity
 from kpybroker.machines.zookeeper.tree.contents import InvalidZnode
-from kpybroker.machines.zookeeper.tree.topics import PartitionState
+from kpybroker.machines.zookeeper.tree.topics import LeaderIsrAndControllerEpoch
 
 MOST_REPEATED: Final = 100
 """A version that is further away is not caught up with: only that many writes of one state are made at once."""
@@ -27,17 +27,17 @@ _EMPTIED: Final = tuple(
 """Entities whose znode stays when they have no configs left."""
 
 
-class Change(NamedTuple):
+class ZnodeChange(NamedTuple):
     """The operations that change one znode, and what it holds after them; None if it is gone."""
 
     path: str
     operations: tuple[Write, ...]
-    after: Held | None
+    after: StoredZnode | None
 
 
-def difference(held: Tree, wanted: Changes, acl_of: AclOf) -> list[Change]:
+def difference(held: Tree, wanted: Changes, acl_of: AclOf) -> list[ZnodeChange]:
     """The changes that lead from ``held`` to ``wanted``, in an order in which ZooKeeper can do them."""
-    changes: list[Change] = []
+    changes: list[ZnodeChange] = []
     known = set(held)
     for path in sorted(path for path, want in wanted.items() if want is not None):
         want = wanted[path]
@@ -62,7 +62,7 @@ def _is_entity(path: str) -> bool:
     return not kept and not (path.startswith(_EMPTIED) and path.endswith(f"/{configs.CLIENTS}"))
 
 
-def _parents(change: Change, known: set[str], acl_of: AclOf) -> Iterator[Change]:
+def _parents(change: ZnodeChange, known: set[str], acl_of: AclOf) -> Iterator[ZnodeChange]:
     """Creates the parents that a change needs, if no broker has needed them before."""
     for operation in change.operations:
         parts = operation.path.split("/")
@@ -70,19 +70,19 @@ def _parents(change: Change, known: set[str], acl_of: AclOf) -> Iterator[Change]
             parent = "/".join(parts[:depth])
             if parent in STRUCTURE and parent not in known:
                 known.add(parent)
-                yield Change(parent, (Create(parent, None, acl_of(parent)),), Held(None, 0))
+                yield ZnodeChange(parent, (Create(parent, None, acl_of(parent)),), StoredZnode(None, 0))
 
 
-def _changed(path: str, held: Held | None, want: Wanted, acl_of: AclOf) -> Change | None:
+def _changed(path: str, held: StoredZnode | None, want: WantedZnode, acl_of: AclOf) -> ZnodeChange | None:
     if held is not None and _same(path, held, want):
         is_far = want.version is not None and abs(held.version - want.version) > MOST_REPEATED
         if want.version in (None, held.version) or is_far:
             return None
     operations, version = _content(path, held, want, acl_of)
-    return Change(path, (*operations, *_notices(path, held, want.data, acl_of)), Held(want.data, version))
+    return ZnodeChange(path, (*operations, *_notices(path, held, want.data, acl_of)), StoredZnode(want.data, version))
 
 
-def _content(path: str, held: Held | None, want: Wanted, acl_of: AclOf) -> tuple[list[Write], int]:
+def _content(path: str, held: StoredZnode | None, want: WantedZnode, acl_of: AclOf) -> tuple[list[Write], int]:
     """The operations that give a znode its content and its version, and the version after them."""
     operations: list[Write] = []
     version = -1 if held is None else held.version
@@ -97,23 +97,26 @@ def _content(path: str, held: Held | None, want: Wanted, acl_of: AclOf) -> tuple
     return operations, max(version, goal)
 
 
-def _removed(path: str, held: Held, acl_of: AclOf) -> list[Change]:
+def _removed(path: str, held: StoredZnode, acl_of: AclOf) -> list[ZnodeChange]:
     if path.startswith(_EMPTIED):
         nothing = configs.encode_configs({})
-        change = _changed(path, held, Wanted(nothing), acl_of)
+        change = _changed(path, held, WantedZnode(nothing), acl_of)
         return [] if change is None else [change]
     notices = tuple(_notices(path, held, None, acl_of)) if not path.startswith(f"{paths.CONFIGS}/") else ()
-    return [Change(path, (Delete(path, held.version), *notices), None)]
+    return [ZnodeChange(path, (Delete(path, held.version), *notices), None)]
 
 
-def _same(path: str, held: Held, want: Wanted) -> bool:
+def _same(path: str, held: StoredZnode, want: WantedZnode) -> bool:
     """Whether the content means the same. The keys of a JSON object may stand in any order, and a state may have been
     written by an earlier controller."""
     if held.data == want.data:
         return True
     try:
         if want.version is not None:
-            present, next_state = PartitionState.decode(path, held.data), PartitionState.decode(path, want.data)
+            present, next_state = (
+                LeaderIsrAndControllerEpoch.decode(path, held.data),
+                LeaderIsrAndControllerEpoch.decode(path, want.data),
+            )
             is_old = present.controller_epoch <= next_state.controller_epoch
             return is_old and _without_epoch(present) == _without_epoch(next_state)
         if path == paths.PRODUCER_IDS:
@@ -126,7 +129,7 @@ def _same(path: str, held: Held, want: Wanted) -> bool:
         return False
 
 
-def _without_epoch(state: PartitionState) -> tuple[object, ...]:
+def _without_epoch(state: LeaderIsrAndControllerEpoch) -> tuple[object, ...]:
     return state.leader, state.leader_epoch, state.isr, state.recovery
 
 
@@ -140,7 +143,7 @@ def _meaning(data: bytes | None) -> object:
     return value
 
 
-def _notices(path: str, held: Held | None, data: bytes | None, acl_of: AclOf) -> Iterable[Write]:
+def _notices(path: str, held: StoredZnode | None, data: bytes | None, acl_of: AclOf) -> Iterable[Write]:
     """The notice by which brokers learn of the change of an entity."""
     parts = path.removeprefix("/").split("/")
     match parts:
@@ -152,11 +155,11 @@ def _notices(path: str, held: Held | None, data: bytes | None, acl_of: AclOf) ->
         case ["delegation_token", "tokens", token_id]:
             yield _notice(paths.TOKEN_CHANGES, tokens.CHANGE_PREFIX, token_id.encode(), acl_of)
         case ["kafka-acl", kind, *name]:
-            resource = acls.Resource(acls.resource_type(path, kind), "/".join(name))
+            resource = acls.ResourcePattern(acls.resource_type(path, kind), "/".join(name))
             yield _notice(paths.ACL_CHANGES, acls.CHANGE_PREFIX, resource.encode_change(), acl_of)
         case ["kafka-acl-extended", _, kind, *name]:
             pattern = PatternType.PREFIXED
-            resource = acls.Resource(acls.resource_type(path, kind), "/".join(name), pattern)
+            resource = acls.ResourcePattern(acls.resource_type(path, kind), "/".join(name), pattern)
             yield _notice(paths.EXTENDED_ACL_CHANGES, acls.CHANGE_PREFIX, resource.encode_change(), acl_of)
 
 

@@ -15,19 +15,19 @@ from typing import Any, Final, NamedTuple, TypeVar
 from kpybroker.machines.metadata.delta import MetadataDelta
 from kpybroker.machines.metadata.image import MIGRATION, POST_MIGRATION, PRE_MIGRATION, MetadataImage
 from kpybroker.machines.zookeeper.client import error_codes
-from kpybroker.machines.zookeeper.client.operations import Check, Delete, Failed, Multi, Operation, Set
+from kpybroker.machines.zookeeper.client.operations import Check, Delete, Multi, Operation, OperationFailed, Set
 from kpybroker.machines.zookeeper.controller.batch import BrokerRequest
 from kpybroker.machines.zookeeper.controller.context import LiveBroker
-from kpybroker.machines.zookeeper.controller.steps import AclOf, ControllerMoved, Pen, UnexpectedAnswer
-from kpybroker.machines.zookeeper.migration import differences, office, orders, reading, records, wanted
-from kpybroker.machines.zookeeper.migration.differences import Change
+from kpybroker.machines.zookeeper.controller.steps import AclOf, ControllerMoved, UnexpectedAnswer, ZnodeWriter
+from kpybroker.machines.zookeeper.migration import differences, orders, reading, records, takeover, wanted
+from kpybroker.machines.zookeeper.migration.differences import ZnodeChange
 from kpybroker.machines.zookeeper.migration.entities import resource_of
-from kpybroker.machines.zookeeper.migration.office import Claim, Progress
 from kpybroker.machines.zookeeper.migration.reading import Tree
 from kpybroker.machines.zookeeper.migration.records import Copying
+from kpybroker.machines.zookeeper.migration.takeover import Claim, MigrationProgress
 from kpybroker.machines.zookeeper.migration.wanted import Changes
 from kpybroker.machines.zookeeper.tree import paths
-from kpybroker.machines.zookeeper.tree.acls import Resource
+from kpybroker.machines.zookeeper.tree.acls import ResourcePattern
 from kpybroker.machines.zookeeper.tree.contents import InvalidZnode
 from kpybroker.machines.zookeeper.tree.controller import MigrationState
 from kpywire.metadata_records.abort_transaction_record import AbortTransactionRecord
@@ -41,7 +41,7 @@ BYTES_AT_ONCE: Final = 400_000
 """A request to ZooKeeper may have 1 MiB."""
 
 
-class Phase(Enum):
+class MigrationDriverState(Enum):
     """Kafka's ``MigrationDriverState``."""
 
     UNINITIALIZED = "reads how far the migration is"
@@ -74,7 +74,7 @@ class Deposed(Exception):
     """Another controller has taken over in ZooKeeper."""
 
 
-class Pending(NamedTuple):
+class PendingDelta(NamedTuple):
     """A committed change of the metadata that is not in ZooKeeper yet, with the orders that follow from it."""
 
     next_offset: int
@@ -85,7 +85,11 @@ class Pending(NamedTuple):
 
 
 Send = Callable[[Mapping[int, LiveBroker], list[BrokerRequest]], object]
-_TRACKING: Final = (Phase.SYNC_KRAFT_TO_ZK, Phase.KRAFT_CONTROLLER_TO_BROKER_COMM, Phase.DUAL_WRITE)
+_TRACKING: Final = (
+    MigrationDriverState.SYNC_KRAFT_TO_ZK,
+    MigrationDriverState.KRAFT_CONTROLLER_TO_BROKER_COMM,
+    MigrationDriverState.DUAL_WRITE,
+)
 
 
 class MigrationDriver:
@@ -104,10 +108,10 @@ class MigrationDriver:
     ) -> None:
         """``image`` is the committed one. ``voters`` are the controllers of the quorum. ``send`` takes the brokers in
         ZooKeeper mode with requests to them, ``log`` lines for people."""
-        self.phase = Phase.UNINITIALIZED
+        self.phase = MigrationDriverState.UNINITIALIZED
         self.obstacle = ""
         """The reason why the phase lasts, in words."""
-        self.pending: list[Pending] = []
+        self.pending: list[PendingDelta] = []
         self._node_id = node_id
         self._image = image
         self._voters = voters
@@ -119,13 +123,13 @@ class MigrationDriver:
         """The epoch of this controller; -1 while it is not active."""
         self._term = 0
         """Counts the changes of leadership: a step of an earlier one is not continued."""
-        self._progress = Progress(office.NOTHING_COPIED, 0)
+        self._progress = MigrationProgress(takeover.NOTHING_COPIED, 0)
         self._claim = Claim(0, 0)
         self._held: Tree = {}
         """The znodes as ZooKeeper has them, since the last comparison."""
         self._doomed: frozenset[str] = frozenset()
         self._is_tracking = False
-        self._acl_resources: dict[bytes, Resource] = {}
+        self._acl_resources: dict[bytes, ResourcePattern] = {}
 
     # What happens
 
@@ -134,16 +138,16 @@ class MigrationDriver:
         self._term += 1
         self._epoch = epoch
         self._stop_tracking()
-        if self.phase is not Phase.UNINITIALIZED:
-            self._go(Phase.WAIT_FOR_CONTROLLER_QUORUM)
+        if self.phase is not MigrationDriverState.UNINITIALIZED:
+            self._go(MigrationDriverState.WAIT_FOR_CONTROLLER_QUORUM)
 
     def follow(self) -> None:
         """Another controller is active, or none."""
         self._term += 1
         self._epoch = -1
         self._stop_tracking()
-        if self.phase is not Phase.UNINITIALIZED:
-            self._go(Phase.INACTIVE)
+        if self.phase is not MigrationDriverState.UNINITIALIZED:
+            self._go(MigrationDriverState.INACTIVE)
 
     def published(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """The metadata have changed."""
@@ -157,7 +161,7 @@ class MigrationDriver:
         changes |= wanted.of_acls(image, concerned)
         requests = orders.of_delta(image, delta, self._claim.epoch, self._epoch)
         brokers = orders.brokers_in_zookeeper_mode(image)
-        self.pending.append(Pending(delta.next_offset, image.epoch, changes, brokers, requests))
+        self.pending.append(PendingDelta(delta.next_offset, image.epoch, changes, brokers, requests))
 
     def interrupted(self) -> None:
         """The session with ZooKeeper ended in the middle of a step."""
@@ -166,14 +170,16 @@ class MigrationDriver:
 
     def _doubt(self) -> None:
         self._stop_tracking()
-        self._go(Phase.SYNC_KRAFT_TO_ZK)
+        self._go(MigrationDriverState.SYNC_KRAFT_TO_ZK)
 
     @property
     def is_idle(self) -> bool:
         """Whether nothing is to be done until something happens."""
-        return self.phase is Phase.INACTIVE or (self.phase is Phase.DUAL_WRITE and not self.pending)
+        return self.phase is MigrationDriverState.INACTIVE or (
+            self.phase is MigrationDriverState.DUAL_WRITE and not self.pending
+        )
 
-    def _follow_acls(self, image: MetadataImage, delta: MetadataDelta) -> list[Resource]:
+    def _follow_acls(self, image: MetadataImage, delta: MetadataDelta) -> list[ResourcePattern]:
         """The resources whose ACLs have changed."""
         found = []
         for acl_id in delta.kept.get("acls", ()):
@@ -194,7 +200,7 @@ class MigrationDriver:
         self._is_tracking = False
         self.pending.clear()
 
-    def _go(self, phase: Phase, obstacle: str = "") -> None:
+    def _go(self, phase: MigrationDriverState, obstacle: str = "") -> None:
         if phase is not self.phase:
             self._log(f"The migration to KRaft: this controller {phase.value}")
         self.phase = phase
@@ -225,7 +231,7 @@ class MigrationDriver:
             self._doubt()
         except (Deposed, ControllerMoved) as deposed:
             self._stop_tracking()
-            self._go(Phase.WAIT_FOR_CONTROLLER_QUORUM, str(deposed))
+            self._go(MigrationDriverState.WAIT_FOR_CONTROLLER_QUORUM, str(deposed))
         except (InvalidZnode, UnexpectedAnswer) as error:
             self._wait(str(error))
             if self.phase in _TRACKING:
@@ -236,58 +242,60 @@ class MigrationDriver:
 
     def _work(self, now_ms: int) -> DriverSteps[None]:
         match self.phase:
-            case Phase.UNINITIALIZED:
+            case MigrationDriverState.UNINITIALIZED:
                 yield from self._recover()
-            case Phase.WAIT_FOR_CONTROLLER_QUORUM:
+            case MigrationDriverState.WAIT_FOR_CONTROLLER_QUORUM:
                 yield from self._wait_for_controllers()
-            case Phase.WAIT_FOR_BROKERS:
+            case MigrationDriverState.WAIT_FOR_BROKERS:
                 yield from self._wait_for_brokers()
-            case Phase.BECOME_CONTROLLER:
+            case MigrationDriverState.BECOME_CONTROLLER:
                 yield from self._take_over(now_ms)
-            case Phase.ZK_MIGRATION:
+            case MigrationDriverState.ZK_MIGRATION:
                 yield from self._copy()
-            case Phase.SYNC_KRAFT_TO_ZK | Phase.KRAFT_CONTROLLER_TO_BROKER_COMM:
+            case MigrationDriverState.SYNC_KRAFT_TO_ZK | MigrationDriverState.KRAFT_CONTROLLER_TO_BROKER_COMM:
                 yield from self._synchronize()
-            case Phase.DUAL_WRITE:
+            case MigrationDriverState.DUAL_WRITE:
                 yield from self._write_pending()
-            case Phase.INACTIVE:
+            case MigrationDriverState.INACTIVE:
                 return
 
     def _recover(self) -> DriverSteps[None]:
-        self._progress = yield from office.begin(self._acl_of)
-        self._go(Phase.INACTIVE if self._epoch < 0 else Phase.WAIT_FOR_CONTROLLER_QUORUM)
+        self._progress = yield from takeover.begin(self._acl_of)
+        self._go(MigrationDriverState.INACTIVE if self._epoch < 0 else MigrationDriverState.WAIT_FOR_CONTROLLER_QUORUM)
 
     def _wait_for_controllers(self) -> DriverSteps[None]:
         if self._image.metadata_version is None:
             self._wait("the metadata log is empty")
             return
         state = self._image.zk_migration_state
-        found = yield from office.present()
+        found = yield from takeover.present()
         if state == PRE_MIGRATION:
-            self._progress = yield from office.begin(self._acl_of)
+            self._progress = yield from takeover.begin(self._acl_of)
             missing = [each for each in self._voters() if not self._is_ready(each)]
             if missing:
                 listed = ", ".join(map(str, sorted(missing)))
                 self._wait(f"the controllers {listed} have not registered with zookeeper.metadata.migration.enable")
             else:
-                self._go(Phase.WAIT_FOR_BROKERS)
+                self._go(MigrationDriverState.WAIT_FOR_BROKERS)
         elif state == MIGRATION:
             progress = found.progress
             # A controller may have died between the commit of the copy and the note of it. Nobody but a KRaft
             # controller ruled since, so nothing in ZooKeeper is newer than the log.
             if progress is not None and (progress.is_copied or found.is_of_kraft):
                 self._progress = progress
-                self._go(Phase.BECOME_CONTROLLER)
+                self._go(MigrationDriverState.BECOME_CONTROLLER)
             else:
                 self._wait(
                     f"the metadata log says that the metadata were copied, but {paths.MIGRATION} does not: somebody "
                     "went back to ZooKeeper. Stop the controllers; to migrate again, format them first"
                 )
         elif state == POST_MIGRATION:
-            self._go(Phase.INACTIVE, "the migration was finalised; remove zookeeper.metadata.migration.enable")
+            self._go(
+                MigrationDriverState.INACTIVE, "the migration was finalised; remove zookeeper.metadata.migration.enable"
+            )
         else:
             self._go(
-                Phase.INACTIVE,
+                MigrationDriverState.INACTIVE,
                 "this cluster was made without ZooKeeper; remove zookeeper.metadata.migration.enable",
             )
 
@@ -309,24 +317,24 @@ class MigrationDriver:
             listed = ", ".join(map(str, missing))
             self._wait(f"the brokers {listed} have not registered with zookeeper.metadata.migration.enable")
         else:
-            self._go(Phase.BECOME_CONTROLLER)
+            self._go(MigrationDriverState.BECOME_CONTROLLER)
 
     def _take_over(self, now_ms: int) -> DriverSteps[None]:
-        found = yield from office.present()
+        found = yield from takeover.present()
         if found.progress is None:
             raise Deposed(f"{paths.MIGRATION} is gone")
-        claimed = yield from office.claim(self._node_id, self._epoch, found.progress, now_ms, self._acl_of)
+        claimed = yield from takeover.claim(self._node_id, self._epoch, found.progress, now_ms, self._acl_of)
         if claimed is None:
             self._wait(f"{paths.CONTROLLER} changes, or belongs to a controller of a later epoch")
             return
         self._claim, self._progress = claimed
         self._log(f"This controller has taken over in ZooKeeper, with epoch {self._claim.epoch} there")
         is_copied = self._image.zk_migration_state == MIGRATION
-        self._go(Phase.SYNC_KRAFT_TO_ZK if is_copied else Phase.ZK_MIGRATION)
+        self._go(MigrationDriverState.SYNC_KRAFT_TO_ZK if is_copied else MigrationDriverState.ZK_MIGRATION)
 
     def _copy(self) -> DriverSteps[None]:
         if self._image.zk_migration_state == MIGRATION:  # the answer to the note of it was lost
-            self._go(Phase.SYNC_KRAFT_TO_ZK)
+            self._go(MigrationDriverState.SYNC_KRAFT_TO_ZK)
             return
         metadata = yield from reading.read_metadata()
         copied = records.records_of(metadata, self._copying)
@@ -345,7 +353,7 @@ class MigrationDriver:
         assert next_offset is not None
         self._log(f"{len(copied)} records were copied from ZooKeeper")
         yield from self._write([], next_offset - 1, self._epoch)
-        self._go(Phase.SYNC_KRAFT_TO_ZK)
+        self._go(MigrationDriverState.SYNC_KRAFT_TO_ZK)
 
     def _synchronize(self) -> DriverSteps[None]:
         metadata = yield from reading.read_metadata()
@@ -361,23 +369,24 @@ class MigrationDriver:
         brokers = orders.brokers_in_zookeeper_mode(image)
         requests = orders.of_image(image, self._claim.epoch, self._epoch)
         markers = [
-            Change(paths.delete_topic(name), (Delete(paths.delete_topic(name)),), None) for name in sorted(self._doomed)
+            ZnodeChange(paths.delete_topic(name), (Delete(paths.delete_topic(name)),), None)
+            for name in sorted(self._doomed)
         ]
         yield from self._write(changes, offset, epoch)
         yield from self._forget_doomed(markers)
         if not self._is_tracking:
             return  # this node has got a snapshot meanwhile
-        self._go(Phase.KRAFT_CONTROLLER_TO_BROKER_COMM)
+        self._go(MigrationDriverState.KRAFT_CONTROLLER_TO_BROKER_COMM)
         self._send(brokers, requests)
-        self._go(Phase.DUAL_WRITE)
+        self._go(MigrationDriverState.DUAL_WRITE)
 
-    def _forget_doomed(self, markers: list[Change]) -> DriverSteps[None]:
+    def _forget_doomed(self, markers: list[ZnodeChange]) -> DriverSteps[None]:
         """Remove topics whose deletion was asked for before the copy: they were not copied (KAFKA-15605)."""
-        pen = Pen(self._claim.version, self._acl_of)
+        writer = ZnodeWriter(self._claim.version, self._acl_of)
         for name in sorted(self._doomed):
             if name not in self._image.topics:  # it may have been created again
-                yield from pen.delete_tree(paths.topic(name))
-                yield from pen.delete_tree(f"{paths.CONFIGS}/topics/{name}")
+                yield from writer.delete_tree(paths.topic(name))
+                yield from writer.delete_tree(f"{paths.CONFIGS}/topics/{name}")
         if markers:
             yield from self._write(markers, self._progress.state.kraft_metadata_offset, self._image.epoch)
         self._doomed = frozenset()
@@ -394,7 +403,7 @@ class MigrationDriver:
         for each in some:
             self._send(each.brokers, each.requests)
 
-    def _write(self, changes: list[Change], offset: int, epoch: int) -> DriverSteps[None]:
+    def _write(self, changes: list[ZnodeChange], offset: int, epoch: int) -> DriverSteps[None]:
         """Make changes. The last write notes that ZooKeeper has everything up to ``offset``."""
         done = MigrationState(offset, self._node_id, epoch, self._epoch)
         parts = [*_parts(changes)] or [[]]
@@ -407,7 +416,7 @@ class MigrationDriver:
             guards = (Check(paths.CONTROLLER_EPOCH, self._claim.version), mark)
             operations = [operation for change in part for operation in change.operations]
             (answer,) = yield [Multi((*guards, *operations))]
-            if isinstance(answer, Failed):
+            if isinstance(answer, OperationFailed):
                 yield from self._explain(answer)
             for change in part:
                 if change.after is None:
@@ -415,13 +424,13 @@ class MigrationDriver:
                 else:
                     self._held[change.path] = change.after
             if number == len(parts):
-                self._progress = Progress(done, answer[1].version)
+                self._progress = MigrationProgress(done, answer[1].version)
 
-    def _explain(self, failed: Failed) -> DriverSteps[None]:
+    def _explain(self, failed: OperationFailed) -> DriverSteps[None]:
         """Find out why a write was refused. Raises Deposed or Doubt."""
         if failed.errors and failed.errors[0] != error_codes.OK:
             raise Deposed(f"somebody else has taken over: {paths.CONTROLLER_EPOCH} is not this controller's any more")
-        found = yield from office.present()
+        found = yield from takeover.present()
         mark = found.progress
         if mark is None:
             raise Deposed(f"{paths.MIGRATION} is gone")
@@ -431,9 +440,9 @@ class MigrationDriver:
         raise Doubt(f"a write was refused with {failed}")
 
 
-def _parts(changes: list[Change]) -> Iterable[list[Change]]:
+def _parts(changes: list[ZnodeChange]) -> Iterable[list[ZnodeChange]]:
     """The changes in parts, each of which fits in one request."""
-    part: list[Change] = []
+    part: list[ZnodeChange] = []
     operations = size_bytes = 0
     for change in changes:
         more_bytes = sum(len(each.path) + len(getattr(each, "data", None) or b"") + 64 for each in change.operations)

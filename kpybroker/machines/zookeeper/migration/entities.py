@@ -3,14 +3,14 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from kpybroker.machines.authorization.resources import Operation, PatternType, Permission, ResourceType
+from kpybroker.machines.authorization.resources import AclOperation, PatternType, Permission, ResourceType
 from kpybroker.machines.config_def import java_double
 from kpybroker.machines.controller.client_quotas import DOUBLE, SMALLEST_FRACTION
 from kpybroker.machines.metadata.image import MetadataImage, QuotaEntity
 from kpybroker.machines.quotas.client_quotas import USER
 from kpybroker.machines.sasl.scram import MECHANISMS
 from kpybroker.machines.zookeeper.tree import configs
-from kpybroker.machines.zookeeper.tree.acls import AclEntry, Resource
+from kpybroker.machines.zookeeper.tree.acls import AclEntry, ResourcePattern
 from kpybroker.machines.zookeeper.tree.as_records import acl_record, credential_record, credential_text
 from kpybroker.machines.zookeeper.tree.client_quotas import decode_quota, quota_entity
 from kpybroker.machines.zookeeper.tree.configs import ConfigEntity
@@ -63,21 +63,21 @@ def _quota(key: str, value: float) -> str:
 # ACLs
 
 
-def acl_records(resource: Resource, entries: Iterable[AclEntry], new_id: Callable[[], bytes]) -> list[Any]:
+def acl_records(resource: ResourcePattern, entries: Iterable[AclEntry], new_id: Callable[[], bytes]) -> list[Any]:
     """The ACLs of a resource."""
     return [acl_record(resource, each, new_id()) for each in dict.fromkeys(entries)]
 
 
-def acls_by_resource(records: Iterable[AccessControlEntryRecord]) -> dict[Resource, list[AclEntry]]:
+def acls_by_resource(records: Iterable[AccessControlEntryRecord]) -> dict[ResourcePattern, list[AclEntry]]:
     """The ACLs of each resource."""
-    found: dict[Resource, list[AclEntry]] = {}
+    found: dict[ResourcePattern, list[AclEntry]] = {}
     for record in records:
         found.setdefault(resource_of(record), []).append(
-            AclEntry(record.principal, Permission(record.permission_type), record.host, Operation(record.operation))
+            AclEntry(record.principal, Permission(record.permission_type), record.host, AclOperation(record.operation))
         )
     return found
 
 
-def resource_of(record: AccessControlEntryRecord) -> Resource:
+def resource_of(record: AccessControlEntryRecord) -> ResourcePattern:
     """The resource of an ACL."""
-    return Resource(ResourceType(record.resource_type), record.resource_name, PatternType(record.pattern_type))
+    return ResourcePattern(ResourceType(record.resource_type), record.resource_name, PatternType(record.pattern_type))

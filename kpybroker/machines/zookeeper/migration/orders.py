@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from kpybroker.machines.endpoints import SECURITY_PROTOCOLS
-from kpybroker.machines.metadata.broker import Broker
+from kpybroker.machines.metadata.broker import BrokerRegistration
 from kpybroker.machines.metadata.delta import MetadataDelta
 from kpybroker.machines.metadata.image import MetadataImage
 from kpybroker.machines.metadata.topic import NO_LEADER, Partition
@@ -28,7 +28,11 @@ from kpybroker.machines.zookeeper.controller.batch import (
 from kpybroker.machines.zookeeper.controller.context import Leadership, LiveBroker
 from kpybroker.machines.zookeeper.tree.brokers import Registration, ZkEndpoint
 from kpybroker.machines.zookeeper.tree.requests import TopicPartition
-from kpybroker.machines.zookeeper.tree.topics import EPOCH_DURING_DELETE, LEADER_DURING_DELETE, PartitionState
+from kpybroker.machines.zookeeper.tree.topics import (
+    EPOCH_DURING_DELETE,
+    LEADER_DURING_DELETE,
+    LeaderIsrAndControllerEpoch,
+)
 from kpywire.uuid import ZERO_UUID
 
 Partitions = dict[TopicPartition, Partition]
@@ -146,7 +150,7 @@ class _Orders:
         return {each.topic: self._image.topics[each.topic].id for each in partitions}
 
     def _ordered(self, partition: Partition) -> LeaderAndIsrPartition:
-        state = PartitionState(
+        state = LeaderIsrAndControllerEpoch(
             leader=partition.leader,
             leader_epoch=partition.leader_epoch,
             isr=partition.isr,
@@ -168,7 +172,7 @@ class _Orders:
         )
 
 
-def _registration(broker: Broker) -> Registration:
+def _registration(broker: BrokerRegistration) -> Registration:
     return Registration(
         broker.id,
         tuple(ZkEndpoint(each.name, each.host, each.port) for each in broker.listeners.values()),

@@ -25,17 +25,17 @@ STRUCTURE: Final = (
 """Parents that are there only if a broker has needed them."""
 
 
-class Held(NamedTuple):
+class StoredZnode(NamedTuple):
     """A znode as ZooKeeper has it."""
 
     data: bytes | None
     version: int
 
 
-Tree = dict[str, Held]
+Tree = dict[str, StoredZnode]
 
 
-class Metadata(NamedTuple):
+class MigratedMetadata(NamedTuple):
     """The metadata of a cluster in ZooKeeper."""
 
     tree: Tree
@@ -50,7 +50,7 @@ class Metadata(NamedTuple):
         return [TopicAssignment.decode(paths.last(path), self.tree[path].data) for path in found]
 
 
-def read_metadata() -> Steps[Metadata]:
+def read_metadata() -> Steps[MigratedMetadata]:
     """Read everything that is copied. Raises InvalidZnode for a topic that cannot be understood."""
     tree: Tree = {}
     doomed = frozenset((yield from children(paths.DELETE_TOPICS)))
@@ -77,7 +77,7 @@ def read_metadata() -> Steps[Metadata]:
     if paths.TOKENS in tree:
         yield from _add_children(tree, paths.TOKENS)
     yield from _add(tree, [paths.PRODUCER_IDS])
-    return Metadata(tree, doomed)
+    return MigratedMetadata(tree, doomed)
 
 
 def registered_brokers() -> Steps[list[int]]:
@@ -106,7 +106,7 @@ def _add(tree: Tree, wanted: Iterable[str]) -> Steps[None]:
         found: list[Any] = yield from read([Get(path) for path in some])
         for path, znode in zip(some, found, strict=True):
             if znode is not None:
-                tree[path] = Held(znode.data, znode.stat.version)
+                tree[path] = StoredZnode(znode.data, znode.stat.version)
 
 
 def brokers_of(topics: Iterable[TopicAssignment]) -> frozenset[int]:

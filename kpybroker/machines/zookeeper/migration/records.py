@@ -8,15 +8,15 @@ from kpybroker.machines.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
 from kpybroker.machines.metadata.topic import NO_LEADER
 from kpybroker.machines.zookeeper.migration import entities
 from kpybroker.machines.zookeeper.migration.broker_passwords import BrokerPasswords
-from kpybroker.machines.zookeeper.migration.reading import PATTERNS, Metadata, Tree
+from kpybroker.machines.zookeeper.migration.reading import PATTERNS, MigratedMetadata, Tree
 from kpybroker.machines.zookeeper.tree import acls, configs, paths
-from kpybroker.machines.zookeeper.tree.acls import Resource
+from kpybroker.machines.zookeeper.tree.acls import ResourcePattern
 from kpybroker.machines.zookeeper.tree.as_records import token_record
 from kpybroker.machines.zookeeper.tree.cluster import ProducerIdBlock
 from kpybroker.machines.zookeeper.tree.configs import ConfigEntity
 from kpybroker.machines.zookeeper.tree.contents import InvalidZnode
-from kpybroker.machines.zookeeper.tree.tokens import Token
-from kpybroker.machines.zookeeper.tree.topics import PartitionState, TopicAssignment
+from kpybroker.machines.zookeeper.tree.tokens import TokenContent
+from kpybroker.machines.zookeeper.tree.topics import LeaderIsrAndControllerEpoch, TopicAssignment
 from kpywire.metadata_records.config_record import ConfigRecord
 from kpywire.metadata_records.partition_record import PartitionRecord
 from kpywire.metadata_records.producer_ids_record import ProducerIdsRecord
@@ -33,7 +33,7 @@ class Copying(NamedTuple):
     passwords: BrokerPasswords
 
 
-def records_of(metadata: Metadata, copying: Copying) -> list[Any]:
+def records_of(metadata: MigratedMetadata, copying: Copying) -> list[Any]:
     """All records. Raises InvalidZnode for what cannot be copied."""
     tree = metadata.tree
     records: list[Any] = []
@@ -47,7 +47,7 @@ def records_of(metadata: Metadata, copying: Copying) -> list[Any]:
         records.append(ProducerIdsRecord(broker_id=last.broker_id, broker_epoch=-1, next_producer_id=last.end))
     records += _acls(tree, copying.new_id)
     for token_id, held in _below(tree, paths.TOKENS):
-        records.append(token_record(Token.decode(token_id, held)))
+        records.append(token_record(TokenContent.decode(token_id, held)))
     return records
 
 
@@ -72,7 +72,7 @@ def _topic_records(tree: Tree, topic: TopicAssignment) -> list[Any]:
             partition_epoch=0,
         )
         if held is not None:
-            state = PartitionState.decode(path, held.data)
+            state = LeaderIsrAndControllerEpoch.decode(path, held.data)
             record.isr, record.leader, record.leader_epoch = list(state.isr), state.leader, state.leader_epoch
             record.partition_epoch, record.leader_recovery_state = held.version, state.recovery
         records.append(record)
@@ -114,7 +114,7 @@ def _acls(tree: Tree, new_id: NewId) -> list[Any]:
     for pattern in PATTERNS:
         for resource_type in acls.RESOURCE_TYPES:
             for name, data in _below(tree, f"{acls.store(pattern)}/{resource_type.pascal_name}"):
-                resource = Resource(resource_type, name, PatternType(pattern))
+                resource = ResourcePattern(resource_type, name, PatternType(pattern))
                 records += entities.acl_records(resource, acls.decode_acls(resource.path, data), new_id)
     return records
 

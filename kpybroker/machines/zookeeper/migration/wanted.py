@@ -13,25 +13,25 @@ from kpybroker.machines.metadata.topic import Partition, Topic
 from kpybroker.machines.quotas.client_quotas import USER
 from kpybroker.machines.zookeeper.migration import entities
 from kpybroker.machines.zookeeper.tree import configs, paths
-from kpybroker.machines.zookeeper.tree.acls import Resource, encode_acls
+from kpybroker.machines.zookeeper.tree.acls import ResourcePattern, encode_acls
 from kpybroker.machines.zookeeper.tree.as_records import token_of
 from kpybroker.machines.zookeeper.tree.client_quotas import config_entity
 from kpybroker.machines.zookeeper.tree.cluster import ProducerIdBlock
 from kpybroker.machines.zookeeper.tree.configs import ConfigEntity, encode_configs
-from kpybroker.machines.zookeeper.tree.topics import PartitionState, TopicAssignment
+from kpybroker.machines.zookeeper.tree.topics import LeaderIsrAndControllerEpoch, TopicAssignment
 
 PRODUCER_BLOCK_SIZE: Final = 1_000
 NO_BROKER: Final = -1
 
 
-class Wanted(NamedTuple):
+class WantedZnode(NamedTuple):
     """The content that a znode is to have. ``version`` is the data version that it is to have; None if any will do."""
 
     data: bytes | None
     version: int | None = None
 
 
-Changes = dict[str, Wanted | None]
+Changes = dict[str, WantedZnode | None]
 """By path; None where the znode is to go."""
 Encoded = Callable[[str, Mapping[str, str]], dict[str, str]]
 """Encrypts the passwords among the configs of a broker, whose path is given."""
@@ -49,10 +49,10 @@ def of_image(image: MetadataImage, controller_epoch: int, encoded: Encoded) -> C
     for entity in names:
         _add_quotas(found, image, entity)
     for resource_of, entries in entities.acls_by_resource(image.acls.values()).items():
-        found[resource_of.path] = Wanted(encode_acls(entries))
+        found[resource_of.path] = WantedZnode(encode_acls(entries))
     for record in image.delegation_tokens.values():
         token = token_of(record)
-        found[token.path] = Wanted(token.encode())
+        found[token.path] = WantedZnode(token.encode())
     _add_producer_ids(found, image)
     return found
 
@@ -74,19 +74,19 @@ def of_delta(image: MetadataImage, delta: MetadataDelta, controller_epoch: int, 
         _add_quotas(found, image, ((USER, credential[1]),))  # type: ignore[index]
     for token_id in delta.kept.get("delegation_tokens", ()):
         record = image.delegation_tokens.get(str(token_id))
-        content = None if record is None else Wanted(token_of(record).encode())
+        content = None if record is None else WantedZnode(token_of(record).encode())
         found[paths.token(str(token_id))] = content
     if delta.producer_ids:
         _add_producer_ids(found, image)
     return found
 
 
-def of_acls(image: MetadataImage, resources: Iterable[Resource]) -> Changes:
+def of_acls(image: MetadataImage, resources: Iterable[ResourcePattern]) -> Changes:
     """The ACLs of these resources. A delta names ACLs by ids alone, so its receiver remembers their resources."""
     wanted = dict.fromkeys(resources)
     records = (record for record in image.acls.values() if entities.resource_of(record) in wanted)
     present = entities.acls_by_resource(records)
-    return {each.path: Wanted(encode_acls(present[each])) if each in present else None for each in wanted}
+    return {each.path: WantedZnode(encode_acls(present[each])) if each in present else None for each in wanted}
 
 
 def _add_topic(
@@ -101,24 +101,24 @@ def _add_topic(
         removing={number: each.removing_replicas for number, each in sorted(every.items()) if each.removing_replicas},
     )
     _add_topic_config(found, image, topic.name)
-    found[paths.topic(topic.name)] = Wanted(assignment.encode())
-    found[f"{paths.topic(topic.name)}/partitions"] = Wanted(None)
+    found[paths.topic(topic.name)] = WantedZnode(assignment.encode())
+    found[f"{paths.topic(topic.name)}/partitions"] = WantedZnode(None)
     for number in partitions:
-        found[f"{paths.topic(topic.name)}/partitions/{number}"] = Wanted(None)
+        found[f"{paths.topic(topic.name)}/partitions/{number}"] = WantedZnode(None)
         found[paths.partition_state(topic.name, number)] = _state(every[number], controller_epoch)
 
 
-def _state(partition: Partition, controller_epoch: int) -> Wanted:
+def _state(partition: Partition, controller_epoch: int) -> WantedZnode:
     """The state of a partition. Its ``controller_epoch`` is ZooKeeper's, not the epoch of the quorum that Kafka writes:
     a controller in ZooKeeper mode refuses to change a state whose epoch is larger than its own (KAFKA-20488)."""
-    state = PartitionState(
+    state = LeaderIsrAndControllerEpoch(
         leader=partition.leader,
         leader_epoch=partition.leader_epoch,
         isr=partition.isr,
         controller_epoch=controller_epoch,
         recovery=partition.leader_recovery_state,
     )
-    return Wanted(state.encode(), partition.partition_epoch)
+    return WantedZnode(state.encode(), partition.partition_epoch)
 
 
 def _remove_topic(found: Changes, topic: Topic) -> None:
@@ -137,13 +137,13 @@ def _add_config(found: Changes, image: MetadataImage, resource: ConfigResource, 
     elif kind == BROKER_RESOURCE:
         path = ConfigEntity(configs.BROKERS, name or configs.DEFAULT_NAME).path
         values = encoded(path, image.configs_of(kind, name))
-        found[path] = Wanted(encode_configs(values)) if values else None
+        found[path] = WantedZnode(encode_configs(values)) if values else None
 
 
 def _add_topic_config(found: Changes, image: MetadataImage, topic: str) -> None:
     values = dict(image.configs_of(TOPIC_RESOURCE, topic))
     path = ConfigEntity(configs.TOPICS, topic).path
-    found[path] = Wanted(encode_configs(values)) if topic in image.topics else None
+    found[path] = WantedZnode(encode_configs(values)) if topic in image.topics else None
 
 
 def _add_quotas(found: Changes, image: MetadataImage, entity: QuotaEntity) -> None:
@@ -151,16 +151,16 @@ def _add_quotas(found: Changes, image: MetadataImage, entity: QuotaEntity) -> No
     if owner is None:
         return
     values = entities.quota_values(image, entity)
-    found[owner.path] = Wanted(encode_configs(values)) if values else None
+    found[owner.path] = WantedZnode(encode_configs(values)) if values else None
     if values and owner.client_id is not None:
         above = ConfigEntity(owner.kind, owner.name)
         user = next(part for part in entity if part[0] == USER)
-        found[above.path] = Wanted(encode_configs(entities.quota_values(image, (user,))))
-        found[f"{above.path}/{configs.CLIENTS}"] = Wanted(None)
+        found[above.path] = WantedZnode(encode_configs(entities.quota_values(image, (user,))))
+        found[f"{above.path}/{configs.CLIENTS}"] = WantedZnode(None)
 
 
 def _add_producer_ids(found: Changes, image: MetadataImage) -> None:
     last = image.next_producer_id
     if last > 0:
         block = ProducerIdBlock(NO_BROKER, max(last - PRODUCER_BLOCK_SIZE, 0), last)
-        found[paths.PRODUCER_IDS] = Wanted(block.encode())
+        found[paths.PRODUCER_IDS] = WantedZnode(block.encode())

@@ -7,19 +7,19 @@ different formats.
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from kpybroker.machines.authorization.resources import Operation, PatternType, Permission, ResourceType
+from kpybroker.machines.authorization.resources import AclOperation, PatternType, Permission, ResourceType
 from kpybroker.machines.zookeeper.tree import paths
-from kpybroker.machines.zookeeper.tree.contents import Fields, InvalidZnode, encode
+from kpybroker.machines.zookeeper.tree.contents import InvalidZnode, ZnodeFields, encode
 
 CHANGE_PREFIX: Final = "acl_changes_"
 RESOURCE_TYPES: Final = tuple(each for each in ResourceType if each > ResourceType.ANY)
 """Each has a znode below each store."""
 _NAMES: Final = {each.pascal_name: each for each in RESOURCE_TYPES}
-_OPERATIONS: Final = {each.pascal_name: each for each in Operation if each > Operation.ANY}
+_OPERATIONS: Final = {each.pascal_name: each for each in AclOperation if each > AclOperation.ANY}
 _PERMISSIONS: Final = {each.pascal_name: each for each in Permission if each > Permission.ANY}
 
 
-class Resource(NamedTuple):
+class ResourcePattern(NamedTuple):
     """The pattern of names that ACLs are about."""
 
     kind: ResourceType
@@ -46,7 +46,7 @@ class AclEntry:
     principal: str
     permission: Permission
     host: str
-    operation: Operation
+    operation: AclOperation
 
 
 def store(pattern: PatternType) -> str:
@@ -72,29 +72,29 @@ def decode_acls(path: str, content: bytes | None) -> list[AclEntry]:
     """The ACLs in the znode ``path``. An empty znode has none."""
     if not content:
         return []
-    fields = Fields.decode(path, content)
+    fields = ZnodeFields.decode(path, content)
     if fields.integer("version") != 1:
         raise fields.fault("its version is not 1")
     return [_entry(each) for each in fields.objects("acls")]
 
 
-def decode_literal_change(path: str, content: bytes | None) -> Resource:
+def decode_literal_change(path: str, content: bytes | None) -> ResourcePattern:
     """The resource that a notice below ``/kafka-acl-changes`` names. A name without a type is a topic's."""
     kind, colon, name = _text(path, content).partition(":")
     if not colon:
         kind, name = ResourceType.TOPIC.name, kind
     if kind.upper() not in ResourceType.__members__:
         raise InvalidZnode(path, f"{kind[:40]!r} is no type of resource")
-    return Resource(ResourceType[kind.upper()], name)
+    return ResourcePattern(ResourceType[kind.upper()], name)
 
 
-def decode_extended_change(path: str, content: bytes | None) -> Resource:
+def decode_extended_change(path: str, content: bytes | None) -> ResourcePattern:
     """The resource that a notice below ``/kafka-acl-extended-changes`` names."""
-    fields = Fields.decode(path, content)
+    fields = ZnodeFields.decode(path, content)
     kind, pattern = fields.text("resourceType").upper(), fields.text("patternType").upper()
     if kind not in ResourceType.__members__ or pattern not in PatternType.__members__:
         raise fields.fault(f"{kind[:40]} with {pattern[:40]} names no resource")
-    return Resource(ResourceType[kind], fields.text("name"), PatternType[pattern])
+    return ResourcePattern(ResourceType[kind], fields.text("name"), PatternType[pattern])
 
 
 def resource_type(path: str, name: str) -> ResourceType:
@@ -104,7 +104,7 @@ def resource_type(path: str, name: str) -> ResourceType:
     return _NAMES[name]
 
 
-def _entry(fields: Fields) -> AclEntry:
+def _entry(fields: ZnodeFields) -> AclEntry:
     permission, operation = fields.text("permissionType"), fields.text("operation")
     if permission not in _PERMISSIONS or operation not in _OPERATIONS:
         raise fields.fault(f"{permission[:40]} of {operation[:40]} is no permission")

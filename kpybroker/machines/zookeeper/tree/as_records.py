@@ -1,15 +1,15 @@
 """ACLs, SCRAM credentials and delegation tokens of znodes as records of the metadata log, and back. Pure."""
 
 from kpybroker.machines.sasl.scram import MECHANISMS, ScramCredential
-from kpybroker.machines.zookeeper.tree.acls import AclEntry, Resource
+from kpybroker.machines.zookeeper.tree.acls import AclEntry, ResourcePattern
 from kpybroker.machines.zookeeper.tree.credentials import decode_credential, encode_credential
-from kpybroker.machines.zookeeper.tree.tokens import Token
+from kpybroker.machines.zookeeper.tree.tokens import TokenContent
 from kpywire.metadata_records.access_control_entry_record import AccessControlEntryRecord
 from kpywire.metadata_records.delegation_token_record import DelegationTokenRecord
 from kpywire.metadata_records.user_scram_credential_record import UserScramCredentialRecord
 
 
-def acl_record(resource: Resource, entry: AclEntry, acl_id: bytes) -> AccessControlEntryRecord:
+def acl_record(resource: ResourcePattern, entry: AclEntry, acl_id: bytes) -> AccessControlEntryRecord:
     """An ACL of a resource. ZooKeeper has no ids of ACLs."""
     return AccessControlEntryRecord(
         id=acl_id,
@@ -34,7 +34,7 @@ def credential_text(record: UserScramCredentialRecord) -> str:
     return encode_credential(ScramCredential(record.salt, record.stored_key, record.server_key, record.iterations))
 
 
-def token_record(token: Token) -> DelegationTokenRecord:
+def token_record(token: TokenContent) -> DelegationTokenRecord:
     """A token."""
     return DelegationTokenRecord(
         owner=token.owner,
@@ -47,9 +47,9 @@ def token_record(token: Token) -> DelegationTokenRecord:
     )
 
 
-def token_of(record: DelegationTokenRecord) -> Token:
+def token_of(record: DelegationTokenRecord) -> TokenContent:
     """A token as its znode holds it."""
-    return Token(
+    return TokenContent(
         token_id=record.token_id,
         owner=record.owner,
         requester=record.requester,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from kpybroker.machines.zookeeper.tree import paths
-from kpybroker.machines.zookeeper.tree.contents import Fields, encode
+from kpybroker.machines.zookeeper.tree.contents import ZnodeFields, encode
 
 NEWEST_VERSION: Final = 5
 """Version 5 has features (Kafka 2.7), 4 a map of listeners to protocols (0.10.2), 3 a rack, 2 several endpoints."""
@@ -65,7 +65,7 @@ class Registration:
     @classmethod
     def decode(cls, broker_id: int, content: bytes | None) -> "Registration":
         """The registration in a znode of any version."""
-        fields = Fields.decode(paths.broker(broker_id), content)
+        fields = ZnodeFields.decode(paths.broker(broker_id), content)
         version = fields.integer("version")
         if version < 1:
             raise fields.fault(f"its version is {version}")
@@ -88,7 +88,7 @@ class Registration:
         )
 
 
-def _endpoint(fields: Fields, text: str) -> ZkEndpoint:
+def _endpoint(fields: ZnodeFields, text: str) -> ZkEndpoint:
     parts = _ENDPOINT.match(text)
     if parts is None:
         raise fields.fault(f"{text[:100]!r} is not an endpoint")

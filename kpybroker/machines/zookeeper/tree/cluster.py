@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from kpybroker.machines.zookeeper.tree import paths
-from kpybroker.machines.zookeeper.tree.contents import Fields, encode
+from kpybroker.machines.zookeeper.tree.contents import ZnodeFields, encode
 
 FEATURES_DISABLED: Final = 0
 FEATURES_ENABLED: Final = 1
@@ -17,7 +17,7 @@ def encode_cluster_id(cluster_id: str) -> bytes:
 
 def decode_cluster_id(content: bytes | None) -> str:
     """The cluster id in the znode."""
-    return Fields.decode(paths.CLUSTER_ID, content).text("id")
+    return ZnodeFields.decode(paths.CLUSTER_ID, content).text("id")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class FinalizedFeatures:
     @classmethod
     def decode(cls, content: bytes | None) -> "FinalizedFeatures":
         """The features in the znode."""
-        fields = Fields.decode(paths.FEATURES, content)
+        fields = ZnodeFields.decode(paths.FEATURES, content)
         version, status = fields.integer("version"), fields.integer("status")
         if version not in (1, 2):
             raise fields.fault(f"its version is {version}")
@@ -67,7 +67,7 @@ class ProducerIdBlock:
         """The block in the znode. None if no block was ever taken."""
         if not content:
             return None
-        fields = Fields.decode(paths.PRODUCER_IDS, content)
+        fields = ZnodeFields.decode(paths.PRODUCER_IDS, content)
         return cls(
             broker_id=fields.integer("broker"),
             start=fields.integer_in_text("block_start"),

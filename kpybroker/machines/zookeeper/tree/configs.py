@@ -6,7 +6,7 @@ Quotas and SCRAM credentials are configs of users, clients and addresses.
 from typing import Final, NamedTuple
 
 from kpybroker.machines.zookeeper.tree import paths
-from kpybroker.machines.zookeeper.tree.contents import Fields, encode
+from kpybroker.machines.zookeeper.tree.contents import ZnodeFields, encode
 from kpybroker.machines.zookeeper.tree.java_order import in_java_order
 
 TOPICS: Final = "topics"
@@ -48,7 +48,7 @@ def decode_configs(path: str, content: bytes | None) -> dict[str, str]:
     """The configs in the znode ``path``. An empty znode has none (``ConfigEntityZNode.decode``)."""
     if not content:
         return {}
-    fields = Fields.decode(path, content)
+    fields = ZnodeFields.decode(path, content)
     return fields.text_map("config") if "config" in fields else {}
 
 
@@ -59,7 +59,7 @@ def encode_change(entity: ConfigEntity) -> bytes:
 
 def decode_change(path: str, content: bytes | None) -> ConfigEntity:
     """The entity that a notice names. Version 1, which Kafka 0.9 wrote, names kind and name apart."""
-    fields = Fields.decode(path, content)
+    fields = ZnodeFields.decode(path, content)
     version = fields.integer("version")
     if version == 1:
         return _entity(fields, [fields.text("entity_type"), fields.text("entity_name")])
@@ -68,7 +68,7 @@ def decode_change(path: str, content: bytes | None) -> ConfigEntity:
     return _entity(fields, fields.text("entity_path").split("/"))
 
 
-def _entity(fields: Fields, parts: list[str]) -> ConfigEntity:
+def _entity(fields: ZnodeFields, parts: list[str]) -> ConfigEntity:
     match parts:
         case [kind, name] if kind in _KINDS and name:
             return ConfigEntity(kind, name)

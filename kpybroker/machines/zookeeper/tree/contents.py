@@ -23,7 +23,7 @@ def encode(fields: Mapping[str, Any]) -> bytes:
     return json.dumps(fields, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogatepass")
 
 
-class Fields:
+class ZnodeFields:
     """The fields of a JSON object in a znode, read by name and type."""
 
     __slots__ = ("_path", "_values")
@@ -94,12 +94,12 @@ class Fields:
             raise self.fault(f"its field {name} is not a list of strings")
         return tuple(values)
 
-    def objects(self, name: str) -> list["Fields"]:
+    def objects(self, name: str) -> list["ZnodeFields"]:
         """A list of objects."""
         values = self._read(name, list, "a list")
         if not all(isinstance(each, dict) for each in values):
             raise self.fault(f"its field {name} is not a list of objects")
-        return [Fields(self._path, each) for each in values]
+        return [ZnodeFields(self._path, each) for each in values]
 
     def text_map(self, name: str) -> dict[str, str]:
         """An object whose values are strings. Numbers count as strings, as with Kafka."""

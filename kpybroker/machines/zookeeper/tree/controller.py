@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kpybroker.machines.zookeeper.tree import paths
-from kpybroker.machines.zookeeper.tree.contents import Fields, InvalidZnode, encode
+from kpybroker.machines.zookeeper.tree.contents import InvalidZnode, ZnodeFields, encode
 
 NO_CONTROLLER: Final = -1
 NO_KRAFT_EPOCH: Final = -1
@@ -36,7 +36,7 @@ class ElectedController:
     @classmethod
     def decode(cls, content: bytes | None) -> "ElectedController":
         """The controller in a znode of any version."""
-        fields = Fields.decode(paths.CONTROLLER, content)
+        fields = ZnodeFields.decode(paths.CONTROLLER, content)
         return cls(
             broker_id=fields.integer("brokerid"),
             timestamp_ms=fields.integer_in_text("timestamp") if "timestamp" in fields else 0,
@@ -81,7 +81,7 @@ class MigrationState:
     @classmethod
     def decode(cls, content: bytes | None) -> "MigrationState":
         """The state in the znode."""
-        fields = Fields.decode(paths.MIGRATION, content)
+        fields = ZnodeFields.decode(paths.MIGRATION, content)
         return cls(
             kraft_metadata_offset=fields.integer("kraft_metadata_offset"),
             kraft_controller_id=fields.integer("kraft_controller_id"),

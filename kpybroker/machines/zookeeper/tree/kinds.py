@@ -20,7 +20,7 @@ Decode = Callable[[str, bytes | None], object]
 """From a path without chroot and a content to a value, or ``InvalidZnode``."""
 
 
-class Kind(NamedTuple):
+class ZnodeKind(NamedTuple):
     """A kind of znode. ``watcher`` is empty where nobody has a watch on it."""
 
     pattern: re.Pattern[str]
@@ -34,8 +34,8 @@ def _text(_path: str, content: bytes | None) -> str:
     return (content or b"").decode("utf-8", "replace")
 
 
-def _kind(pattern: str, meaning: str, writer: str, watcher: str, decode: Decode = _text) -> Kind:
-    return Kind(re.compile(pattern), meaning, writer, watcher, decode)
+def _kind(pattern: str, meaning: str, writer: str, watcher: str, decode: Decode = _text) -> ZnodeKind:
+    return ZnodeKind(re.compile(pattern), meaning, writer, watcher, decode)
 
 
 _BROKERS: Final = "all brokers"
@@ -70,7 +70,7 @@ KINDS: Final = (
         "the leader and the ISR of a partition",
         _CONTROLLER,
         "",
-        topics.PartitionState.decode,
+        topics.LeaderIsrAndControllerEpoch.decode,
     ),
     _kind(
         r"/controller",
@@ -150,7 +150,7 @@ KINDS: Final = (
         "a delegation token",
         _ANY_BROKER,
         "",
-        lambda path, content: tokens.Token.decode(paths.last(path), content),
+        lambda path, content: tokens.TokenContent.decode(paths.last(path), content),
     ),
     _kind(
         r"/delegation_token/token_changes/token_change_\d{10}",
@@ -182,6 +182,6 @@ KINDS: Final = (
 )
 
 
-def kind_of(path: str) -> Kind | None:
+def kind_of(path: str) -> ZnodeKind | None:
     """The kind of the znode at a path without chroot. None for a znode that only has children, or is not Kafka's."""
     return next((kind for kind in KINDS if kind.pattern.fullmatch(path)), None)

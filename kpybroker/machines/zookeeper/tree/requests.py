@@ -3,9 +3,8 @@
 from typing import Final, NamedTuple
 
 from kpybroker.machines.zookeeper.tree import paths
-from kpybroker.machines.zookeeper.tree.contents import Fields, encode
+from kpybroker.machines.zookeeper.tree.contents import ZnodeFields, encode
 
-ISR_CHANGE_PREFIX: Final = "isr_change_"
 LOG_DIR_EVENT_PREFIX: Final = "log_dir_event_"
 LOG_DIR_FAILED: Final = 1
 """The only event of log directories (``LogDirEventNotificationZNode.LogDirFailureEvent``)."""
@@ -25,7 +24,7 @@ def encode_partitions(partitions: list[TopicPartition]) -> bytes:
 
 def decode_partitions(path: str, content: bytes | None) -> list[TopicPartition]:
     """The partitions that such a znode names."""
-    return [_partition(each) for each in Fields.decode(path, content).objects("partitions")]
+    return [_partition(each) for each in ZnodeFields.decode(path, content).objects("partitions")]
 
 
 def encode_reassignments(targets: dict[TopicPartition, tuple[int, ...]]) -> bytes:
@@ -36,7 +35,7 @@ def encode_reassignments(targets: dict[TopicPartition, tuple[int, ...]]) -> byte
 
 def decode_reassignments(content: bytes | None) -> dict[TopicPartition, tuple[int, ...]]:
     """The target replicas of each partition."""
-    entries = Fields.decode(paths.REASSIGN_PARTITIONS, content).objects("partitions")
+    entries = ZnodeFields.decode(paths.REASSIGN_PARTITIONS, content).objects("partitions")
     return {_partition(each): each.integers("replicas") for each in entries}
 
 
@@ -47,8 +46,8 @@ def encode_log_dir_failure(broker_id: int) -> bytes:
 
 def decode_log_dir_failure(path: str, content: bytes | None) -> int:
     """The broker that such a notice names."""
-    return Fields.decode(path, content).integer("broker")
+    return ZnodeFields.decode(path, content).integer("broker")
 
 
-def _partition(fields: Fields) -> TopicPartition:
+def _partition(fields: ZnodeFields) -> TopicPartition:
     return TopicPartition(fields.text("topic"), fields.integer("partition"))

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from kpybroker.machines.zookeeper.tree import paths
-from kpybroker.machines.zookeeper.tree.contents import Fields, encode
+from kpybroker.machines.zookeeper.tree.contents import ZnodeFields, encode
 
 CHANGE_PREFIX: Final = "token_change_"
 NEWEST_VERSION: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class TokenContent:
     """The content of a token's znode. Principals are written as ``User:name``, with the name sanitized in the znode."""
 
     token_id: str
@@ -45,9 +45,9 @@ class Token:
         return encode(fields)
 
     @classmethod
-    def decode(cls, token_id: str, content: bytes | None) -> "Token":
+    def decode(cls, token_id: str, content: bytes | None) -> "TokenContent":
         """The token in a znode. Before version 3 the requester is the owner."""
-        fields = Fields.decode(paths.token(token_id), content)
+        fields = ZnodeFields.decode(paths.token(token_id), content)
         version = fields.integer("version")
         if version not in range(1, NEWEST_VERSION + 1):
             raise fields.fault(f"its version is {version}")

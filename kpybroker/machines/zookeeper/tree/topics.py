@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from kpybroker.machines.metadata.topic import RECOVERED, RECOVERING
 from kpybroker.machines.zookeeper.tree import paths
-from kpybroker.machines.zookeeper.tree.contents import Fields, encode
+from kpybroker.machines.zookeeper.tree.contents import ZnodeFields, encode
 from kpywire.uuid import from_string, to_string
 
 NEWEST_VERSION: Final = 3
@@ -46,7 +46,7 @@ class TopicAssignment:
     @classmethod
     def decode(cls, name: str, content: bytes | None) -> "TopicAssignment":
         """The assignment in a znode of any version."""
-        fields = Fields.decode(paths.topic(name), content)
+        fields = ZnodeFields.decode(paths.topic(name), content)
         return cls(
             name=name,
             replicas=fields.partition_lists("partitions"),
@@ -57,7 +57,7 @@ class TopicAssignment:
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionState:
+class LeaderIsrAndControllerEpoch:
     """The content of ``state`` (``LeaderIsrAndControllerEpoch``). ``leader`` is -1 where there is none."""
 
     leader: int
@@ -80,9 +80,9 @@ class PartitionState:
         return encode(fields)
 
     @classmethod
-    def decode(cls, path: str, content: bytes | None) -> "PartitionState":
+    def decode(cls, path: str, content: bytes | None) -> "LeaderIsrAndControllerEpoch":
         """The state in the znode ``path``."""
-        fields = Fields.decode(path, content)
+        fields = ZnodeFields.decode(path, content)
         recovery = fields.integer("leader_recovery_state", RECOVERED)
         if recovery not in (RECOVERED, RECOVERING):
             raise fields.fault(f"its leader_recovery_state is {recovery}")
@@ -99,7 +99,7 @@ def _by_text(replicas: Replicas) -> dict[str, tuple[int, ...]]:
     return {str(partition): brokers for partition, brokers in replicas.items()}
 
 
-def _topic_id(fields: Fields) -> bytes:
+def _topic_id(fields: ZnodeFields) -> bytes:
     text = fields.text("topic_id")
     try:
         return from_string(text)

@@ -2,8 +2,8 @@
 
 import asyncio
 
-from kpybroker.machines.console.cluster import Cluster, Disk, Tally, health_of, nodes_of
-from kpybroker.machines.console.plots import Line, Plot
+from kpybroker.machines.console.cluster import ClusterView, DiskView, Tally, health_of, nodes_of
+from kpybroker.machines.console.plots import Plot, PlotLine
 from kpybroker.machines.metadata.metadata_version import name_of
 from kpybroker.monitoring.console.history import TIMED, Sample
 from kpybroker.monitoring.console.node_parts import NodeParts
@@ -15,7 +15,7 @@ from kpystorage.directory import LogDirectory
 SAMPLE_S = 2.0
 
 
-async def cluster(node: NodeParts, viewer: Viewer, _query: Query) -> Cluster:
+async def cluster(node: NodeParts, viewer: Viewer, _query: Query) -> ClusterView:
     """The whole page."""
     viewer.must_see_node()
     role = node.role
@@ -34,7 +34,7 @@ async def cluster(node: NodeParts, viewer: Viewer, _query: Query) -> Cluster:
     nodes = nodes_of(image, totals, role.node_id, leader)
     disks = await _disks(node)
     troubles = tuple(each for each in totals.troubles if viewer.may_see_topic(each.topic))
-    return Cluster(
+    return ClusterView(
         image.cluster_id,
         role.node_id,
         "unknown" if image.metadata_version is None else name_of(image.level),
@@ -52,7 +52,7 @@ async def cluster(node: NodeParts, viewer: Viewer, _query: Query) -> Cluster:
     )
 
 
-async def _disks(node: NodeParts) -> tuple[Disk, ...]:
+async def _disks(node: NodeParts) -> tuple[DiskView, ...]:
     if node.role.is_controller_role:
         return ()  # its one directory holds the metadata log, which the page of the quorum shows
     directories = node.broker.replicas.directories
@@ -63,8 +63,8 @@ async def _disks(node: NodeParts) -> tuple[Disk, ...]:
         async for log in paced(list(directory.logs.values())):
             log_bytes += log.size if log.is_open else 0
         state = "cordoned" if directories.is_cordoned(directory) else "working"
-        found.append(Disk(directory.path, *sizes, log_bytes, len(directory.logs), state))
-    found += [Disk(path, None, None, None, None, "failed") for path in directories.failed_paths]
+        found.append(DiskView(directory.path, *sizes, log_bytes, len(directory.logs), state))
+    found += [DiskView(path, None, None, None, None, "failed") for path in directories.failed_paths]
     return tuple(found)
 
 
@@ -88,5 +88,5 @@ def plots_of(samples: list[Sample]) -> tuple[Plot, ...]:
 
 
 def _plot(title: str, unit: str, samples: list[Sample], lines: list[tuple[str, str]]) -> Plot:
-    drawn = (Line(name, tuple(sample.values.get(key) for sample in samples)) for name, key in lines)
+    drawn = (PlotLine(name, tuple(sample.values.get(key) for sample in samples)) for name, key in lines)
     return Plot(title, unit, SAMPLE_S, tuple(drawn))

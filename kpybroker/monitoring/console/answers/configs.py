@@ -11,7 +11,7 @@ from kpybroker.monitoring.console.node_parts import NodeParts
 from kpybroker.monitoring.console.pace import paced
 from kpybroker.monitoring.console.query import Query
 from kpybroker.monitoring.console.viewer import Viewer
-from kpybroker.runtime.http.request import Refused
+from kpybroker.runtime.http.request import HttpRefused
 from kpywire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 
 BROKER_RESOURCE: Final = 4
@@ -41,6 +41,6 @@ async def describe(node: NodeParts, viewer: Viewer, kind: int, name: str) -> tup
     (answer,) = (await node.ask(viewer, request)).results
     try:
         refuse(answer.error_code, "configs", answer.error_message)
-    except Refused as refused:
+    except HttpRefused as refused:
         return (), str(refused)
     return answer.configs, None

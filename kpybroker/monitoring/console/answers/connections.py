@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from kpybroker.machines.authorization.resources import CLUSTER_NAME, Operation, ResourceType
+from kpybroker.machines.authorization.resources import CLUSTER_NAME, AclOperation, ResourceType
 from kpybroker.machines.console.connections import (
     ConnectionPage,
     ConnectionRow,
@@ -21,11 +21,11 @@ from kpybroker.monitoring.console.history import MEDIAN, P99
 from kpybroker.monitoring.console.node_parts import NodeParts
 from kpybroker.monitoring.console.pace import paced
 from kpybroker.monitoring.console.query import Query, bad
-from kpybroker.monitoring.console.taps import Exchange
+from kpybroker.monitoring.console.taps import TappedExchange
 from kpybroker.monitoring.console.viewer import Viewer
 from kpybroker.monitoring.metrics.window import quantiles_ms
 from kpybroker.requests.server.mutes import Mute
-from kpybroker.runtime.calls.client import Client
+from kpybroker.runtime.calls.client import ConnectedClient
 from kpybroker.runtime.counters import ApiCounters
 from kpywire import api
 from kpywire.codec import decoder
@@ -82,7 +82,7 @@ def _words(row: ConnectionRow) -> str:
 
 
 def _row(node: NodeParts, connection: "Connection") -> ConnectionRow:
-    client: Client = connection.client
+    client: ConnectedClient = connection.client
     now_ms = node.sources.server.scheduler.monotonic_ms()
     calls = [known.call for known in client.calls.values()]
     return ConnectionRow(
@@ -122,7 +122,7 @@ def _times(name: str, counters: ApiCounters) -> PhaseTimes:
 async def connection(node: NodeParts, viewer: Viewer, query: Query) -> ConnectionPage:
     """One connection: its requests from the first look on. They are those of others, so it takes more than to see the
     node."""
-    viewer.must(Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME)
+    viewer.must(AclOperation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME)
     name = query.text("connection")
     found = next((each for each in list(node.sources.server.connections) if str(each.client) == name), None)
     if found is None:
@@ -142,7 +142,7 @@ def is_known(request: bytes) -> bool:
     return header.api_key in api.API_KEYS
 
 
-def _exchange(exchange: Exchange) -> ExchangeRow:
+def _exchange(exchange: TappedExchange) -> ExchangeRow:
     header = decode_request_header(exchange.request)
     key, version = header.api_key, header.api_version
     request = answer = None

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from kpybroker.machines.authorization.resources import Operation, ResourceType
+from kpybroker.machines.authorization.resources import AclOperation, ResourceType
 from kpybroker.machines.console import stuck
 from kpybroker.machines.console.groups import (
     GroupPage,
@@ -27,9 +27,9 @@ from kpybroker.machines.groups.consumer.consumer_group import ConsumerGroup
 from kpybroker.machines.groups.coordinator import GroupCoordinator
 from kpybroker.machines.groups.group import Group
 from kpybroker.machines.groups.share.share_group import SHARE, ShareGroup
-from kpybroker.machines.groups.streams.streams_group import StreamsGroup
-from kpybroker.machines.partition.leader import Leader
-from kpybroker.monitoring.console.answers.kinds import share_facts, share_rows, streams_facts
+from kpybroker.machines.groups.streams.streams_group import STREAMS, StreamsGroup
+from kpybroker.machines.partition.leader import PartitionLeader
+from kpybroker.monitoring.console.answers.kinds import dead_letters_row, share_facts, share_rows, streams_facts
 from kpybroker.monitoring.console.answers.members import members_of, silence_of
 from kpybroker.monitoring.console.answers.positions import (
     lag_of_group,
@@ -38,6 +38,7 @@ from kpybroker.monitoring.console.answers.positions import (
     total_of,
     watched_spots,
 )
+from kpybroker.monitoring.console.answers.topologies import NO_TOPOLOGY, shown_topology
 from kpybroker.monitoring.console.answers.transactions import transactional_id_of
 from kpybroker.monitoring.console.asking import refuse
 from kpybroker.monitoring.console.node_parts import NodeParts
@@ -45,8 +46,8 @@ from kpybroker.monitoring.console.pace import paced
 from kpybroker.monitoring.console.query import Query
 from kpybroker.monitoring.console.readers import gathered, may_see_readers, without_group
 from kpybroker.monitoring.console.viewer import Viewer
-from kpybroker.monitoring.metrics.lag import Lag, Times, lag_of
-from kpybroker.monitoring.metrics.readers import Position, groups_of, names_of
+from kpybroker.monitoring.metrics.lag import PartitionLag, Times, lag_of
+from kpybroker.monitoring.metrics.readers import ReaderPosition, groups_of, names_of
 from kpybroker.requests.serving.preferred_replica import RACK_AWARE
 from kpywire import error_codes
 from kpywire.messages.list_groups import ListGroupsRequest
@@ -96,7 +97,7 @@ async def groups(node: NodeParts, viewer: Viewer, query: Query) -> Groups:
 async def _readers(node: NodeParts, viewer: Viewer, in_groups: set[str]) -> tuple[tuple[ReaderRow, ...], int]:
     """The readers without a group, and the number of those that are left out."""
     readers = await gathered(node)
-    lags: dict[str, list[Lag | None]] = {}
+    lags: dict[str, list[PartitionLag | None]] = {}
     verdicts: dict[str, str] = {}
     now_ms, passed_ms = node.broker.scheduler.now_ms(), node.broker.scheduler.monotonic_ms()
     times: Times = {}
@@ -124,7 +125,7 @@ async def _readers(node: NodeParts, viewer: Viewer, in_groups: set[str]) -> tupl
     return rows, max(0, len(lags) - PER_PAGE)
 
 
-def _pin(node: NodeParts, viewer: Viewer, position: Position) -> stuck.OpenTransaction | None:
+def _pin(node: NodeParts, viewer: Viewer, position: ReaderPosition) -> stuck.OpenTransaction | None:
     """The transaction that holds back a reader of committed records at this position."""
     leader = leader_of(node, position.topic, position.partition)
     if leader is None or position.offset < leader.last_stable_offset().offset:
@@ -132,7 +133,7 @@ def _pin(node: NodeParts, viewer: Viewer, position: Position) -> stuck.OpenTrans
     return next(iter(_open_transactions(node, viewer, leader)), None)
 
 
-def _open_transactions(node: NodeParts, viewer: Viewer, leader: Leader) -> Iterator[stuck.OpenTransaction]:
+def _open_transactions(node: NodeParts, viewer: Viewer, leader: PartitionLeader) -> Iterator[stuck.OpenTransaction]:
     for producer_id, first_offset, _ in leader.log.producers.open_transactions()[:1]:
         yield stuck.OpenTransaction(producer_id, transactional_id_of(node, viewer, producer_id), first_offset)
 
@@ -161,6 +162,7 @@ async def group(node: NodeParts, viewer: Viewer, query: Query) -> GroupPage:
         facts = await _facts(node, viewer, state, (members, positions), events)
         facts = replace(facts, still_s=watched.still_s, pace=watched.pace, is_partial=bool(left_out or hidden))
         found_of_kind = stuck.verdict_on(facts)
+    topology = await shown_topology(node, viewer, name) if kind == STREAMS else NO_TOPOLOGY
     is_stuck, verdict = found_of_kind
     pace = watched.pace
     return GroupPage(
@@ -176,6 +178,8 @@ async def group(node: NodeParts, viewer: Viewer, query: Query) -> GroupPage:
         positions,
         left_out,
         shares,
+        *topology,
+        await dead_letters_row(node, viewer, name) if kind == SHARE else None,
         lag,
         led.unknown + left_out,
         lag_s,
@@ -212,7 +216,7 @@ def _verdict_of_kind(
 
 
 def _find(node: NodeParts, viewer: Viewer, name: str) -> tuple[GroupCoordinator, Group]:
-    viewer.must(Operation.DESCRIBE, ResourceType.GROUP, name)
+    viewer.must(AclOperation.DESCRIBE, ResourceType.GROUP, name)
     for shard in list(node.broker.groups.shards.values()):
         machine = shard.machine
         if shard.journal.is_open and isinstance(machine, GroupCoordinator) and name in machine.shard.groups:
@@ -229,7 +233,7 @@ def _summary(group: Group) -> tuple[str, str, int | None, str]:
     if isinstance(membership, ConsumerGroup):
         return "consumer", membership.state, membership.epoch, ""
     if isinstance(membership, StreamsGroup):
-        return "streams", membership.state, membership.epoch, ""
+        return STREAMS, membership.state, membership.epoch, ""
     if isinstance(membership, ShareGroup):
         return SHARE, membership.state, membership.epoch, ""
     return "offsets only", "Empty", None, ""
@@ -241,7 +245,7 @@ async def _facts(
     state: str,
     rows: tuple[tuple[MemberRow, ...], tuple[PositionRow, ...]],
     events: Sequence[stories.Event],
-) -> stuck.Facts:
+) -> stuck.ReadingFacts:
     members, positions = rows
     pins: dict[tuple[str, int], stuck.OpenTransaction] = {}
     async for each in paced(positions):
@@ -251,7 +255,7 @@ async def _facts(
             pins.update((spot, pin) for pin in _open_transactions(node, viewer, leader))
     moved_ms = max((each.commit_ms or 0 for each in positions), default=0)
     lost = sum(event.what in REMOVED and event.timestamp_ms > moved_ms for event in events)
-    return stuck.Facts(
+    return stuck.ReadingFacts(
         state,
         members,
         positions,

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from kpybroker.machines.console.groups import MemberRow, ShareRow
+from kpybroker.machines.console.groups import DeadLettersRow, MemberRow, ShareRow
 from kpybroker.machines.console.stuck import TASK
 from kpybroker.machines.console.stuck_shares import ShareFacts
 from kpybroker.machines.console.stuck_streams import Handover, StreamsFacts
@@ -12,11 +12,13 @@ from kpybroker.machines.groups.share.share_group import ShareGroup
 from kpybroker.machines.groups.share.state_topics import StateTopic, StateTopics
 from kpybroker.machines.groups.streams.streams_group import NOT_READY, StreamsGroup
 from kpybroker.machines.groups.streams.timeouts import is_delayed
-from kpybroker.machines.share.record_state import ACQUIRED, RecordState
+from kpybroker.machines.share.record_state import ACQUIRED, ARCHIVING, RecordState
 from kpybroker.monitoring.console.node_parts import NodeParts
 from kpybroker.monitoring.console.pace import paced
 from kpybroker.monitoring.console.viewer import Viewer
 from kpybroker.requests.serving.share.led import LedSharePartition
+from kpybroker.requests.serving.share.metrics import DeadLetterCounts
+from kpybroker.requests.serving.share.settings import settings_of
 
 MOST_PARTITIONS: Final = 200
 MOST_TASKS: Final = 200
@@ -36,6 +38,23 @@ async def share_rows(node: NodeParts, viewer: Viewer, name: str, members: Sequen
         if is_shown and viewer.may_see_topic(topic) and len(rows) < MOST_PARTITIONS:
             rows.append(await _share_row(led, names))
     return tuple(sorted(rows, key=lambda row: (row.topic, row.partition)))
+
+
+async def dead_letters_row(node: NodeParts, viewer: Viewer, name: str) -> DeadLettersRow | None:
+    """The dead-letter topic of a share group, and the dead letters that this node wrote for it."""
+    broker = node.broker
+    topic = settings_of(name, broker.image, broker.config).dead_letter_topic
+    if not topic or not viewer.may_see_topic(topic):
+        return None
+    under_way = written = given_up = 0
+    if broker.has_share_leader:
+        counts = broker.share_leader.metrics.dead_letters.get(name, DeadLetterCounts())
+        written, given_up = counts.written, counts.given_up
+        async for led in paced(list(broker.share_leader.led.values())):
+            if led.key.group_id == name:
+                async for first, last, state in paced(list(_states(led))):
+                    under_way += (last - first + 1) * (state.state == ARCHIVING)
+    return DeadLettersRow(topic, topic in broker.image.topics, written, under_way, given_up)
 
 
 async def _share_row(led: LedSharePartition, names: dict[str, str]) -> ShareRow:

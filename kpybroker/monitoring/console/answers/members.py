@@ -6,7 +6,7 @@ from typing import Any, Final
 from kpybroker.client.consumer_protocol import assigned_spots
 from kpybroker.machines.console import stuck
 from kpybroker.machines.console.groups import MemberRow
-from kpybroker.machines.groups.classic.classic_group import ClassicGroup, State
+from kpybroker.machines.groups.classic.classic_group import ClassicGroup, ClassicGroupState
 from kpybroker.machines.groups.consumer.consumer_group import ConsumerGroup
 from kpybroker.machines.groups.consumer.member import ConsumerMember
 from kpybroker.machines.groups.consumer.timeouts import SESSION
@@ -41,9 +41,9 @@ def members_of(node: NodeParts, group: Group) -> tuple[MemberRow, ...]:
 def _classic_member(group: ClassicGroup, member_id: str) -> MemberRow:
     member = group.members[member_id]
     state = ""
-    if group.state is State.PREPARING_REBALANCE:
+    if group.state is ClassicGroupState.PREPARING_REBALANCE:
         state = stuck.WAITS if member.awaiting_join is not None else stuck.OWES_JOIN
-    elif group.state is State.COMPLETING_REBALANCE:
+    elif group.state is ClassicGroupState.COMPLETING_REBALANCE:
         state = stuck.WAITS if member.awaiting_sync is not None else stuck.OWES_SYNC
     try:
         spots = assigned_spots(member.assignment) or () if member.assignment else ()

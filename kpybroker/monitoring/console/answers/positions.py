@@ -9,13 +9,13 @@ from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.groups.group import Group
 from kpybroker.machines.groups.offsets.committed import find_committed
 from kpybroker.machines.groups.share.share_group import ShareGroup
-from kpybroker.machines.partition.leader import Leader
+from kpybroker.machines.partition.leader import PartitionLeader
 from kpybroker.monitoring.console.lag_history import Spots
 from kpybroker.monitoring.console.node_parts import NodeParts
 from kpybroker.monitoring.console.pace import paced
 from kpybroker.monitoring.console.viewer import Viewer
-from kpybroker.monitoring.metrics.lag import Lag, Times, lag_of
-from kpybroker.monitoring.metrics.readers import Position, Readers, committed_by, name_of
+from kpybroker.monitoring.metrics.lag import PartitionLag, Times, lag_of
+from kpybroker.monitoring.metrics.readers import ReaderPosition, Readers, committed_by, name_of
 
 MOST_POSITIONS: Final = 2_000
 
@@ -29,7 +29,7 @@ class Fetched(NamedTuple):
     ago_s: float
 
 
-def leader_of(node: NodeParts, topic: str, partition: int) -> Leader | None:
+def leader_of(node: NodeParts, topic: str, partition: int) -> PartitionLeader | None:
     """The role of this node as the leader of a partition."""
     try:
         return node.broker.replicas.find(topic, partition).leader
@@ -73,11 +73,13 @@ async def spots_of(group: Group, owners: Mapping[Spot, str]) -> AsyncIterator[tu
         if position is not None:
             yield (position.topic, position.partition), position.offset
     async for spot in paced(sorted(owners)):
-        if find_committed(group, *spot) is None:
+        if find_committed(group.offsets, *spot) is None:
             yield spot, None
 
 
-def lag_at(node: NodeParts, where: tuple[str, Spot], committed: int | None, now_ms: int, times: Times) -> Lag | None:
+def lag_at(
+    node: NodeParts, where: tuple[str, Spot], committed: int | None, now_ms: int, times: Times
+) -> PartitionLag | None:
     """The lag of a group in a partition that this node leads; None where nothing says where it is: a member that has
     committed nothing goes on where its own auto.offset.reset says. An empty log has nothing to read."""
     name, (topic, partition) = where
@@ -86,7 +88,7 @@ def lag_at(node: NodeParts, where: tuple[str, Spot], committed: int | None, now_
         committed = leader.high_watermark.offset
     if committed is None:
         return None
-    return lag_of(node.broker, Position(name, topic, partition, committed), now_ms, times, times)
+    return lag_of(node.broker, ReaderPosition(name, topic, partition, committed), now_ms, times, times)
 
 
 class Total(NamedTuple):
@@ -115,7 +117,7 @@ async def lag_of_group(node: NodeParts, group: Group, members: Sequence[MemberRo
     return total_of(lags)
 
 
-class Positions(NamedTuple):
+class GroupPositions(NamedTuple):
     """The positions of a group in topics that the viewer may see."""
 
     rows: tuple[PositionRow, ...]
@@ -127,7 +129,7 @@ class Positions(NamedTuple):
 
 async def position_rows(
     node: NodeParts, viewer: Viewer, group: Group, members: Sequence[MemberRow], readers: Readers
-) -> Positions:
+) -> GroupPositions:
     """The positions of a group."""
     now_ms = node.broker.scheduler.now_ms()
     times: Times = {}
@@ -141,7 +143,7 @@ async def position_rows(
         if len(rows) >= MOST_POSITIONS:
             left_out += 1
             continue
-        committed, fetched, leader = find_committed(group, *spot), fetches.get(spot), leader_of(node, *spot)
+        committed, fetched, leader = find_committed(group.offsets, *spot), fetches.get(spot), leader_of(node, *spot)
         lag = lag_at(node, (group.group_id, spot), offset, now_ms, times)
         rows.append(
             PositionRow(
@@ -159,7 +161,7 @@ async def position_rows(
                 None if leader is None else leader.log.log_start_offset,
             )
         )
-    return Positions(tuple(sorted(rows, key=lambda row: (row.topic, row.partition))), left_out, hidden)
+    return GroupPositions(tuple(sorted(rows, key=lambda row: (row.topic, row.partition))), left_out, hidden)
 
 
 def watched_spots(rows: Sequence[PositionRow]) -> Spots:

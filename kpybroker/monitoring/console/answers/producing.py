@@ -11,7 +11,7 @@ from kpybroker.monitoring.console.asking import refuse
 from kpybroker.monitoring.console.node_parts import NodeParts
 from kpybroker.monitoring.console.query import Query, bad
 from kpybroker.monitoring.console.viewer import Viewer
-from kpybroker.runtime.http.request import Refused
+from kpybroker.runtime.http.request import HttpRefused
 from kpywire import error_codes
 from kpywire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kpywire.record import Header, Record, build_batch
@@ -37,7 +37,7 @@ async def produce(node: NodeParts, viewer: Viewer, query: Query) -> str:
     )
     answer = (await node.ask(viewer, request)).responses[0].partition_responses[0]
     refuse(answer.error_code, f"{topic.name}-{index}", answer.error_message)
-    log.info("%s produced offset %d of %s-%d", viewer.who, answer.base_offset, topic.name, index)
+    log.info("%s produced offset %d of %s-%d", viewer.identity, answer.base_offset, topic.name, index)
     return f"/records?topic={topic.name}&partition={index}&start=offset&offset={answer.base_offset}"
 
 
@@ -55,7 +55,7 @@ def _partition(node: NodeParts, topic: Topic, query: Query, key: bytes | None) -
         raise AssertionError
     if index not in led:
         line = f"node {partition.leader} leads {topic.name}-{index}; its console can produce there"
-        raise Refused(HTTPStatus.MISDIRECTED_REQUEST, line)
+        raise HttpRefused(HTTPStatus.MISDIRECTED_REQUEST, line)
     return index
 
 

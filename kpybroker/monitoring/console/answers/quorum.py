@@ -2,12 +2,12 @@
 
 from typing import Any, Final
 
-from kpybroker.machines.console.quorum import Feature, QuorumNode, QuorumPage
+from kpybroker.machines.console.quorum import FinalizedFeature, QuorumNode, QuorumPage
 from kpybroker.monitoring.console.asking import refuse
 from kpybroker.monitoring.console.node_parts import NodeParts
 from kpybroker.monitoring.console.query import Query
 from kpybroker.monitoring.console.viewer import Viewer
-from kpybroker.runtime.http.request import Refused
+from kpybroker.runtime.http.request import HttpRefused
 from kpywire.messages.describe_quorum import (
     DescribeQuorumRequest,
     DescribeQuorumRequestPartitionData,
@@ -31,10 +31,10 @@ async def quorum(node: NodeParts, viewer: Viewer, _query: Query) -> QuorumPage:
         (partition,) = answer.topics[0].partitions
         refuse(partition.error_code, "the quorum", partition.error_message)
         nodes = _nodes(partition, node.role.node_id)
-    except Refused as refused:
+    except HttpRefused as refused:
         hidden = str(refused)
     state = node.role.controller.local_state
-    features = tuple(Feature(*each) for each in sorted(node.role.image.finalized_features.items()))
+    features = tuple(FinalizedFeature(*each) for each in sorted(node.role.image.finalized_features.items()))
     leader = state.leader_id if state.leader_id >= 0 else None
     return QuorumPage(leader, state.epoch, state.high_watermark, state.role, state.next_offset, nodes, features, hidden)
 

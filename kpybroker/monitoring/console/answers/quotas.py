@@ -9,7 +9,7 @@ from kpybroker.monitoring.console.node_parts import NodeParts
 from kpybroker.monitoring.console.pace import paced
 from kpybroker.monitoring.console.query import Query
 from kpybroker.monitoring.console.viewer import Viewer
-from kpybroker.runtime.http.request import Refused
+from kpybroker.runtime.http.request import HttpRefused
 from kpywire.messages.describe_client_quotas import DescribeClientQuotasRequest
 
 MOST_ROWS: Final = 2_000
@@ -28,7 +28,7 @@ async def quotas(node: NodeParts, viewer: Viewer, _query: Query) -> QuotasPage:
         rows = tuple(found[:MOST_ROWS])
         if len(found) > MOST_ROWS:
             hidden = f"{len(found) - MOST_ROWS} more quotas are left out"
-    except Refused as refused:
+    except HttpRefused as refused:
         hidden = str(refused)
     return QuotasPage(rows, hidden, _used(node), len(node.sources.server.mutes))
 

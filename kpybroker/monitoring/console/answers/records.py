@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Final, NamedTuple
 
-from kpybroker.machines.authorization.resources import Operation, ResourceType
+from kpybroker.machines.authorization.resources import AclOperation, ResourceType
 from kpybroker.machines.console.content import AUTO, FORMS, HEX
 from kpybroker.machines.console.matching import WHERE, Needle, matcher
-from kpybroker.machines.console.record_tasks import Answer, Found, Place, Task, Unreadable
+from kpybroker.machines.console.record_tasks import Answer, FoundRecord, PartitionFiles, RecordTask, Unreadable
 from kpybroker.machines.console.records import (
     NEWEST,
     OFFSET,
@@ -30,15 +30,15 @@ from kpybroker.machines.metadata.topic import Topic
 from kpybroker.machines.partition.role import Role
 from kpybroker.monitoring.console.answers.topics import known_topic
 from kpybroker.monitoring.console.asking import refuse
-from kpybroker.monitoring.console.decoding import NOTHING, Shown
+from kpybroker.monitoring.console.decoding import NOTHING, DecodedPage
 from kpybroker.monitoring.console.node_parts import NodeParts
 from kpybroker.monitoring.console.pace import paced
 from kpybroker.monitoring.console.query import Query, bad
-from kpybroker.monitoring.console.remote_records import Stretch, fetched
+from kpybroker.monitoring.console.remote_records import RemoteRecords, fetched
 from kpybroker.monitoring.console.searches import Search
 from kpybroker.monitoring.console.viewer import Viewer
 from kpybroker.requests.serving.time_lookup import when_found
-from kpybroker.runtime.http.request import Refused
+from kpybroker.runtime.http.request import HttpRefused
 from kpystorage.errors import StorageError
 from kpywire import error_codes, time_search
 
@@ -80,15 +80,15 @@ async def records(node: NodeParts, viewer: Viewer, query: Query) -> RecordsPage:
     held = _held(node, topic, index)
     offset, text = query.number("offset", 0), query.text("time")
     places = await _places(node, held.roles, start, (offset, text, most))
-    task = Task(_not_empty(places), most, committed=committed)
+    task = RecordTask(_not_empty(places), most, committed=committed)
     disk = next(iter(held.roles.values())).log.directory.disk if held.roles else None
     answers = [] if disk is None or not task.places else await node.searches.read(disk, task)
-    stretch = Stretch(topic.name, topic.id, 0, -1, _first_offset(start, offset), None, most, committed)
+    stretch = RemoteRecords(topic.name, topic.id, 0, -1, _first_offset(start, offset), None, most, committed)
     if start == TIME:
         stretch = stretch._replace(timestamp_ms=time_in(text))
     more, elsewhere = await _of_others(node, viewer, topic, held.elsewhere, stretch)
     answers += more
-    found = [each for each in answers if isinstance(each, Found)]
+    found = [each for each in answers if isinstance(each, FoundRecord)]
     chosen = in_order(found, most, start)
     shown = await _by_schema(node, chosen, form)
     return RecordsPage(
@@ -109,12 +109,12 @@ async def records(node: NodeParts, viewer: Viewer, query: Query) -> RecordsPage:
         gaps_of(each for each in answers if isinstance(each, Unreadable)),
         _next_offset(index, chosen, places),
         tuple(elsewhere),
-        node.is_writable and viewer.may(Operation.WRITE, ResourceType.TOPIC, topic.name),
+        node.is_writable and viewer.may(AclOperation.WRITE, ResourceType.TOPIC, topic.name),
         shown.notes,
     )
 
 
-async def _by_schema(node: NodeParts, records: list[Found], form: str) -> Shown:
+async def _by_schema(node: NodeParts, records: list[FoundRecord], form: str) -> DecodedPage:
     """The keys and values that name a schema, by it. Other forms show the bytes."""
     return await node.decoding.of(records) if form == AUTO else NOTHING
 
@@ -124,7 +124,7 @@ def _first_offset(start: str, offset: int) -> int | None:
 
 
 async def _of_others(
-    node: NodeParts, viewer: Viewer, topic: Topic, numbers: tuple[int, ...], stretch: Stretch
+    node: NodeParts, viewer: Viewer, topic: Topic, numbers: tuple[int, ...], stretch: RemoteRecords
 ) -> tuple[list[Answer], list[int]]:
     """The records of partitions that other nodes hold, and the partitions that nobody is asked for."""
     answers: list[Answer] = []
@@ -147,12 +147,12 @@ def _chosen(query: Query, name: str, choices: tuple[str, ...]) -> str:
 
 
 def _may_read(viewer: Viewer, topic: str) -> bool:
-    return viewer.may_see_topic(topic) and viewer.may(Operation.READ, ResourceType.TOPIC, topic)
+    return viewer.may_see_topic(topic) and viewer.may(AclOperation.READ, ResourceType.TOPIC, topic)
 
 
 def _readable(node: NodeParts, viewer: Viewer, name: str) -> Topic:
     topic = known_topic(node, viewer, name)
-    viewer.must(Operation.READ, ResourceType.TOPIC, topic.name)
+    viewer.must(AclOperation.READ, ResourceType.TOPIC, topic.name)
     return topic
 
 
@@ -169,7 +169,7 @@ def _held(node: NodeParts, topic: Topic, index: int) -> _Held:
         except KafkaError:
             elsewhere.append(number)
         except StorageError as error:
-            raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, str(error)) from None
+            raise HttpRefused(HTTPStatus.SERVICE_UNAVAILABLE, str(error)) from None
     return _Held(roles, tuple(elsewhere), max(0, len(numbers) - MOST_PARTITIONS))
 
 
@@ -178,11 +178,13 @@ def _here(topic: Topic, held: _Held) -> dict[int, Role]:
     if not held.roles:
         where = sorted({replica for number in held.elsewhere for replica in topic.partitions[number].replicas})
         line = f"no replica of {topic.name} is on this node; open the console of node {' or '.join(map(str, where))}"
-        raise Refused(HTTPStatus.MISDIRECTED_REQUEST, line)
+        raise HttpRefused(HTTPStatus.MISDIRECTED_REQUEST, line)
     return held.roles
 
 
-async def _places(node: NodeParts, roles: dict[int, Role], start: str, wanted: tuple[int, str, int]) -> list[Place]:
+async def _places(
+    node: NodeParts, roles: dict[int, Role], start: str, wanted: tuple[int, str, int]
+) -> list[PartitionFiles]:
     """The stretches of partitions that are read. Others are served between two of them."""
     places = []
     for number, role in roles.items():
@@ -200,7 +202,7 @@ async def _offset_at(node: NodeParts, role: Role, timestamp: int) -> int | None:
         try:
             found = role.log.offset_for_timestamp(timestamp, search)
         except KafkaError as error:
-            return Refused(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
+            return HttpRefused(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
         except StorageError as error:
             return error
         return None if found is None else found.offset
@@ -212,7 +214,7 @@ async def _offset_at(node: NodeParts, role: Role, timestamp: int) -> int | None:
     return offset
 
 
-def _place(number: int, role: Role, start: str, wanted: tuple[int, str, int], found: int | None) -> Place:
+def _place(number: int, role: Role, start: str, wanted: tuple[int, str, int], found: int | None) -> PartitionFiles:
     """The stretch of a partition that is read. ``found``: the offset of a time."""
     offset, _, most = wanted
     log, end = role.log, role.high_watermark.offset
@@ -223,10 +225,10 @@ def _place(number: int, role: Role, start: str, wanted: tuple[int, str, int], fo
         offset = first
     elif start == TIME:
         offset = end if found is None else found
-    return Place(number, log.path, log.log_start_offset, end, max(first, min(offset, end)), end)
+    return PartitionFiles(number, log.path, log.log_start_offset, end, max(first, min(offset, end)), end)
 
 
-def _not_empty(places: list[Place]) -> tuple[Place, ...]:
+def _not_empty(places: list[PartitionFiles]) -> tuple[PartitionFiles, ...]:
     return tuple(place for place in places if place.start_offset < place.end_offset)
 
 
@@ -242,7 +244,7 @@ def time_in(text: str) -> int:
     return int((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
-def _next_offset(index: int, chosen: list[Found], places: list[Place]) -> int | None:
+def _next_offset(index: int, chosen: list[FoundRecord], places: list[PartitionFiles]) -> int | None:
     if index < 0 or not chosen:
         return None
     last = max(each.offset for each in chosen)
@@ -257,14 +259,14 @@ async def raw(node: NodeParts, viewer: Viewer, query: Query) -> Download:
     role = _here(topic, _held(node, topic, index))[index]
     end = role.high_watermark.offset
     log, first = role.log, max(offset, role.log.local_log_start_offset)
-    place = Place(index, log.path, log.log_start_offset, end, first, end)
+    place = PartitionFiles(index, log.path, log.log_start_offset, end, first, end)
     answers: list[object] = []
     if place.start_offset < end:
-        answers = list(await node.searches.read(log.directory.disk, Task((place,), 1, whole=True)))
-    found = next((each for each in answers if isinstance(each, Found)), None)
+        answers = list(await node.searches.read(log.directory.disk, RecordTask((place,), 1, whole=True)))
+    found = next((each for each in answers if isinstance(each, FoundRecord)), None)
     data = None if found is None or found.offset != offset else found.value if part == "value" else found.key
     if data is None:
-        raise Refused(HTTPStatus.NOT_FOUND, f"{topic.name}-{index} has no {part} at offset {offset}")
+        raise HttpRefused(HTTPStatus.NOT_FOUND, f"{topic.name}-{index} has no {part} at offset {offset}")
     return Download(data, f"{topic.name}-{index}-{offset}.{part}.bin")
 
 
@@ -282,7 +284,7 @@ async def search(node: NodeParts, viewer: Viewer, query: Query) -> str:
     since = query.text("since")
     start = TIME if since else OLDEST
     places = await _places(node, roles, start, (0, since, 0))
-    task = Task(_not_empty(places), MOST_FOUND, needle=needle)
+    task = RecordTask(_not_empty(places), MOST_FOUND, needle=needle)
     total = sum(role.log.size for role in roles.values())
     title = {"topic": topic.name, "text": text, "where": where, "form": _chosen(query, "form", FORMS)}
     made = Search(task, title, str(viewer.principal), total, held.elsewhere, held.left_out)

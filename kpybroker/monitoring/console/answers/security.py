@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
-from kpybroker.machines.authorization.resources import Operation, PatternType, ResourceType
+from kpybroker.machines.authorization.resources import AclOperation, PatternType, ResourceType
 from kpybroker.machines.console.security import AclRow, ListenerRow, SecurityPage, UserRow
 from kpybroker.monitoring.console.asking import refuse
 from kpybroker.monitoring.console.node_parts import NodeParts
 from kpybroker.monitoring.console.query import Query
 from kpybroker.monitoring.console.viewer import Viewer
-from kpybroker.runtime.http.request import Refused
+from kpybroker.runtime.http.request import HttpRefused
 from kpywire.messages.describe_acls import DescribeAclsRequest
 from kpywire.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
 
@@ -28,7 +28,7 @@ async def security(node: NodeParts, viewer: Viewer, _query: Query) -> SecurityPa
         try:
             answer = await node.ask(viewer, request)
             refuse(answer.error_code, what, answer.error_message)
-        except Refused as refused:
+        except HttpRefused as refused:
             hidden.append(str(refused))
             return ()
         found = rows(answer)
@@ -65,7 +65,7 @@ def _acls(answer: Any) -> list[AclRow]:
             acl.principal,
             acl.host,
             PERMISSIONS.get(acl.permission_type, "unknown"),
-            Operation.of(acl.operation).pascal_name,
+            AclOperation.of(acl.operation).pascal_name,
             ResourceType.of(resource.resource_type).pascal_name,
             resource.resource_name,
             PatternType.of(resource.pattern_type).name.lower(),

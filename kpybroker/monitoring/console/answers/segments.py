@@ -6,7 +6,7 @@ from collections.abc import Callable
 from http import HTTPStatus
 from itertools import islice
 
-from kpybroker.machines.authorization.resources import Operation, ResourceType
+from kpybroker.machines.authorization.resources import AclOperation, ResourceType
 from kpybroker.machines.console.segments import (
     BATCHES_PER_PAGE,
     IndexEntry,
@@ -17,14 +17,14 @@ from kpybroker.machines.console.segments import (
     batch_rows,
 )
 from kpybroker.machines.errors import KafkaError
-from kpybroker.machines.partition.leader import Leader
+from kpybroker.machines.partition.leader import PartitionLeader
 from kpybroker.machines.partition.role import Role
 from kpybroker.monitoring.console.answers.topics import deletion_of, known_topic
 from kpybroker.monitoring.console.asking import refuse
 from kpybroker.monitoring.console.node_parts import NodeParts
 from kpybroker.monitoring.console.query import Query, bad
 from kpybroker.monitoring.console.viewer import Viewer
-from kpybroker.runtime.http.request import Refused
+from kpybroker.runtime.http.request import HttpRefused
 from kpystorage import scan
 from kpystorage.disk import Disk
 from kpystorage.errors import DiskFailure
@@ -38,7 +38,7 @@ ENTRIES_PER_PAGE = 100
 def role_of(node: NodeParts, viewer: Viewer, query: Query) -> Role:
     """The role of this node in a partition whose records the viewer may read. Raises Refused."""
     topic = known_topic(node, viewer, query.text("topic"))
-    viewer.must(Operation.READ, ResourceType.TOPIC, topic.name)
+    viewer.must(AclOperation.READ, ResourceType.TOPIC, topic.name)
     index = query.number("partition", 0, highest=2**31 - 1)
     partition = topic.partitions.get(index)
     if partition is None:
@@ -47,7 +47,7 @@ def role_of(node: NodeParts, viewer: Viewer, query: Query) -> Role:
     if node.broker.node_id not in partition.replicas:
         where = " or ".join(map(str, partition.replicas))
         line = f"no replica of {topic.name}-{index} is on this node; open the console of node {where}"
-        raise Refused(HTTPStatus.MISDIRECTED_REQUEST, line)
+        raise HttpRefused(HTTPStatus.MISDIRECTED_REQUEST, line)
     try:
         return node.broker.replicas.find(topic.name, index).held()
     except KafkaError as error:
@@ -83,7 +83,7 @@ async def partition(node: NodeParts, viewer: Viewer, query: Query) -> PartitionP
         log.topic,
         log.partition,
         log.path,
-        "leader" if isinstance(role, Leader) else "follower",
+        "leader" if isinstance(role, PartitionLeader) else "follower",
         log.log_start_offset,
         role.high_watermark.offset,
         role.last_stable_offset().offset,

@@ -2,9 +2,9 @@
 
 import logging
 
-from kpybroker.machines.authorization.resources import CLUSTER_NAME, Operation, ResourceType
+from kpybroker.machines.authorization.resources import CLUSTER_NAME, AclOperation, ResourceType
 from kpybroker.machines.console.cluster import is_under_replicated, reason_of
-from kpybroker.machines.console.retention import Deletion, next_deletion
+from kpybroker.machines.console.retention import RetentionDeletion, next_deletion
 from kpybroker.machines.console.topics import (
     PER_PAGE,
     TYPES,
@@ -12,7 +12,7 @@ from kpybroker.machines.console.topics import (
     PartitionRow,
     TopicPage,
     TopicRow,
-    Topics,
+    TopicsPage,
     config_row,
     is_internal,
     is_wanted,
@@ -45,7 +45,7 @@ log = logging.getLogger("kpybroker.console")
 SET, DELETE = 0, 1
 
 
-async def topics(node: NodeParts, viewer: Viewer, query: Query) -> Topics:
+async def topics(node: NodeParts, viewer: Viewer, query: Query) -> TopicsPage:
     """A page of the list."""
     search, with_internal = query.text("q")[:249], query.flag("internal")
     image = node.broker.image
@@ -62,8 +62,8 @@ async def topics(node: NodeParts, viewer: Viewer, query: Query) -> Topics:
         topic = image.topics.get(name)
         if topic is not None:
             rows.append(topic_row(topic, lambda topic: _sizes(node, topic)))
-    may_create = node.is_writable and viewer.may(Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME)
-    return Topics(search, with_internal, page, pages, len(names), tuple(rows), may_create)
+    may_create = node.is_writable and viewer.may(AclOperation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME)
+    return TopicsPage(search, with_internal, page, pages, len(names), tuple(rows), may_create)
 
 
 def _sizes(node: NodeParts, topic: str) -> tuple[int, int]:
@@ -100,7 +100,7 @@ async def topic(node: NodeParts, viewer: Viewer, query: Query) -> TopicPage:
     configs, hidden = await _configs(node, viewer, found.name)
     may = {
         operation: viewer.may(operation, ResourceType.TOPIC, found.name)
-        for operation in (Operation.ALTER_CONFIGS, Operation.READ, Operation.WRITE)
+        for operation in (AclOperation.ALTER_CONFIGS, AclOperation.READ, AclOperation.WRITE)
     }
     return TopicPage(
         found.name,
@@ -113,9 +113,9 @@ async def topic(node: NodeParts, viewer: Viewer, query: Query) -> TopicPage:
         configs,
         hidden,
         *await readers_of(node, viewer, found.name),
-        node.is_writable and may[Operation.ALTER_CONFIGS],
-        may[Operation.READ],
-        node.is_writable and may[Operation.WRITE],
+        node.is_writable and may[AclOperation.ALTER_CONFIGS],
+        may[AclOperation.READ],
+        node.is_writable and may[AclOperation.WRITE],
     )
 
 
@@ -150,7 +150,7 @@ def _role(node: NodeParts, topic: str, index: int) -> Role | None:
         return None
 
 
-def deletion_of(node: NodeParts, role: Role) -> Deletion | None:
+def deletion_of(node: NodeParts, role: Role) -> RetentionDeletion | None:
     """The next deletion by retention from the log of this role; None if its disk failed."""
     found = role.log
     try:
@@ -196,7 +196,7 @@ async def create(node: NodeParts, viewer: Viewer, query: Query) -> str:
     response = await node.ask(viewer, CreateTopicsRequest(topics=[wanted], timeout_ms=30_000))
     (answer,) = response.topics
     refuse(answer.error_code, f"topic {name[:249]}", answer.error_message)
-    log.info("%s created topic %s with %d partitions", viewer.who, name, answer.num_partitions)
+    log.info("%s created topic %s with %d partitions", viewer.identity, name, answer.num_partitions)
     return f"/topics/{name}"
 
 
@@ -225,5 +225,5 @@ async def configure(node: NodeParts, viewer: Viewer, query: Query) -> str:
     (answer,) = response.responses
     refuse(answer.error_code, f"{name[:100]} of {topic[:249]}", answer.error_message)
     what = "removed" if is_removed else f"set to {value!a}"
-    log.info("%s: config %s of topic %s is %s", viewer.who, name, topic, what)
+    log.info("%s: config %s of topic %s is %s", viewer.identity, name, topic, what)
     return f"/topics/{topic}"

@@ -5,9 +5,9 @@ import logging
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from kpybroker.machines.authorization.resources import Operation, ResourceType
+from kpybroker.machines.authorization.resources import AclOperation, ResourceType
 from kpybroker.machines.console.topics import PER_PAGE, pages_of
-from kpybroker.machines.console.transactions import PinRow, TransactionRow, Transactions
+from kpybroker.machines.console.transactions import PinRow, TransactionRow, TransactionsPage
 from kpybroker.monitoring.console.asking import refuse
 from kpybroker.monitoring.console.node_parts import NodeParts
 from kpybroker.monitoring.console.pace import paced
@@ -30,7 +30,7 @@ PAUSE_S: Final = 0.1
 OPEN: Final = ("Ongoing", "PrepareCommit", "PrepareAbort")
 
 
-async def transactions(node: NodeParts, viewer: Viewer, query: Query) -> Transactions:
+async def transactions(node: NodeParts, viewer: Viewer, query: Query) -> TransactionsPage:
     """A page of them."""
     search = query.text("q")[:249]
     request = ListTransactionsRequest(state_filters=[], producer_id_filters=[])
@@ -45,7 +45,7 @@ async def transactions(node: NodeParts, viewer: Viewer, query: Query) -> Transac
     rows = () if described is None else tuple(_row(each, now_ms) for each in described.transaction_states)
     pins = await _pins(node, viewer)
     left_out = max(0, len(pins) - MOST_PINS)
-    return Transactions(search, page, pages, len(names), rows, pins[:MOST_PINS], left_out, node.is_writable)
+    return TransactionsPage(search, page, pages, len(names), rows, pins[:MOST_PINS], left_out, node.is_writable)
 
 
 def _row(found: Any, now_ms: int) -> TransactionRow:
@@ -79,7 +79,7 @@ async def _pins(node: NodeParts, viewer: Viewer) -> tuple[PinRow, ...]:
 def transactional_id_of(node: NodeParts, viewer: Viewer, producer_id: int) -> str | None:
     """The transactional id of a producer, if this node coordinates it and the viewer may know its name."""
     name = next((name for name, found in _known(node.broker) if found == producer_id), None)
-    may_know = name is not None and viewer.may(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, name)
+    may_know = name is not None and viewer.may(AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, name)
     return name if may_know else None
 
 
@@ -107,5 +107,5 @@ async def abort(node: NodeParts, viewer: Viewer, query: Query) -> str:
             break
         await asyncio.sleep(PAUSE_S)
     refuse(answer.error_code, f"transactional id {name[:249]}")
-    log.info("%s aborted the transaction of %a and fenced its producer", viewer.who, name)
+    log.info("%s aborted the transaction of %a and fenced its producer", viewer.identity, name)
     return "/transactions"

@@ -3,34 +3,32 @@
 Consumers may read from followers (KIP-392), and are sent to a better one where the broker chooses.
 """
 
-from collections.abc import Iterable
 from typing import Final
 
-from kpybroker.machines.authorization.resources import Operation, ResourceType
+from kpybroker.machines.authorization.resources import AclOperation, ResourceType
 from kpybroker.machines.errors import KafkaError
-from kpybroker.machines.fetch.session import NO_SESSION, Entry, Watched
+from kpybroker.machines.fetch.session import NO_SESSION, CachedPartition, WatchedReplica
 from kpybroker.machines.partition.role import READ_COMMITTED, Role
 from kpybroker.requests.serving.context import Context
 from kpybroker.requests.serving.permissions import may
 from kpybroker.requests.serving.preferred_replica import NO_PREFERENCE, chooser_of
-from kpybroker.requests.serving.reading.answer_budget import AnswerBudget, copied
-from kpybroker.requests.serving.reading.lookup import divergence
+from kpybroker.requests.serving.reading.answer import AnswerBudget, Policy, copied
 from kpybroker.runtime.calls.call import Call
 from kpystorage.log_slice import LogSlice
 from kpywire import error_codes
-from kpywire.messages.fetch import AbortedTransaction, FetchRequest, PartitionData
+from kpywire.messages.fetch import AbortedTransaction, EpochEndOffset, FetchRequest, PartitionData
 
 FOLLOWERS_FROM: Final = 11
 """From this version on consumers may read from followers (KIP-392)."""
 SMALL_SLICE_BYTES: Final = 16 * 1024
 
 
-class ClientRead:
+class ClientRead(Policy):
     """A client's read."""
 
     __slots__ = (
         "_broker", "_call", "_choose", "_committed_only", "_counters", "_from_followers", "_is_guarded", "_is_negative",
-        "_is_shut_out", "is_replica",
+        "_is_shut_out",
     )  # fmt: skip
 
     def __init__(self, broker: Context, request: FetchRequest, call: Call, *, is_shut_out: bool = False) -> None:
@@ -46,10 +44,7 @@ class ClientRead:
         self._is_negative = request.max_bytes < 0
         self._choose = chooser_of(broker, request, call) if request.rack_id else None
 
-    def note(self, entries: Iterable[Entry]) -> None:
-        """Note nothing: a client's position is its own business."""
-
-    def read(self, entry: Entry, replica: Watched, budget: AnswerBudget) -> PartitionData:
+    def read(self, entry: CachedPartition, replica: WatchedReplica, budget: AnswerBudget) -> PartitionData:
         """Read one partition. Raises KafkaError, StorageError."""
         if self._is_guarded and self.is_forbidden(entry):
             raise KafkaError(error_codes.TOPIC_AUTHORIZATION_FAILED)
@@ -73,9 +68,9 @@ class ClientRead:
                 answer.preferred_read_replica = preferred
                 return answer
         if entry.last_fetched_epoch >= 0:
-            diverging = divergence(role, entry)
+            diverging = role.divergence(entry.last_fetched_epoch, entry.fetch_offset)
             if diverging is not None:
-                answer.diverging_epoch = diverging
+                answer.diverging_epoch = EpochEndOffset(epoch=diverging[0], end_offset=diverging[1])
                 return answer
         end = stable if self._committed_only else high_watermark
         if entry.fetch_offset == end.offset:
@@ -100,7 +95,7 @@ class ClientRead:
             answer.aborted_transactions = _aborted(role, entry.fetch_offset, records) if records else []
         return answer
 
-    def is_forbidden(self, entry: Entry) -> bool:
+    def is_forbidden(self, entry: CachedPartition) -> bool:
         """Whether the sender may not READ the topic. An unknown topic id names none."""
         if not self._is_guarded:
             return False
@@ -112,9 +107,9 @@ class ClientRead:
             if known is None:
                 return False
             name = known.name
-        return not may(self._broker, self._call, Operation.READ, ResourceType.TOPIC, name)
+        return not may(self._broker, self._call, AclOperation.READ, ResourceType.TOPIC, name)
 
-    def count(self, entry: Entry, answer: PartitionData) -> None:
+    def count(self, entry: CachedPartition, answer: PartitionData) -> None:
         """Count what is answered, and note it for the lag of readers without a session."""
         if answer.error_code != error_codes.NONE:
             self._counters.count_error(answer.error_code)
@@ -129,7 +124,7 @@ class ClientRead:
                 held.failed_fetches += 1
 
 
-def _refuse_negative_size(role: Role, entry: Entry, end_offset: int) -> None:
+def _refuse_negative_size(role: Role, entry: CachedPartition, end_offset: int) -> None:
     """Refuse a negative size as Kafka does: it fails only if there are bytes to read."""
     if role.log.log_start_offset <= entry.fetch_offset < end_offset:
         raise KafkaError(error_codes.UNKNOWN_SERVER_ERROR)

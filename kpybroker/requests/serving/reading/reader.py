@@ -11,18 +11,13 @@ from collections.abc import Generator, Iterable
 from typing import Final
 
 from kpybroker.machines.errors import KafkaError
-from kpybroker.machines.fetch.session import Entry
+from kpybroker.machines.fetch.session import CachedPartition
 from kpybroker.requests.serving import leader_hints
 from kpybroker.requests.serving.context import Context
 from kpybroker.requests.serving.leader_hints import current_leader
-from kpybroker.requests.serving.reading.answer_budget import AnswerBudget
-from kpybroker.requests.serving.reading.lookup import find_replica
-from kpybroker.requests.serving.reading.policy import Policy
-from kpybroker.requests.serving.reading.remembered import RememberedAnswer
-from kpybroker.requests.serving.reading.session_answer import SessionAnswer, must_not_wait
-from kpybroker.requests.serving.reading.throttled import ThrottledAnswer
+from kpybroker.requests.serving.reading.answer import AnswerBudget, FetchAnswer, Policy, must_not_wait
 from kpybroker.runtime.calls.call import Call, FetchThrottle
-from kpybroker.runtime.calls.pending import Pending
+from kpybroker.runtime.calls.pending import Parked, Pending
 from kpystorage.errors import DiskFailure, StorageError
 from kpywire import error_codes
 from kpywire.messages.fetch import FetchRequest, FetchResponse, LeaderIdAndEpoch, PartitionData
@@ -35,33 +30,28 @@ UNKNOWN: Final = frozenset(
 STEP_ENTRIES: Final = 8
 """The number of partitions that are read in one step of a request for many."""
 
-Answer = SessionAnswer | RememberedAnswer | ThrottledAnswer
-"""The form in which it is answered."""
 
-
-class Reader:
+class FetchReader:
     """One Fetch request, until it is answered."""
 
     __slots__ = (
         "_epoch",
         "_parked",
-        "_timer",
         "answer",
         "broker",
         "listener_name",
         "max_bytes",
         "max_wait_ms",
         "min_bytes",
-        "pending",
         "policy",
         "session",
         "version",
     )
 
-    def __init__(self, broker: Context, request: FetchRequest, policy: Policy, answer: Answer, call: Call) -> None:
+    def __init__(self, broker: Context, request: FetchRequest, policy: Policy, answer: FetchAnswer, call: Call) -> None:
         self.broker = broker
         self.policy = policy
-        self.answer: Answer = answer
+        self.answer = answer
         self.session = answer.session
         self.version = call.api_version
         self.listener_name = call.listener_name
@@ -69,7 +59,7 @@ class Reader:
         self.max_bytes = min(request.max_bytes, broker.config.fetch_max_bytes)
         self.min_bytes = min(request.min_bytes, self.max_bytes)
         self._epoch = self.session.epoch
-        self._parked = False
+        self._parked: Parked | None = None
         if call.throttle is not None and not policy.is_replica:
             self._throttle(call, call.throttle)
 
@@ -77,11 +67,11 @@ class Reader:
         """Obey the quotas of the client: an answer is small enough for them, and empty if they are violated."""
         self.max_bytes = int(min(self.max_bytes, throttle.most_fetched_bytes(call)))
         self.min_bytes = min(self.min_bytes, self.max_bytes)
-        self.answer = ThrottledAnswer(self.answer, self.broker.fetch_sessions, call, throttle)
+        self.answer.obey(throttle, call)
 
     # Answering
 
-    def read(self, entries: Iterable[Entry]) -> FetchResponse | Pending:
+    def read(self, entries: Iterable[CachedPartition]) -> FetchResponse | Pending:
         """Read these partitions. Return the response, or a `Pending` of it if there is not enough yet."""
         session, due = self.session, list(entries)
         if self.policy.is_replica:  # clients have nothing to note: one call less in each of their fetches
@@ -95,7 +85,7 @@ class Reader:
             session.forget_all()
         return response
 
-    def read_in_steps(self, entries: Iterable[Entry]) -> Generator[None, None, FetchResponse | Pending]:
+    def read_in_steps(self, entries: Iterable[CachedPartition]) -> Generator[None, None, FetchResponse | Pending]:
         """Do the same as `read`, for a full request for many partitions, a few of them at a time.
 
         As the only form, a generator would cost a fetch of one partition ten calls more (48 become 58).
@@ -119,7 +109,7 @@ class Reader:
 
     # Collecting
 
-    def collect(self, entries: Iterable[Entry], budget: AnswerBudget) -> bool:
+    def collect(self, entries: Iterable[CachedPartition], budget: AnswerBudget) -> bool:
         """Read these partitions into the room that is left in the answer. Return whether the answer can be sent: it has
         enough bytes, or something that must not wait."""
         answer, policy, session = self.answer, self.policy, self.session
@@ -129,8 +119,8 @@ class Reader:
             try:
                 replica = entry.replica
                 if replica is None or replica.gone:
-                    replica = find_replica(self.broker, entry)
-                if session.lasts or self._parked:
+                    replica = self.broker.replicas.find_for(entry)
+                if session.lasts or self._parked is not None:
                     entry.watch()
                 of_partition = policy.read(entry, replica, budget)
             except (KafkaError, StorageError) as error:
@@ -146,7 +136,7 @@ class Reader:
                 break
         return budget.is_urgent or self.max_bytes - budget.left_bytes >= self.min_bytes
 
-    def _collect_in_steps(self, entries: list[Entry]) -> Generator[None, None, bool]:
+    def _collect_in_steps(self, entries: list[CachedPartition]) -> Generator[None, None, bool]:
         """Do the same as `collect`, for all entries of a full request. Partitions that change meanwhile are read
         again."""
         session, budget = self.session, AnswerBudget(self.max_bytes)
@@ -171,7 +161,7 @@ class Reader:
     def _collect_changed(self) -> bool:
         return self.collect(list(self.session.changed), AnswerBudget(self.max_bytes))
 
-    def _refused(self, entry: Entry, error: KafkaError | StorageError) -> PartitionData:
+    def _refused(self, entry: CachedPartition, error: KafkaError | StorageError) -> PartitionData:
         """The answer for a partition that cannot be read."""
         if isinstance(error, DiskFailure):
             self.broker.replicas.directory_failed(error)
@@ -184,14 +174,14 @@ class Reader:
             partition_index=entry.index,
             error_code=code,
             high_watermark=-1,
-            aborted_transactions=[] if code in UNKNOWN and not self._parked else None,
+            aborted_transactions=[] if code in UNKNOWN and self._parked is None else None,
             records=b"",
         )
         if code in leader_hints.AFTER_FETCH and self.version >= leader_hints.FETCH_FROM:
             self._hint(answer, entry)
         return answer
 
-    def _hint(self, answer: PartitionData, entry: Entry) -> None:
+    def _hint(self, answer: PartitionData, entry: CachedPartition) -> None:
         """Add the partition's current leader to an answer (KIP-951)."""
         leader_id, leader_epoch, node = current_leader(self.broker, entry.topic, entry.index, self.listener_name)
         answer.current_leader = LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=leader_epoch)
@@ -201,29 +191,25 @@ class Reader:
     # Waiting
 
     def park(self) -> Pending:
-        """Wait for more data. The partitions wake the session, and the session wakes this reader."""
+        """Wait for more data. The partitions wake the session, and the session wakes this request."""
         self._let_go()
-        self._parked = True
-        self.pending = Pending()
-        self.pending.when_cancelled(self._forget)
-        self._timer = self.broker.scheduler.call_later(self.max_wait_ms, self._expire)
+        scheduler = self.broker.scheduler
+        self._parked = parked = Parked(scheduler, self.max_wait_ms, self._look_again, self._expire, self._forget)
         if not self.session.lasts:
             for entry in self.session.entries.values():
                 entry.watch()
-        self.session.wake = self._wake
-        return self.pending
+        self.session.wake = parked.wake
+        return parked.pending
 
-    def _wake(self) -> None:
-        self.broker.scheduler.call_soon(self._look_again)
-
-    def _look_again(self) -> None:
-        if self.pending.resolved or self.session.epoch != self._epoch:
-            return
+    def _look_again(self) -> FetchResponse | None:
+        if self.session.epoch != self._epoch:
+            return None
         if self._collect_changed():
-            self._resolve(self.answer.response(self.policy))
-        else:
-            self._let_go()
-            self.session.wake = self._wake
+            return self.answer.response(self.policy)
+        self._let_go()
+        assert self._parked is not None
+        self.session.wake = self._parked.wake
+        return None
 
     def _let_go(self) -> None:
         """Drop records that are too few to be answered, so that they keep no file open. They are read again later."""
@@ -231,21 +217,15 @@ class Reader:
             if answer.records:
                 answer.records, entry.held_back = b"", True
 
-    def _expire(self) -> None:
+    def _expire(self) -> FetchResponse:
         if self.session.epoch != self._epoch:
             # The client has given up on this request and gone on in its session.
             code = error_codes.INVALID_FETCH_SESSION_EPOCH
-            self._resolve(FetchResponse(throttle_time_ms=0, error_code=code, responses=[]))
-            return
+            return FetchResponse(throttle_time_ms=0, error_code=code, responses=[])
         self._collect_changed()
-        self._resolve(self.answer.response(self.policy))
-
-    def _resolve(self, response: FetchResponse) -> None:
-        self._forget()
-        self.pending.resolve(response)
+        return self.answer.response(self.policy)
 
     def _forget(self) -> None:
-        self._timer.cancel()
         session = self.session
         if session.epoch == self._epoch:
             session.wake = None

@@ -14,26 +14,27 @@ from typing import Final
 
 from kpybroker.hosts.replicas.replica import Replica
 from kpybroker.machines.errors import KafkaError
-from kpybroker.machines.fetch.session import Entry, Session, Watched
-from kpybroker.machines.partition.leader import Leader
+from kpybroker.machines.fetch.session import CachedPartition, FetchSession, WatchedReplica
+from kpybroker.machines.partition.leader import PartitionLeader
 from kpybroker.requests.serving.context import Context
-from kpybroker.requests.serving.reading.answer_budget import AnswerBudget, copied
-from kpybroker.requests.serving.reading.lookup import divergence, find_replica
+from kpybroker.requests.serving.reading.answer import AnswerBudget, Policy, copied
 from kpybroker.runtime.calls.call import Call
 from kpystorage.errors import DiskFailure, StorageError
 from kpywire import error_codes
 from kpywire.fetch import REPLICA_STATE_FROM
-from kpywire.messages.fetch import FetchRequest, PartitionData
+from kpywire.messages.fetch import EpochEndOffset, FetchRequest, PartitionData
 
 UNKNOWN_EPOCH: Final = -1
 
 
-class ReplicaRead:
+class ReplicaRead(Policy):
     """A follower's read."""
 
-    __slots__ = ("_broker", "_counters", "_noted_ms", "_replica_epoch", "_replica_id", "_session", "is_replica")
+    __slots__ = ("_broker", "_counters", "_noted_ms", "_replica_epoch", "_replica_id", "_session")
 
-    def __init__(self, broker: Context, request: FetchRequest, session: Session, replica_id: int, call: Call) -> None:
+    def __init__(
+        self, broker: Context, request: FetchRequest, session: FetchSession, replica_id: int, call: Call
+    ) -> None:
         self.is_replica = True
         self._broker = broker
         self._session = session
@@ -46,7 +47,7 @@ class ReplicaRead:
 
     # What the fetch tells
 
-    def note(self, entries: Iterable[Entry]) -> None:
+    def note(self, entries: Iterable[CachedPartition]) -> None:
         """Note where the follower is in these partitions. Of a request for many, some are noted at a time."""
         now_ms = self._noted_ms
         if now_ms is None:
@@ -56,11 +57,11 @@ class ReplicaRead:
         if self._session.clock is not None:
             self._session.clock.ms = now_ms
 
-    def _note(self, entry: Entry, now_ms: float) -> None:
+    def _note(self, entry: CachedPartition, now_ms: float) -> None:
         try:
             replica = entry.replica
             if replica is None or replica.gone:
-                replica = find_replica(self._broker, entry)
+                replica = self._broker.replicas.find_for(entry)
             assert isinstance(replica, Replica)
             self._note_in(replica, _leader_for(replica, entry), entry, now_ms)
         except DiskFailure as failure:
@@ -69,10 +70,13 @@ class ReplicaRead:
         except (KafkaError, StorageError):
             entry.rest()  # why is said when it is read
 
-    def _note_in(self, replica: Replica, leader: Leader, entry: Entry, now_ms: float) -> None:
+    def _note_in(self, replica: Replica, leader: PartitionLeader, entry: CachedPartition, now_ms: float) -> None:
         knows_epoch = entry.leader_epoch >= 0
         follower = leader.check_follower(self._replica_id, self._replica_epoch, knows_epoch=knows_epoch)
-        if entry.last_fetched_epoch >= 0 and divergence(leader, entry) is not None:
+        if (
+            entry.last_fetched_epoch >= 0
+            and leader.divergence(entry.last_fetched_epoch, entry.fetch_offset) is not None
+        ):
             entry.rest()
             return
         if not leader.log.log_start_offset <= entry.fetch_offset <= leader.log.end.offset:
@@ -92,7 +96,7 @@ class ReplicaRead:
 
     # What it gets
 
-    def read(self, entry: Entry, replica: Watched, budget: AnswerBudget) -> PartitionData:
+    def read(self, entry: CachedPartition, replica: WatchedReplica, budget: AnswerBudget) -> PartitionData:
         """Read one partition. A changed log start is answered at once, since deletions wait for all replicas.
 
         Raises KafkaError, StorageError.
@@ -111,9 +115,9 @@ class ReplicaRead:
             records=b"",
         )
         if entry.last_fetched_epoch >= 0:
-            diverging = divergence(leader, entry)
+            diverging = leader.divergence(entry.last_fetched_epoch, entry.fetch_offset)
             if diverging is not None:
-                answer.diverging_epoch = diverging
+                answer.diverging_epoch = EpochEndOffset(epoch=diverging[0], end_offset=diverging[1])
                 return answer
         if entry.sent_log_start_offset >= 0 and entry.sent_log_start_offset != log.log_start_offset:
             budget.is_urgent = True
@@ -139,11 +143,11 @@ class ReplicaRead:
         throttle = self._broker.leader_throttle
         return throttle.covers(replica) and throttle.is_used_up(self._broker.scheduler.monotonic_ms())
 
-    def is_forbidden(self, _entry: Entry) -> bool:
+    def is_forbidden(self, _entry: CachedPartition) -> bool:
         """Whether the sender may not read a topic: a broker that may act for the cluster may read everything."""
         return False
 
-    def count(self, entry: Entry, answer: PartitionData) -> None:
+    def count(self, entry: CachedPartition, answer: PartitionData) -> None:
         """Count what is answered. As in Kafka, bytes read by followers do not count as a topic's outgoing bytes."""
         replica, records = entry.replica, answer.records
         if answer.error_code != error_codes.NONE:
@@ -160,7 +164,7 @@ class ReplicaRead:
                 throttle.count(len(records), self._broker.scheduler.monotonic_ms())
 
 
-def _leader_for(replica: Replica, entry: Entry) -> Leader:
+def _leader_for(replica: Replica, entry: CachedPartition) -> PartitionLeader:
     leader = replica.led()
     if entry.leader_epoch >= 0:
         leader.check_epoch(entry.leader_epoch)

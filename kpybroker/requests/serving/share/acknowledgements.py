@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from kpybroker.machines.authorization.resources import Operation, ResourceType
+from kpybroker.machines.authorization.resources import AclOperation, ResourceType
 from kpybroker.machines.share.acknowledging import REJECT, RENEW, Acknowledgement
 from kpybroker.machines.share.sessions import Partition, SessionKey
 from kpybroker.requests.serving.permissions import may
@@ -19,14 +19,14 @@ from kpywire import error_codes
 RENEWS_FROM: Final = 2
 
 
-class Outcome(NamedTuple):
+class AcknowledgementOutcome(NamedTuple):
     """The outcome of the acknowledgements in one partition."""
 
     error_code: int
     text: str | None = None
 
 
-Outcomes = dict[Partition, Outcome]
+Outcomes = dict[Partition, AcknowledgementOutcome]
 
 
 class Acknowledging:
@@ -54,7 +54,7 @@ class Acknowledging:
                 ]
                 code = self._refusal(partition, batches)
                 if code or not batches:
-                    outcomes[partition] = Outcome(code)
+                    outcomes[partition] = AcknowledgementOutcome(code)
                 else:
                     asked[partition] = batches
         if not asked:
@@ -67,7 +67,7 @@ class Acknowledging:
 
         def stored(partition: Partition, code: int, text: str | None) -> None:
             nonlocal missing
-            outcomes[partition] = Outcome(code, text)
+            outcomes[partition] = AcknowledgementOutcome(code, text)
             missing -= 1
             if code == error_codes.NONE:
                 for each in asked[partition]:
@@ -100,7 +100,7 @@ class Acknowledging:
             return error_codes.UNKNOWN_TOPIC_ID
         if not self._are_right(batches):
             return error_codes.INVALID_REQUEST
-        if not may(broker, self._call, Operation.READ, ResourceType.TOPIC, topic.name):
+        if not may(broker, self._call, AclOperation.READ, ResourceType.TOPIC, topic.name):
             return error_codes.TOPIC_AUTHORIZATION_FAILED
         if partition[1] not in topic.partitions:
             return error_codes.UNKNOWN_TOPIC_OR_PARTITION

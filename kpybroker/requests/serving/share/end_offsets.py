@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from typing import Any, NamedTuple
 
-from kpybroker.hosts.network.peer import Unanswered
+from kpybroker.hosts.network.peer import NoResponse
 from kpybroker.machines.partition.role import READ_UNCOMMITTED
 from kpybroker.requests.serving.context import Context
 from kpybroker.requests.serving.led_partitions import ask_leader
@@ -69,7 +69,7 @@ def _ask(broker: Context, node_id: int, some: list[NamedPartition]) -> Pending:
 
     def answered(response: Any) -> None:
         found = dict.fromkeys(some, EndOffset(-1, error_codes.NETWORK_EXCEPTION))
-        if not isinstance(response, Unanswered):
+        if not isinstance(response, NoResponse):
             for topic in response.topics:
                 for each in topic.partitions:
                     found[topic.name, each.partition_index] = EndOffset(each.offset, each.error_code)

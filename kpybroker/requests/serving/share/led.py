@@ -8,25 +8,32 @@ Invariant: a change counts for members when it is stored. A share partition that
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 from kpybroker.hosts.replicas.replica import Replica
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.share import acknowledging
 from kpybroker.machines.share.acknowledging import Acknowledgement
-from kpybroker.machines.share.partition import Change, ImpossibleState, SharePartition, StateWrite, StoredBatch
+from kpybroker.machines.share.partition import (
+    DeadLetters,
+    ImpossibleState,
+    SharePartition,
+    StartedChange,
+    StateWrite,
+    StoredStateBatch,
+)
 from kpybroker.machines.share_coordinator.key import SharePartitionKey
+from kpybroker.requests.serving.context import Context
 from kpybroker.requests.serving.share import states
-from kpybroker.requests.serving.share.settings import start_offset
+from kpybroker.requests.serving.share.metrics import ShareMetrics
+from kpybroker.requests.serving.share.settings import ReadingSettings, start_offset
 from kpybroker.requests.serving.time_lookup import when_found
+from kpybroker.runtime.calls.pending import Parked
 from kpybroker.runtime.io.scheduler import Timer
+from kpystorage.errors import DiskFailure, StorageError
 from kpywire import error_codes
 from kpywire.messages import read_share_group_state, write_share_group_state
 from kpywire.time_search import Search
-
-if TYPE_CHECKING:
-    from kpybroker.requests.serving.share.share_leader import ShareLeader
-    from kpybroker.requests.serving.share.waiting import ShareRead
 
 Stored = Callable[[int, str | None], object]
 """A callback for an error code and its message: a change is stored, or could not be."""
@@ -48,24 +55,44 @@ _ENDING: Final = frozenset(
 """The errors after which a share partition ends, to be loaded again."""
 
 
+class DeadLetterQueue(Protocol):
+    """The dead letters that this node has to write (`kpybroker.requests.serving.share.dead_letter_writer`)."""
+
+    def write(
+        self, led: "LedSharePartition", some: Sequence[DeadLetters], settled: Callable[[DeadLetters], object]
+    ) -> None:
+        """Write dead letters, and call ``settled`` for each range once it is written or given up."""
+
+
+class LeadingNode(Protocol):
+    """The node's share partitions, as one of them sees them (`kpybroker.requests.serving.share.share_leader`)."""
+
+    broker: Context
+    metrics: ShareMetrics
+
+    @property
+    def dead_letters(self) -> DeadLetterQueue:
+        """The dead letters that are to be written."""
+
+    def settings_of(self, group_id: str) -> ReadingSettings:
+        """The settings of a group."""
+
+    def drop(self, led: "LedSharePartition", error: KafkaError) -> None:
+        """Give up a share partition for this reason."""
+
+    def rest(self, led: "LedSharePartition") -> None:
+        """Give up a share partition, unless its group has sessions again, or it has dead letters to write."""
+
+
 class LedSharePartition:
     """One group at one led partition."""
 
     __slots__ = (
-        "_leader",
-        "_timer",
-        "_timer_at_ms",
-        "end",
-        "is_loaded",
-        "key",
-        "load_started_ms",
-        "lock_timeouts",
-        "partition",
-        "replica",
-        "waiting",
-    )
+        "_leader", "_lingers", "_timer", "_timer_at_ms", "end", "is_loaded", "key", "load_started_ms",
+        "lock_timeouts", "partition", "replica", "waiting",
+    )  # fmt: skip
 
-    def __init__(self, leader: "ShareLeader", key: SharePartitionKey, replica: Replica) -> None:
+    def __init__(self, leader: LeadingNode, key: SharePartitionKey, replica: Replica) -> None:
         self._leader = leader
         self.key = key
         self.replica = replica
@@ -74,10 +101,12 @@ class LedSharePartition:
         self.is_loaded = False
         self.end: KafkaError | None = None
         """The reason why it has ended."""
-        self.waiting: dict[ShareRead, None] = {}
+        self.waiting: dict[Parked, None] = {}
         self.lock_timeouts = 0
         """Records whose acquisition locks have ended."""
         self.load_started_ms = leader.broker.scheduler.monotonic_ms()
+        self._lingers = False
+        """Whether it stays only for its dead letters."""
         self._timer: Timer | None = None
         self._timer_at_ms = 0.0
         replica.commit_waits[self] = None
@@ -105,6 +134,10 @@ class LedSharePartition:
             return start_offset(self.replica.led(), reset, self._leader.broker.scheduler.now_ms(), search)
         except KafkaError as error:
             return error
+        except StorageError as error:
+            if isinstance(error, DiskFailure):
+                self._leader.broker.replicas.directory_failed(error)
+            return KafkaError(error.error_code, str(error))
 
     def _begin(self, result: Any, start: int | KafkaError) -> None:
         if self.end is not None:
@@ -113,10 +146,11 @@ class LedSharePartition:
             if isinstance(start, KafkaError):
                 raise start
             batches = [
-                StoredBatch(each.first_offset, each.last_offset, each.delivery_state, each.delivery_count)
+                StoredStateBatch(each.first_offset, each.last_offset, each.delivery_state, each.delivery_count)
                 for each in result.state_batches
             ]
-            self.partition.load(start, result.state_epoch, batches)
+            self.refresh()
+            unsettled = self.partition.load(start, result.state_epoch, batches)
         except KafkaError as error:
             self._leader.drop(self, error)
         except ImpossibleState as error:
@@ -126,6 +160,7 @@ class LedSharePartition:
             self.is_loaded = True
             self._leader.metrics.loaded(self._leader.broker.scheduler.monotonic_ms() - self.load_started_ms)
             self.wake()
+            self._write_dead_letters(unsettled)
 
     def check(self) -> None:
         """Look at the partition, which has changed: more is committed, or this node does not lead it any more."""
@@ -164,9 +199,10 @@ class LedSharePartition:
 
     def release(self, member_id: str) -> None:
         """Take back all records that a member has."""
-        self._store(acknowledging.release(self.partition, member_id), _nobody_waits)
+        self.refresh()
+        self._store(acknowledging.release(self.partition, member_id), _has_no_waiters)
 
-    def _store(self, change: Change | None, stored: Stored) -> None:
+    def _store(self, change: StartedChange | None, stored: Stored) -> None:
         if change is None:
             stored(error_codes.NONE, None)
             return
@@ -174,9 +210,10 @@ class LedSharePartition:
 
         def answered(result: Any) -> None:
             code = _MEMBERS_SEE.get(result.error_code, error_codes.UNKNOWN_SERVER_ERROR)
-            partition.settle(started, is_stored=code == error_codes.NONE)
+            dead_letters = partition.settle(started, is_stored=code == error_codes.NONE)
             self._written(code, result.error_message)
             stored(code, result.error_message)
+            self._write_dead_letters(dead_letters)
 
         self._write(change.write, answered)
 
@@ -204,8 +241,30 @@ class LedSharePartition:
             return
         if code in _ENDING:
             self._leader.drop(self, KafkaError(code, text))
-        else:
-            self.wake()
+            return
+        self.wake()
+        if self._lingers:
+            self._leader.rest(self)
+
+    # Dead letters
+
+    def linger(self, *, for_dead_letters: bool) -> None:
+        """Stay: for dead letters that are not settled, or since its group has sessions again."""
+        self._lingers = for_dead_letters
+
+    def _write_dead_letters(self, dead_letters: Sequence[DeadLetters]) -> None:
+        if self.end is None:
+            self._leader.dead_letters.write(self, dead_letters, self._settled)
+
+    def _settled(self, dead_letters: DeadLetters) -> None:
+        """Archive records whose dead letters are written or given up."""
+        self._write(self.partition.archive(dead_letters), self._archived)
+
+    def _archived(self, result: Any) -> None:
+        """Go on: records that are archived stay so, stored or not, as those whose locks have ended."""
+        self.partition.move_start()
+        code = _MEMBERS_SEE.get(result.error_code, error_codes.UNKNOWN_SERVER_ERROR)
+        self._written(code, result.error_message)
 
     # Locks
 
@@ -232,21 +291,20 @@ class LedSharePartition:
         self._timer = None
         if self.end is not None:
             return
-        partition = self.partition
-        write = partition.expire(self.now_ms())
-        if write is not None:
+        self.refresh()
+        expiry = self.partition.expire(self.now_ms())
+        if expiry is not None:
+            write, dead_letters = expiry
             self.lock_timeouts += sum(each.last_offset - each.first_offset + 1 for each in write.batches)
 
             def answered(result: Any) -> None:
-                code = _MEMBERS_SEE.get(result.error_code, error_codes.UNKNOWN_SERVER_ERROR)
-                if code == error_codes.NONE:
-                    partition.move_start()
-                self._written(code, result.error_message)
+                self._archived(result)
+                self._write_dead_letters(dead_letters)
 
             self._write(write, answered)
             self.wake()
         self.limit_locks()
 
 
-def _nobody_waits(_code: int, _text: str | None) -> None:
+def _has_no_waiters(_code: int, _text: str | None) -> None:
     """Ignore the outcome: records that could not be released come back when their locks end."""

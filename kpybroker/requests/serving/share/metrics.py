@@ -44,10 +44,26 @@ class GroupReads:
         self.batch_sizes[_bucket(records)] += 1
 
 
+class DeadLetterCounts:
+    """The dead letters of one group on one node."""
+
+    __slots__ = ("failed", "given_up", "produced", "written")
+
+    def __init__(self) -> None:
+        self.written = 0
+        """Records that were written to the dead-letter topic; one that was written twice counts twice."""
+        self.produced = 0
+        """Ranges of records that were produced, each time."""
+        self.failed = 0
+        """Ranges of records that could not be produced, after all attempts."""
+        self.given_up = 0
+        """Records that were archived without a dead letter."""
+
+
 class ShareMetrics:
     """The counters of one node."""
 
-    __slots__ = ("acknowledged", "expired", "groups", "load_ms", "load_times", "loads")
+    __slots__ = ("acknowledged", "dead_letters", "expired", "groups", "load_ms", "load_times", "loads")
 
     def __init__(self) -> None:
         self.acknowledged = [0] * len(TYPES)
@@ -60,6 +76,12 @@ class ShareMetrics:
         """The loads of share partitions by the time that they took, in buckets as those of requests."""
         self.groups: dict[str, GroupReads] = {}
         """The reads of each group that has share sessions here."""
+        self.dead_letters: dict[str, DeadLetterCounts] = {}
+        """The dead letters of each group that had any here."""
+
+    def dead_letters_of(self, group_id: str) -> DeadLetterCounts:
+        """The dead letters of a group."""
+        return self.dead_letters.setdefault(group_id, DeadLetterCounts())
 
     def of(self, group_id: str) -> GroupReads:
         """The reads of a group."""

@@ -5,9 +5,10 @@ from typing import Any, NamedTuple
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.duration import parse_duration_ms
 from kpybroker.config.group import effective, within
+from kpybroker.machines.metadata.features import DEAD_LETTERS, SHARE_VERSION
 from kpybroker.machines.metadata.image import MetadataImage
 from kpybroker.machines.partition.role import READ_COMMITTED, READ_UNCOMMITTED, Role
-from kpybroker.machines.share.partition import Settings
+from kpybroker.machines.share.partition import ShareSettings
 from kpywire.time_search import Search
 
 GROUP_RESOURCE = 32
@@ -17,27 +18,32 @@ _BY_DURATION = "by_duration:"
 class ReadingSettings(NamedTuple):
     """The settings of a group for its readers."""
 
-    partition: Settings
+    partition: ShareSettings
     isolation: int
     """``share.isolation.level``."""
     reset: str
     """``share.auto.offset.reset``."""
+    dead_letter_topic: str
+    """``errors.deadletterqueue.topic.name``; empty if there is none."""
+    copies_dead_letters: bool
+    """``errors.deadletterqueue.copy.record.enable``."""
 
 
-class GroupSettings:
+class ShareGroupSettings:
     """The settings of all groups. They are read for every request, and computed when a config has changed."""
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[Any, BrokerConfig, ReadingSettings]] = {}
+        self._known: dict[str, tuple[Any, BrokerConfig, int, ReadingSettings]] = {}
 
     def of(self, group_id: str, image: MetadataImage, config: BrokerConfig) -> ReadingSettings:
         """The settings of one group."""
         overrides = image.configs_of(GROUP_RESOURCE, group_id)
         known = self._known.get(group_id)
-        if known is not None and known[0] == overrides and known[1] is config:
-            return known[2]
-        settings = _settings(overrides, config)
-        self._known[group_id] = (dict(overrides), config, settings)  # the image changes its configs in place
+        level = image.features.get(SHARE_VERSION, 0)
+        if known is not None and known[0] == overrides and known[1] is config and known[2] == level:
+            return known[3]
+        settings = settings_of(group_id, image, config)
+        self._known[group_id] = (dict(overrides), config, level, settings)  # the image changes its configs in place
         return settings
 
     def forget(self, group_id: str) -> None:
@@ -45,21 +51,27 @@ class GroupSettings:
         self._known.pop(group_id, None)
 
 
-def _settings(overrides: Any, config: BrokerConfig) -> ReadingSettings:
+def settings_of(group_id: str, image: MetadataImage, config: BrokerConfig) -> ReadingSettings:
+    """The settings of one group, computed."""
+    overrides = image.configs_of(GROUP_RESOURCE, group_id)
     values: Any = effective(overrides, config)
+    dead_letter_topic = str(values["errors.deadletterqueue.topic.name"])
 
     def number(name: str) -> int:
         return within(config, name, int(values[name])) if name in overrides else int(values[name])
 
     return ReadingSettings(
-        Settings(
+        ShareSettings(
             number("share.delivery.count.limit"),
             number("share.partition.max.record.locks"),
             number("share.record.lock.duration.ms"),
             bool(values["share.renew.acknowledge.enable"]),
+            image.features.get(SHARE_VERSION, 0) >= DEAD_LETTERS and dead_letter_topic != "",
         ),
         READ_COMMITTED if values["share.isolation.level"] == "read_committed" else READ_UNCOMMITTED,
         str(values["share.auto.offset.reset"]),
+        dead_letter_topic,
+        bool(values["errors.deadletterqueue.copy.record.enable"]),
     )
 
 

@@ -1,19 +1,21 @@
 """The share partitions that this node leads, and the sessions of their readers (Kafka: ``SharePartitionManager``).
 
-A share partition is taken up when the first member fetches it. It is given up with the last session of its group, and
-when this node stops leading the partition.
+A share partition is taken up when the first member fetches it. It is given up with the last session of its group, once
+its dead letters are settled, and when this node stops leading the partition.
 """
 
 from collections.abc import Iterable
+from typing import Protocol
 
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.share.sessions import Partition, SessionKey, ShareSession, ShareSessions
 from kpybroker.machines.share_coordinator.key import SharePartitionKey
 from kpybroker.requests.serving.context import Context
+from kpybroker.requests.serving.share.dead_letter_writer import DeadLetterWriter
 from kpybroker.requests.serving.share.led import LedSharePartition
 from kpybroker.requests.serving.share.metrics import ShareMetrics
-from kpybroker.requests.serving.share.settings import GroupSettings, ReadingSettings
-from kpybroker.runtime.calls.client import Client
+from kpybroker.requests.serving.share.settings import ReadingSettings, ShareGroupSettings
+from kpybroker.runtime.calls.client import ConnectedClient
 from kpywire import error_codes
 
 
@@ -39,14 +41,15 @@ class ShareLeader:
         self.sessions = ShareSessions(int(broker.config["group.share.max.share.sessions"]))
         self.metrics = ShareMetrics()
         self.led: dict[SharePartitionKey, LedSharePartition] = {}
-        self._settings = GroupSettings()
+        self.dead_letters = DeadLetterWriter(self)
+        self._settings = ShareGroupSettings()
         self._connections = 0
 
     def settings_of(self, group_id: str) -> ReadingSettings:
         """The settings of a group."""
         return self._settings.of(group_id, self.broker.image, self.broker.config)
 
-    def connection_of(self, client: Client) -> str:
+    def connection_of(self, client: ConnectedClient) -> str:
         """The id of a client's connection, which ends the client's sessions when it closes."""
         if client.shares is None:
             self._connections += 1
@@ -87,9 +90,20 @@ class ShareLeader:
             if led is not None:
                 led.release(key.member_id)
         if not self.sessions.has_group(key.group_id):
-            self._drop_all([led for led in self.led.values() if led.key.group_id == key.group_id])
-            self._settings.forget(key.group_id)
+            for led in [led for led in self.led.values() if led.key.group_id == key.group_id]:
+                self.rest(led)
             self.metrics.forget(key.group_id)
+
+    def rest(self, led: LedSharePartition) -> None:
+        """Give up a share partition, unless its group has sessions again, or it has dead letters to write."""
+        group_id = led.key.group_id
+        if self.sessions.has_group(group_id):
+            led.linger(for_dead_letters=False)
+        elif led.partition.has_dead_letters:
+            led.linger(for_dead_letters=True)
+        else:
+            self._settings.forget(group_id)
+            self.drop(led, KafkaError(error_codes.NOT_LEADER_OR_FOLLOWER))
 
     def disconnected(self, connection_id: str) -> None:
         """End the sessions of a connection that was lost."""
@@ -105,3 +119,10 @@ class ShareLeader:
     def _drop_all(self, some: Iterable[LedSharePartition]) -> None:
         for led in some:
             self.drop(led, KafkaError(error_codes.NOT_LEADER_OR_FOLLOWER))
+
+
+class ShareContext(Context, Protocol):
+    """The broker, as handlers of share groups see it."""
+
+    share_leader: ShareLeader
+    """The share partitions that this node leads, made when it is first used."""

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from kpybroker.hosts.coordinators.placement import partition_for
-from kpybroker.hosts.network.peer import Unanswered
+from kpybroker.hosts.network.peer import NoResponse
 from kpybroker.machines.metadata.topic_name import SHARE_GROUP_STATE_TOPIC
 from kpybroker.machines.share_coordinator.events import StateRequest
 from kpybroker.machines.share_coordinator.key import SharePartitionKey
@@ -163,9 +163,9 @@ class _Question:
         self._broker.nodes.send(node_id, request, self._responded)
 
     def _responded(self, response: Any) -> None:
-        results = [] if isinstance(response, Unanswered) else [each for r in response.results for each in r.partitions]
+        results = [] if isinstance(response, NoResponse) else [each for r in response.results for each in r.partitions]
         if not results:
-            reason = response.reason if isinstance(response, Unanswered) else "the answer is empty"
+            reason = response.reason if isinstance(response, NoResponse) else "the answer is empty"
             results = [refused(self._part, error_codes.NETWORK_EXCEPTION, reason)]
         self._answered(results[0])
 

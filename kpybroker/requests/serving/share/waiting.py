@@ -13,13 +13,12 @@ from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.partition.role import READ_COMMITTED
 from kpybroker.machines.share import archiving
 from kpybroker.machines.share.aborted import AbortedTransaction, leave_out_aborted
-from kpybroker.machines.share.acquiring import Acquired, Wish, acquire
+from kpybroker.machines.share.acquiring import Acquired, AcquireRequest, acquire
 from kpybroker.machines.share.sessions import Partition
 from kpybroker.requests.serving.share.batches import log_batches, part_with, read_batches, transactional_batches
 from kpybroker.requests.serving.share.led import LedSharePartition
 from kpybroker.requests.serving.share.share_leader import ShareLeader
-from kpybroker.runtime.calls.pending import Pending
-from kpybroker.runtime.io.scheduler import Timer
+from kpybroker.runtime.calls.pending import Parked
 from kpystorage.errors import DiskFailure, StorageError
 from kpystorage.log_slice import LogSlice
 from kpywire import error_codes
@@ -31,7 +30,7 @@ MOST_ATTEMPTS: Final = 8
 Answer = dict[Partition, PartitionData]
 
 
-class Bounds(NamedTuple):
+class ShareFetchBounds(NamedTuple):
     """The sizes that a request asks for."""
 
     max_wait_ms: int
@@ -50,35 +49,36 @@ class ShareRead:
 
     __slots__ = (
         "_acquirable",
+        "_acquire_request",
         "_answered",
         "_asked",
         "_bounds",
         "_errors",
         "_group_id",
-        "_is_due",
         "_isolation",
         "_leader",
         "_led",
-        "_pending",
+        "_parked",
         "_reads",
         "_since_ms",
-        "_timer",
-        "_wish",
-    )
+    )  # fmt: skip
 
     def __init__(
-        self, leader: ShareLeader, group_id: str, wish: Wish, bounds: Bounds, partitions: Iterable[Partition]
+        self,
+        leader: ShareLeader,
+        group_id: str,
+        request: AcquireRequest,
+        bounds: ShareFetchBounds,
+        partitions: Iterable[Partition],
     ) -> None:
         self._leader = leader
         self._group_id = group_id
-        self._wish = wish
+        self._acquire_request = request
         self._bounds = bounds
         self._led: dict[Partition, LedSharePartition] = {}
         self._errors: Answer = {}
-        self._pending: Pending | None = None
-        self._timer: Timer | None = None
         self._answered: Callable[[Answer], Any]
-        self._is_due = False
+        self._parked: Parked
         self._isolation: int
         self._acquirable = 0
         """How many partitions there were to acquire records from at the last look."""
@@ -98,44 +98,26 @@ class ShareRead:
         if found is not None:
             return answered(found)
         self._answered = answered
-        self._pending = Pending()
-        self._pending.when_cancelled(self._forget)
-        self._timer = self._leader.broker.scheduler.call_later(self._bounds.max_wait_ms, self._expire)
+        self._parked = parked = Parked(
+            self._leader.broker.scheduler, self._bounds.max_wait_ms, self._look, self._expire, self._forget
+        )
         for led in self._led.values():
-            led.waiting[self] = None
-        return self._pending
+            led.waiting[parked] = None
+        return parked.pending
 
     # Waiting
 
-    def wake(self) -> None:
-        """Look again soon: one of the partitions has changed."""
-        if not self._is_due:
-            self._is_due = True
-            self._leader.broker.scheduler.call_soon(self._look_again)
+    def _look(self) -> Any | None:
+        found = self._collect(is_last=False)
+        return None if found is None else self._answered(found)
 
-    def _look_again(self) -> None:
-        self._is_due = False
-        if self._pending is not None:
-            found = self._collect(is_last=False)
-            if found is not None:
-                self._resolve(found)
-
-    def _expire(self) -> None:
+    def _expire(self) -> Any:
         self._leader.metrics.expired += 1
-        self._resolve(self._collect(is_last=True) or {})
-
-    def _resolve(self, found: Answer) -> None:
-        pending = self._pending
-        self._forget()
-        if pending is not None:
-            pending.resolve(self._answered(found))
+        return self._answered(self._collect(is_last=True) or {})
 
     def _forget(self) -> None:
-        self._pending = None
-        if self._timer is not None:
-            self._timer.cancel()
         for led in self._led.values():
-            led.waiting.pop(self, None)
+            led.waiting.pop(self._parked, None)
 
     # Reading
 
@@ -205,7 +187,7 @@ class ShareRead:
     def _acquire(self, found: Iterable[_Found]) -> tuple[Answer, bool]:
         """Acquire records out of those that were found. Whether there were any."""
         answer: Answer = {}
-        left = self._wish.max_records
+        left = self._acquire_request.max_records
         for each in found:
             led = each.led
             key = (led.key.topic_id, led.key.partition)
@@ -229,7 +211,7 @@ class ShareRead:
                         self._reads.acquired(last - first + 1)
                 led.limit_locks()
                 led.replica.topic.bytes_out += len(data.records)
-        return answer, left < self._wish.max_records
+        return answer, left < self._acquire_request.max_records
 
     def _acquire_one(self, found: _Found, most: int) -> tuple[list[Acquired], LogSlice | None]:
         led, offset, records = found
@@ -237,8 +219,8 @@ class ShareRead:
         if most <= 0:
             return [], None
         batches = read_batches(records, max(partition.end_offset, offset - 1) + most)
-        wish = self._wish._replace(max_records=most)
-        given = acquire(partition, wish, offset, log_batches(batches), led.now_ms())
+        request = self._acquire_request._replace(max_records=most)
+        given = acquire(partition, request, offset, log_batches(batches), led.now_ms())
         if given and self._isolation == READ_COMMITTED:
             aborted = [
                 AbortedTransaction(each.producer_id, each.first_offset)

@@ -8,7 +8,7 @@ from kpybroker.machines.groups.consumer.member import NOTHING, Target
 Assignment = dict[str, Target]
 
 
-class AssignorFailed(Exception):
+class PartitionAssignorFailed(Exception):
     """The assignor has no answer to its input."""
 
 

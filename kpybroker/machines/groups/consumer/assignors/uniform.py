@@ -6,7 +6,7 @@ problem, which is in `kpybroker.machines.groups.consumer.assignors.uniform_heter
 
 from collections.abc import Iterable
 
-from kpybroker.machines.groups.consumer.assignors.group_spec import Assignment, AssignorFailed, GroupSpec
+from kpybroker.machines.groups.consumer.assignors.group_spec import Assignment, GroupSpec, PartitionAssignorFailed
 from kpybroker.machines.groups.consumer.assignors.uniform_heterogeneous import assign_heterogeneous
 from kpybroker.machines.groups.consumer.java_order import copied_set_capacity, identity, in_hash_order, uuid_hash
 
@@ -71,4 +71,4 @@ def _fill(
             kept[member_id].setdefault(topic_id, []).append(index)
         begin += room
     if begin < len(unassigned):
-        raise AssignorFailed("Partitions were left unassigned")
+        raise PartitionAssignorFailed("Partitions were left unassigned")

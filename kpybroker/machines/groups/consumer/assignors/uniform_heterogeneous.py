@@ -11,7 +11,7 @@ from kpybroker.machines.groups.consumer.assignors.group_spec import Assignment, 
 from kpybroker.machines.groups.consumer.java_order import uuid_key
 
 MOST_ROUNDS = 16
-NOBODY = -1
+NO_OWNER = -1
 
 
 def assign_heterogeneous(spec: GroupSpec) -> Assignment:
@@ -37,7 +37,7 @@ class _Balance:
             for topic_id, size in member.topic_ids.items():
                 self.sizes[topic_id] = size
                 self._subscribers.setdefault(topic_id, []).append(number)
-        self._owners = {topic_id: [NOBODY] * size for topic_id, size in self.sizes.items()}
+        self._owners = {topic_id: [NO_OWNER] * size for topic_id, size in self.sizes.items()}
         self._loads = [0] * len(self._member_ids)
 
     def keep(self) -> None:
@@ -52,7 +52,7 @@ class _Balance:
     def assign_rest(self) -> None:
         """Give each partition that nobody has to the subscriber with the least."""
         for topic_id in self._ordered(self.sizes):
-            free = [index for index, owner in enumerate(self._owners[topic_id]) if owner == NOBODY]
+            free = [index for index, owner in enumerate(self._owners[topic_id]) if owner == NO_OWNER]
             if not free:
                 continue
             ranks = _Ranks(self._loads, self._subscribers[topic_id])
@@ -81,10 +81,10 @@ class _Balance:
         moved = 0
         while not ranks.is_balanced():
             giver = ranks.next_most()
-            while giver != NOBODY and not theirs.get(giver):
+            while giver != NO_OWNER and not theirs.get(giver):
                 ranks.exclude_most()
                 giver = ranks.next_most()
-            if giver == NOBODY:
+            if giver == NO_OWNER:
                 break
             index = theirs[giver].pop()
             taker = ranks.next_least()
@@ -99,7 +99,7 @@ class _Balance:
         assigned: list[dict[bytes, list[int]]] = [{} for _ in self._member_ids]
         for topic_id, owners in self._owners.items():
             for index, owner in enumerate(owners):
-                if owner != NOBODY:
+                if owner != NO_OWNER:
                     assigned[owner].setdefault(topic_id, []).append(index)
         return {
             member_id: {topic_id: tuple(indexes) for topic_id, indexes in mine.items()}
@@ -117,7 +117,7 @@ class _Balance:
 
     def _move(self, topic_id: bytes, index: int, owner: int) -> None:
         owners = self._owners[topic_id]
-        if owners[index] != NOBODY:
+        if owners[index] != NO_OWNER:
             self._loads[owners[index]] -= 1
         owners[index] = owner
         self._loads[owner] += 1
@@ -165,7 +165,7 @@ class _Ranks:
                 self._most_begin -= 1
             self._next_most = self._most_end - 1
         if self._next_most < 0:
-            return NOBODY
+            return NO_OWNER
         self._next_most -= 1
         return self._members[self._next_most + 1]
 

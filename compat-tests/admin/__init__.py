@@ -1,0 +1,1 @@
+"""Topics, configs, log directories and metrics of clients: what administrators ask for."""

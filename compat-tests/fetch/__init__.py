@@ -1,0 +1,1 @@
+"""Reading without a group: fetches, offsets by time, assigned consumers."""

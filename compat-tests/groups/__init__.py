@@ -1,0 +1,1 @@
+"""Groups of every kind: requests by hand, and members of several clients."""

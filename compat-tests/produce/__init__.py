@@ -1,0 +1,1 @@
+"""Writing, and what becomes of records: retention, compaction, kills."""

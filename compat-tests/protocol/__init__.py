@@ -1,0 +1,1 @@
+"""Every API at every version, and the same requests to both brokers."""

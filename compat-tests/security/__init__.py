@@ -1,0 +1,1 @@
+"""TLS, logins, ACLs and envelopes, beside Apache Kafka."""

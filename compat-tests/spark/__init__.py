@@ -1,0 +1,1 @@
+"""Spark's sources and sinks."""

@@ -1,0 +1,1 @@
+"""The suites themselves: their targets, and a broker that runs already."""

@@ -1,0 +1,1 @@
+"""What the suites share: clients, clusters, requests, waiting. No test is here."""

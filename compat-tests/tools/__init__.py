@@ -1,0 +1,1 @@
+"""Command lines and consoles: Kafka's tools, kpybroker's, and programs of others."""

@@ -1,0 +1,1 @@
+"""Transactions: requests by hand, clients, and exactly once through kills."""

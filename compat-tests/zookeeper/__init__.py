@@ -1,0 +1,1 @@
+"""Brokers and controllers in ZooKeeper mode, and the migration to KRaft."""
