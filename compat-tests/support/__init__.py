@@ -1,1 +1,1 @@
-"""What the suites share: clients, clusters, requests, waiting. No test is here."""
+"""The clients, clusters, requests and waiting that the suites share."""

@@ -1,1 +1,1 @@
-"""What documents show, played."""
+"""The programs of documents, played."""

@@ -35,7 +35,7 @@ def properties(command_name: str) -> Callable[[Command], Command]:
     return click.option(
         "-X",
         "--property",
-        "said",
+        "configured",
         multiple=True,
         is_eager=True,
         metavar="KEY=VALUE",
