@@ -127,6 +127,8 @@ def _heading(
     if found is not None:
         count = plural(found["records"], "record")
         heading = f"{heading}\n  dead letters: {count} in {printable(found['topic'])}"
+        if found["refusal"] is not None:
+            heading = f"{heading}; none are written: {printable(found['refusal'])}"
     application = group.application
     if application is None:
         return heading

@@ -5,7 +5,7 @@ the record again from its topic, and takes the copy where the record is gone. It
 so that readers see that a record was replayed.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -15,11 +15,23 @@ from kpybroker.client.client import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, Client
 from kpybroker.client.config_requests import ConfigResource, ConfigResourceType
 from kpybroker.client.reader import FetchSettings, RecordReader
 from kpybroker.machines.errors import KafkaError
-from kpybroker.machines.share.dead_letters import DELIVERY_COUNT, GROUP, MESSAGE, OFFSET, PARTITION, TOPIC
+from kpybroker.machines.share.dead_letters import (
+    DELIVERY_COUNT,
+    GROUP,
+    MESSAGE,
+    OFFSET,
+    PARTITION,
+    TOPIC,
+    TopicRules,
+    refusal,
+)
 from kpywire import error_codes
 from kpywire.record import Record, build_batch
 
 NAME = "errors.deadletterqueue.topic.name"
+ENABLE = "errors.deadletterqueue.group.enable"
+PREFIX = "errors.deadletterqueue.topic.name.prefix"
+IS_MADE = "errors.deadletterqueue.auto.create.topics.enable"
 LOST = frozenset((error_codes.OFFSET_OUT_OF_RANGE, error_codes.UNKNOWN_TOPIC_OR_PARTITION))
 
 
@@ -65,19 +77,38 @@ def ends(client: Client, topic: str) -> dict[Spot, tuple[int, int]]:
 
 
 class Kept(NamedTuple):
-    """The dead-letter topic of a group, and how many records it has: those of all groups that write there."""
+    """The dead-letter topic of a group, how many records it has (those of all groups that write there), and why it gets
+    none, in Kafka's words."""
 
     topic: str
     records: int
+    refusal: str | None
 
 
 def kept(client: Client, group: str) -> Kept | None:
     """The dead-letter topic of a group; None if it has none, or the user may not see that. Raises Unreachable."""
     try:
         topic = topic_of(client, group)
-        return None if topic is None else Kept(topic, sum(last - first for first, last in ends(client, topic).values()))
+        if topic is None:
+            return None
+        bounds = ends(client, topic)
+        return Kept(topic, sum(last - first for first, last in bounds.values()), _refusal(client, group, topic, bounds))
     except KafkaError:
         return None
+
+
+def _refusal(client: Client, group: str, topic: str, bounds: Mapping[Spot, object]) -> str | None:
+    """The reason why a topic gets no dead letters of a group; None if it does, or if the user may not see configs."""
+    broker = ConfigResource(ConfigResourceType.BROKER, str(client.nodes()[0].node_id))
+    with suppress(KafkaError):
+        configs = {each.name: each.value or "" for each in config_requests.describe(client, broker, [PREFIX, IS_MADE])}
+        if bounds:
+            own = config_requests.describe(client, ConfigResource(ConfigResourceType.TOPIC, topic), [ENABLE])
+            configs |= {each.name: each.value or "" for each in own}
+        if PREFIX in configs:
+            is_enabled, is_made = (configs.get(name) == "true" for name in (ENABLE, IS_MADE))
+            return refusal(group, topic, TopicRules(bool(bounds), is_enabled, is_made, configs[PREFIX]))
+    return None
 
 
 def letters(client: Client, topic: str, group: str) -> Iterator[DeadLetter]:

@@ -52,7 +52,7 @@ def test_dead_letters_are_listed_and_replayed_with_their_headers(broker: Broker)
     assert (first["topic"], first["partition"], first["offset"], first["deliveries"]) == ("t", 0, 0, 1)
     assert (second["offset"], second["reason"]) == (1, "Offset rejected by client.")
     (group,) = json.loads(run(broker, "groups", "describe", "g", "--json"))
-    assert group["dead_letters"] == {"topic": TOPIC, "records": 2}
+    assert group["dead_letters"] == {"topic": TOPIC, "records": 2, "refusal": None}
     assert f"dead letters: 2 records in {TOPIC}" in run(broker, "groups", "describe", "g")
 
     reported = run(broker, "share", "dead-letters", "replay", "g", second["place"])
@@ -61,6 +61,20 @@ def test_dead_letters_are_listed_and_replayed_with_their_headers(broker: Broker)
     assert value == b"b"
     assert ("__dlq.errors.offset", b"1") in headers
     assert len(run(broker, "share", "dead-letters", "replay", "g", "--all").splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    ("topic", "reason"),
+    [("letters", "does not comply with the DLQ topic prefix"), ("dlq.closed", "DLQ is not enabled")],
+)
+def test_a_group_says_why_its_topic_gets_no_dead_letters(broker: Broker, topic: str, reason: str) -> None:
+    broker.create_topic(topic, config={"errors.deadletterqueue.group.enable": str(topic == "letters").lower()})
+    run(broker, "configs", "alter", "--group", "g", "--set", f"errors.deadletterqueue.topic.name={topic}")
+    broker.produce("t", "a")
+    assert run(broker, *REJECT, "1") == "a\n"
+    described = run(broker, "groups", "describe", "g")
+    assert f"dead letters: 0 records in {topic}; none are written: " in described
+    assert reason in described
 
 
 def test_a_replay_names_records_that_are_gone_and_were_not_copied(broker: Broker) -> None:
