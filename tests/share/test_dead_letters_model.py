@@ -120,6 +120,7 @@ class Group:
 
 @given(st.integers(0, 2**32))
 @example(17003)  # a gap is noted again behind records that are done with
+@example(877)  # a gap without records is followed by batches that are done with
 def test_every_record_is_accepted_or_has_a_dead_letter_whoever_leads(seed: int) -> None:
     group = Group(Random(seed))
     for _ in range(80):

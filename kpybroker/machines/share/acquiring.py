@@ -114,6 +114,8 @@ class _Acquiring:
             self._acquire_new(known[-1].last_offset + 1, last_offset, most - self.count)
         if self.given:
             partition.close_gaps_until(self.given[-1].last_offset + 1)
+        elif most:  # else the same batches would be read for ever; in Kafka no member could go on then
+            partition.close_gaps_until(last_offset + 1)
         return self.given
 
     # Records that were in flight before
