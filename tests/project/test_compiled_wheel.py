@@ -61,6 +61,7 @@ BESIDE_TESTS = (
 NOT_OF_COMPILED_CODE = (
     "tests/transactions/simulation/test_simulation_finds_defects.py",
     "tests/fetch/test_session_entries.py",
+    "tests/server/test_encrypted_channel.py",
     "tests/server/test_giving_way.py",
     "tests/groups/consumer/test_consumer_histories_against_kafka.py",
     "tests/groups/share/test_share_histories_against_kafka.py",

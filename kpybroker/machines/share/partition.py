@@ -237,7 +237,8 @@ class SharePartition:
             return True
         most = self.settings.max_record_locks
         if self.in_flight_count >= most:
-            self._gap_start = None  # nothing is left to be read before the end offset
+            # Nothing is left to be read before the end offset, nor is there anything before the first batch.
+            self._gap_start, self.start_offset = None, max(self.start_offset, self._first_offsets[0])
             self.move_start()
         return self.in_flight_count < most
 
