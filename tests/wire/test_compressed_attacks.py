@@ -120,7 +120,7 @@ def test_sections_of_many_parts_are_refused_soon_where_few_are_allowed(name: str
         with suppress(Malformed):
             decompress(codec, packed, MIB, 1000)
         taken.append(thread_time_ns() - began_ns)
-    assert min(taken) < 10_000_000
+    assert min(taken) < 50_000_000
 
 
 @pytest.mark.parametrize("name", BOMBS)

@@ -15,6 +15,7 @@ from kpywire.group_records.table import MODULES, OFFSET_COMMIT, STREAMS_GROUP_TO
 
 FORMAT: Final = RecordFormat("kpywire.group_records", MODULES)
 _TYPE: Final = Struct(">h")
+_FIRST_VERSION: Final = bytes(2)
 
 
 class GroupRecord(NamedTuple):
@@ -44,7 +45,6 @@ def decode(key: bytes, value: bytes | None) -> GroupRecord | None:
     decoded = FORMAT.decode_key(key)
     if value is None:
         return GroupRecord(decoded)
-    version = _TYPE.unpack_from(value)[0]
-    if record_type == STREAMS_GROUP_TOPOLOGY and version == 0:
-        return GroupRecord(decoded, decode_message(DescribedTopologyValue, version, value, _TYPE.size), version)
-    return GroupRecord(decoded, FORMAT.decode_value(record_type, value), version)
+    if record_type == STREAMS_GROUP_TOPOLOGY and value[: _TYPE.size] == _FIRST_VERSION:
+        return GroupRecord(decoded, decode_message(DescribedTopologyValue, 0, value, _TYPE.size), 0)
+    return GroupRecord(decoded, FORMAT.decode_value(record_type, value), _TYPE.unpack_from(value)[0])
