@@ -40,7 +40,7 @@ class Diagnosis(NamedTuple):
     remedy: str = ""
 
 
-class TestedAddress(NamedTuple):
+class ProbedAddress(NamedTuple):
     """An address that a broker advertises, as tested from here. ``problem`` is empty if it answers."""
 
     broker: int
@@ -67,7 +67,7 @@ class PartitionHealth(NamedTuple):
         return set(self.replicas).difference(self.in_sync)
 
 
-def addresses(found: Iterable[TestedAddress], cluster_id: str, bootstrap: str) -> Iterator[Diagnosis]:
+def addresses(found: Iterable[ProbedAddress], cluster_id: str, bootstrap: str) -> Iterator[Diagnosis]:
     """Whether every broker can be reached at the address that it advertises."""
     for each in found:
         if each.problem:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from kpybroker.cli import diagnoses, scrape
 from kpybroker.cli.acls import reads_networks
-from kpybroker.cli.diagnoses import PROBLEM, UNKNOWN, Diagnosis, PartitionHealth, TestedAddress
+from kpybroker.cli.diagnoses import PROBLEM, UNKNOWN, Diagnosis, PartitionHealth, ProbedAddress
 from kpybroker.cli.options import error_text
 from kpybroker.cli.scrape import Way
 from kpybroker.client import acl_requests, cluster_requests, config_requests, group_requests, topic_requests
@@ -82,20 +82,20 @@ def advertised(client: Client) -> Iterator[Diagnosis]:
     yield from diagnoses.addresses(found, cluster_id, bootstrap)
 
 
-def _address(node_id: int, host: str, port: int, protection: ConnectionProtection | None) -> TestedAddress:
+def _address(node_id: int, host: str, port: int, protection: ConnectionProtection | None) -> ProbedAddress:
     try:
         socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError as error:
-        return TestedAddress(node_id, host, port, f"the name {host} is not known here ({error.strerror})", None)
+        return ProbedAddress(node_id, host, port, f"the name {host} is not known here ({error.strerror})", None)
     try:
         connection = BrokerConnection(host, port, CONNECT_TIMEOUT_S, protection=protection)
     except (KafkaError, Unreachable) as error:
-        return TestedAddress(node_id, host, port, str(error), None)
+        return ProbedAddress(node_id, host, port, str(error), None)
     try:
         answer = connection.call(DescribeClusterRequest(include_cluster_authorized_operations=False))
-        return TestedAddress(node_id, host, port, "", answer.cluster_id)
+        return ProbedAddress(node_id, host, port, "", answer.cluster_id)
     except (KafkaError, Unreachable):
-        return TestedAddress(node_id, host, port, "", None)
+        return ProbedAddress(node_id, host, port, "", None)
     finally:
         connection.close()
 

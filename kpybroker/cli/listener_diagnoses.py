@@ -33,7 +33,7 @@ class ListenerAddress(NamedTuple):
         return f"{self.name}://{host}:{self.port}"
 
 
-class TestedListener(NamedTuple):
+class ProbedListener(NamedTuple):
     """A listener as tested from here."""
 
     listener: ListenerAddress
@@ -71,7 +71,7 @@ def listeners_of(broker: int, configs: Mapping[str, str | None], otherwise: List
     return found or [otherwise]
 
 
-def listeners(found: Iterable[TestedListener], now: datetime) -> Iterator[Diagnosis]:
+def listeners(found: Iterable[ProbedListener], now: datetime) -> Iterator[Diagnosis]:
     """Whether each listener speaks what it is configured for, and shows a certificate that clients accept."""
     for each in found:
         if each.listener.protocol == PLAINTEXT:
@@ -79,7 +79,7 @@ def listeners(found: Iterable[TestedListener], now: datetime) -> Iterator[Diagno
         yield from _listener(each, now)
 
 
-def _listener(each: TestedListener, now: datetime) -> Iterator[Diagnosis]:
+def _listener(each: ProbedListener, now: datetime) -> Iterator[Diagnosis]:
     listener, certificate = each.listener, each.certificate
     place = f"listener {listener} of broker {listener.broker} ({listener.protocol})"
     wants_tls = listener.protocol.endswith("SSL")

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 from kpybroker.cli import listener_diagnoses
 from kpybroker.cli.diagnoses import Diagnosis
-from kpybroker.cli.listener_diagnoses import ListenerAddress, TestedListener, listeners_of
+from kpybroker.cli.listener_diagnoses import ListenerAddress, ProbedListener, listeners_of
 from kpybroker.client import probes
 from kpybroker.client.certificate import of_der
 
@@ -25,12 +25,12 @@ def listeners(found: Mapping[int, tuple[str, int, Mapping[str, str | None]]], pr
     yield from listener_diagnoses.listeners([_dialled(each) for each in places], datetime.now(UTC))
 
 
-def _dialled(listener: ListenerAddress) -> TestedListener:
+def _dialled(listener: ListenerAddress) -> ProbedListener:
     place = (listener.host, listener.port)
     der = probes.certificate(*place) if listener.protocol.endswith("SSL") else None
     has_tls = der is not None or probes.is_tls(*place)
     context = probes.unverified_context() if has_tls else None
-    return TestedListener(
+    return ProbedListener(
         listener,
         has_tls,
         is_plain=not has_tls and probes.is_kafka(*place),

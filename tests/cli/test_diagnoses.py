@@ -3,7 +3,7 @@
 import pytest
 
 from kpybroker.cli import diagnoses
-from kpybroker.cli.diagnoses import GOOD, HINT, PROBLEM, UNKNOWN, WARNING, Diagnosis, PartitionHealth, TestedAddress
+from kpybroker.cli.diagnoses import GOOD, HINT, PROBLEM, UNKNOWN, WARNING, Diagnosis, PartitionHealth, ProbedAddress
 from kpybroker.cli.scrape import parse
 from kpybroker.client.acl_requests import AclBinding
 from kpybroker.client.cluster_requests import LogDirDescription
@@ -20,10 +20,10 @@ def levels(found: object) -> list[str]:
 
 
 def test_an_address_is_good_if_the_same_cluster_answers() -> None:
-    good = TestedAddress(1, "a", 1, "", "this")
-    refused = TestedAddress(2, "b", 1, "Connection refused", None)
-    other = TestedAddress(3, "c", 1, "", "other")
-    silent = TestedAddress(4, "d", 1, "", None)
+    good = ProbedAddress(1, "a", 1, "", "this")
+    refused = ProbedAddress(2, "b", 1, "Connection refused", None)
+    other = ProbedAddress(3, "c", 1, "", "other")
+    silent = ProbedAddress(4, "d", 1, "", None)
     assert levels(diagnoses.addresses([good, refused, other, silent], "this", "x")) == [GOOD, PROBLEM, PROBLEM, GOOD]
 
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from kpybroker.cli.diagnoses import GOOD, PROBLEM, UNKNOWN, WARNING
-from kpybroker.cli.listener_diagnoses import ListenerAddress, TestedListener, is_for, listeners, listeners_of
+from kpybroker.cli.listener_diagnoses import ListenerAddress, ProbedListener, is_for, listeners, listeners_of
 from kpybroker.client.certificate import Certificate
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
@@ -16,9 +16,9 @@ def certificate(*names: str, days: float = 90) -> Certificate:
     return Certificate("CN=kafka", "CN=us", names, NOW - timedelta(days=9), NOW + timedelta(days=days))
 
 
-def dialled(found: Certificate | None, listener: ListenerAddress = SECURED, *mechanisms: str) -> TestedListener:
+def dialled(found: Certificate | None, listener: ListenerAddress = SECURED, *mechanisms: str) -> ProbedListener:
     has_tls = listener.protocol.endswith("SSL")
-    return TestedListener(listener, has_tls, not has_tls, found is not None, found, mechanisms)
+    return ProbedListener(listener, has_tls, not has_tls, found is not None, found, mechanisms)
 
 
 @pytest.mark.parametrize(
