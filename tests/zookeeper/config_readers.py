@@ -112,7 +112,7 @@ def _reader(frame: FrameType | None) -> str | None:
         module = frame.f_globals.get("__name__", "")
         if module in NO_READERS or frame.f_code is broker_defaults.__code__:
             return None
-        if not module.startswith((OWN, __name__)):
+        if not module.startswith((OWN, __name__, "functools")):
             return f"{module}:{frame.f_code.co_qualname}" if module.startswith("kpybroker.") else None
         frame = frame.f_back
     return None

@@ -37,11 +37,15 @@ pytestmark = pytest.mark.slow
 RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 START_S = 4.0
 LEAST_READERS = 50
+DEAD_LETTERS = "kpybroker.requests.serving.share.dead_letter_writer:DeadLetterWriter"
 AT_RARE_MOMENTS = {
     "add.partitions.to.txn.retry.backoff.max.ms": "kpybroker.requests.serving.transaction_verification:Verifying",
     "add.partitions.to.txn.retry.backoff.ms": "kpybroker.requests.serving.transaction_verification:Verifying",
     "controlled.shutdown.max.retries": "kpybroker.node.assembly.zookeeper_source:ZooKeeperSource",
     "controlled.shutdown.retry.backoff.ms": "kpybroker.node.assembly.zookeeper_source:ZooKeeperSource",
+    "errors.deadletterqueue.auto.create.topics.enable": DEAD_LETTERS,
+    "errors.deadletterqueue.group.enable": DEAD_LETTERS,
+    "errors.deadletterqueue.topic.name.prefix": DEAD_LETTERS,
     "kpybroker.log.dirs.group.readable": "kpybroker.node.node:_run",
     "kpybroker.log.format": "kpybroker.node.node:_run",
     "replica.selector.class": "kpybroker.requests.serving.preferred_replica:chooser_of",
@@ -56,6 +60,7 @@ AT_RARE_MOMENTS = {
 the config alone."""
 REFUSED_OTHERWISE = {
     "broker.id": {"node.id": "1", "broker.id": "2"},
+    "group.streams.topology.description.plugin.class": {"group.streams.topology.description.plugin.class": "x.Y"},
     "inter.broker.protocol.version": {"zookeeper.connect": "zk", "inter.broker.protocol.version": "3.8"},
     "password.encoder.cipher.algorithm": {
         "zookeeper.connect": "zk",
