@@ -16,11 +16,14 @@ from kpybroker.client.config_requests import ConfigResource, ConfigResourceType
 from kpybroker.client.reader import FetchSettings, RecordReader
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.share.dead_letters import (
+    AUTO_CREATE,
     DELIVERY_COUNT,
+    ENABLE,
     GROUP,
     MESSAGE,
     OFFSET,
     PARTITION,
+    PREFIX,
     TOPIC,
     TopicRules,
     refusal,
@@ -29,9 +32,6 @@ from kpywire import error_codes
 from kpywire.record import Record, build_batch
 
 NAME = "errors.deadletterqueue.topic.name"
-ENABLE = "errors.deadletterqueue.group.enable"
-PREFIX = "errors.deadletterqueue.topic.name.prefix"
-IS_MADE = "errors.deadletterqueue.auto.create.topics.enable"
 LOST = frozenset((error_codes.OFFSET_OUT_OF_RANGE, error_codes.UNKNOWN_TOPIC_OR_PARTITION))
 
 
@@ -54,7 +54,7 @@ class DeadLetter(NamedTuple):
 
     @property
     def has_copy(self) -> bool:
-        """Whether it has a key or a value."""
+        """Whether the dead letter has a key or a value."""
         return self.record.key is not None or self.record.value is not None
 
 
@@ -101,12 +101,14 @@ def _refusal(client: Client, group: str, topic: str, bounds: Mapping[Spot, objec
     """The reason why a topic gets no dead letters of a group; None if it does, or if the user may not see configs."""
     broker = ConfigResource(ConfigResourceType.BROKER, str(client.nodes()[0].node_id))
     with suppress(KafkaError):
-        configs = {each.name: each.value or "" for each in config_requests.describe(client, broker, [PREFIX, IS_MADE])}
+        configs = {
+            each.name: each.value or "" for each in config_requests.describe(client, broker, [PREFIX, AUTO_CREATE])
+        }
         if bounds:
             own = config_requests.describe(client, ConfigResource(ConfigResourceType.TOPIC, topic), [ENABLE])
             configs |= {each.name: each.value or "" for each in own}
         if PREFIX in configs:
-            is_enabled, is_made = (configs.get(name) == "true" for name in (ENABLE, IS_MADE))
+            is_enabled, is_made = (configs.get(name) == "true" for name in (ENABLE, AUTO_CREATE))
             return refusal(group, topic, TopicRules(bool(bounds), is_enabled, is_made, configs[PREFIX]))
     return None
 

@@ -3,10 +3,14 @@
 (Kafka: ``StreamsGroupTopologyDescriptionBackoff``.)
 """
 
-import random
-from typing import Final
+from __future__ import annotations
 
-from kpybroker.machines.groups.timers import GroupTimer
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    import random
+
+    from kpybroker.machines.groups.timers import GroupTimer
 
 FIRST_DELAY_MS: Final = 30_000
 LONGEST_DELAY_MS: Final = 3_600_000

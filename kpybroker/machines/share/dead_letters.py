@@ -13,6 +13,11 @@ from zlib import crc32
 from kpywire.batch import HEADER_BYTES, NO_LEADER_EPOCH
 from kpywire.record import Header, encode_record, plain_batch_of
 
+ENABLE: Final = "errors.deadletterqueue.group.enable"
+AUTO_CREATE: Final = "errors.deadletterqueue.auto.create.topics.enable"
+PREFIX: Final = "errors.deadletterqueue.topic.name.prefix"
+"""The configs of `TopicRules`: the first of the topic, the others of brokers."""
+
 TOPIC: Final = "__dlq.errors.topic"
 PARTITION: Final = "__dlq.errors.partition"
 OFFSET: Final = "__dlq.errors.offset"
@@ -33,11 +38,11 @@ class TopicRules(NamedTuple):
 
     exists: bool
     is_enabled: bool
-    """``errors.deadletterqueue.group.enable`` of the topic."""
+    """`ENABLE` of the topic."""
     is_made: bool
-    """``errors.deadletterqueue.auto.create.topics.enable``."""
+    """`AUTO_CREATE`."""
     prefix: str
-    """``errors.deadletterqueue.topic.name.prefix``."""
+    """`PREFIX`."""
 
 
 def refusal(group_id: str, topic: str, rules: TopicRules) -> str | None:
@@ -89,6 +94,11 @@ class Packing:
         self._max_bytes = max_bytes
         self._section: list[bytes] = []
         self.size = HEADER_BYTES
+
+    @property
+    def left_bytes(self) -> int:
+        """The room that is left; less than 0 where the first dead letter is larger than a batch."""
+        return self._max_bytes - self.size
 
     @property
     def count(self) -> int:

@@ -40,7 +40,7 @@ class AnswerBudget:
         self.is_untouched = True
         """Whether no partition has records yet. The first one gets a complete batch, whatever the limits (KIP-74)."""
         self.copies = False
-        """Whether it has too many files, so that records are better copied."""
+        """Whether the answer has too many files, so that records are better copied."""
         self.is_urgent = False
         self._files = 0
         self._copied_bytes = 0

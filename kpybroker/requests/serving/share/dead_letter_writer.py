@@ -17,10 +17,14 @@ from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from typing import Any, Final
 
+from kpybroker.config.topic import TopicConfig, effective
 from kpybroker.machines.metadata.image import TOPIC_RESOURCE
 from kpybroker.machines.metadata.topic import Topic
 from kpybroker.machines.share.dead_letters import (
     ATTEMPTS,
+    AUTO_CREATE,
+    ENABLE,
+    PREFIX,
     Packing,
     RecordOrigin,
     TopicRules,
@@ -38,7 +42,6 @@ from kpywire.messages.create_topics import CreatableTopic, CreatableTopicConfig
 
 log = logging.getLogger("kpybroker.share")
 
-ENABLE: Final = "errors.deadletterqueue.group.enable"
 MAY_PASS: Final = frozenset(
     {
         error_codes.FENCED_LEADER_EPOCH,
@@ -141,13 +144,16 @@ class DeadLetterWriter:
 
     def _rules(self, name: str) -> TopicRules:
         broker = self._broker
-        enabled = broker.image.configs_of(TOPIC_RESOURCE, name).get(ENABLE, "")
         return TopicRules(
             name in broker.image.topics,
-            enabled.strip().lower() == "true",
-            bool(broker.config["errors.deadletterqueue.auto.create.topics.enable"]),
-            str(broker.config["errors.deadletterqueue.topic.name.prefix"]),
+            bool(self._config(name).values[ENABLE]),
+            bool(broker.config[AUTO_CREATE]),
+            str(broker.config[PREFIX]),
         )
+
+    def _config(self, name: str) -> TopicConfig:
+        """The config of a dead-letter topic, which may have no log on this node."""
+        return effective(self._broker.image.configs_of(TOPIC_RESOURCE, name), self._broker.config)
 
     # Making the topic
 
@@ -193,12 +199,12 @@ class DeadLetterWriter:
 
     def _sending(self, place: Place, queue: _PartitionQueue) -> Generator[None, None, None]:
         """Make a batch out of dead letters that wait, and produce it."""
-        packing = Packing(self._max_bytes(place[0]))
+        packing = Packing(self._config(place[0]).max_message_bytes)
         packed: list[tuple[_UnsettledLetters, int]] = []
         while queue.waiting:
             writing = queue.waiting[0]
             if writing.led.end is None:
-                end = yield from self._pack(writing, packing, place[0])
+                end = yield from self._pack(writing, packing)
                 if end == writing.next_offset:
                     break
                 packed.append((writing, end))
@@ -226,12 +232,12 @@ class DeadLetterWriter:
         batch = packing.batch(self._broker.scheduler.now_ms())
         produce(self._broker, topic, place[1], batch, lambda code: self._sent(place, queue, packed, code))
 
-    def _pack(self, writing: _UnsettledLetters, packing: Packing, name: str) -> Generator[None, None, int]:
+    def _pack(self, writing: _UnsettledLetters, packing: Packing) -> Generator[None, None, int]:
         """Add the dead letters of a range to a batch, as far as there is room. Returns the offset of the next one."""
         letters, offset = writing.letters, writing.next_offset
         copies = Copies({}, letters.last_offset)
         if self._leader.settings_of(writing.group_id).copies_dead_letters:
-            left = self._max_bytes(name) - packing.size
+            left = packing.left_bytes
             if left <= 0 and packing.count:
                 return offset
             copies = yield from copied(writing.led.replica, offset, letters.last_offset, max(left, 1))
@@ -245,11 +251,6 @@ class DeadLetterWriter:
             if packing.count % RECORDS_PER_PIECE == 0:
                 yield
         return offset
-
-    def _max_bytes(self, name: str) -> int:
-        """``max.message.bytes`` of a dead-letter topic."""
-        own = self._broker.image.configs_of(TOPIC_RESOURCE, name).get("max.message.bytes")
-        return int(self._broker.config["message.max.bytes"] if own is None else own)
 
     def _sent(
         self, place: Place, queue: _PartitionQueue, packed: list[tuple[_UnsettledLetters, int]], code: int

@@ -106,7 +106,7 @@ class LedSharePartition:
         """Records whose acquisition locks have ended."""
         self.load_started_ms = leader.broker.scheduler.monotonic_ms()
         self._lingers = False
-        """Whether it stays only for its dead letters."""
+        """Whether the share partition stays only for its dead letters."""
         self._timer: Timer | None = None
         self._timer_at_ms = 0.0
         replica.commit_waits[self] = None
