@@ -146,7 +146,7 @@ class Side:
 
 
 def in_time(condition: Any, within_s: float = 10.0) -> bool:
-    """Whether it comes true in time. What does not is a difference, and no failure."""
+    """Whether the condition comes true in time. If it does not, that is a difference, not a failure."""
     try:
         eventually(condition, within_s=within_s, every_s=0.002)
     except NotInTimeError:

@@ -87,9 +87,7 @@ def everything(offset: int = 0) -> dict[tuple[str, int], int]:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_remembered_reader_always_gets_what_a_new_reader_gets(
-    client: RawClient, node: RunningNode, seed: int
-) -> None:
+def test_remembered_and_new_readers_get_the_same_records(client: RawClient, node: RunningNode, seed: int) -> None:
     rng = random.Random(seed)
     offsets = everything()
     for _ in range(60):

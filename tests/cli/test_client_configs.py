@@ -56,7 +56,7 @@ from kpywire.record import Record
         (CONSUME, "acks=1", "acks is a property of kpybroker produce, not of consume"),
     ],
 )
-def test_a_wrong_property_is_one_line_that_names_what_is_right(command: str, pair: str, printed: str) -> None:
+def test_a_wrong_property_is_refused_in_one_line_with_the_remedy(command: str, pair: str, printed: str) -> None:
     with pytest.raises(BadProperty) as wrong:
         parse(command, [pair])
     assert printed in str(wrong.value)

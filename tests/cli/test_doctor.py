@@ -108,7 +108,7 @@ def test_checks_that_could_not_be_made_are_counted_and_named_with_the_reason() -
         ),
     ],
 )
-def test_the_last_line_says_what_was_found_and_what_was_not_looked_at(found: list[Diagnosis], log_text: str) -> None:
+def test_the_last_line_counts_findings_and_checks_that_were_left_out(found: list[Diagnosis], log_text: str) -> None:
     assert doctor.summary(found) == log_text
 
 

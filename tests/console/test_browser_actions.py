@@ -190,7 +190,7 @@ def unchanged(client: Client) -> Any:
     )
 
 
-def test_a_viewer_gets_no_buttons_for_what_its_acls_forbid(browser: Browser, secured: ConsoleNode) -> None:  # noqa: F811
+def test_a_viewer_gets_no_buttons_for_forbidden_actions(browser: Browser, secured: ConsoleNode) -> None:  # noqa: F811
     person = Person(browser, secured, login="ann:a@")
     before = unchanged(person.client)
     search = ask(secured, "root", "/api/searches", "POST", '{"topic": "open", "text": "v"}').json["see"]

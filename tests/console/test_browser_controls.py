@@ -89,7 +89,7 @@ def test_every_control_is_used_here(browser: Browser, node: ConsoleNode) -> None
 
 
 @pytest.mark.parametrize(("path", "name"), CONTROLS)
-def test_a_control_changes_what_is_shown(browser: Browser, node: ConsoleNode, path: str, name: str) -> None:
+def test_a_control_changes_the_content_of_the_page(browser: Browser, node: ConsoleNode, path: str, name: str) -> None:
     used = CONTROLS[path, name]
     person = Person(browser, node)
     person.open(used.page)

@@ -9,6 +9,22 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 
+
+def ran(directory: Path, tests: str, *options: str) -> subprocess.CompletedProcess[str]:
+    """A run of these tests, which notes in ``reruns.txt`` of the directory what is printed last."""
+    (directory / "test_some.py").write_text(tests)
+    (directory / "pytest.ini").write_text("[pytest]\ntimeout = 60\n")
+    paths = {"PYTHONPATH": f"{ROOT}:{ROOT / 'compat-tests'}", "KPYBROKER_RERUNS": str(directory / "reruns.txt")}
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "conftest", *options, "test_some.py"],
+        cwd=directory,
+        env={**os.environ, **paths},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
 FLAKY = """
 from pathlib import Path
 
@@ -24,18 +40,10 @@ def test_flaky():
 
 
 def test_a_test_that_is_run_again_is_named_before_the_summary_and_in_the_file_of_the_whole_run(tmp_path: Path) -> None:
-    (tmp_path / "test_some.py").write_text(FLAKY)
-    (tmp_path / "pytest.ini").write_text("[pytest]\ntimeout = 60\n")
     reruns = tmp_path / "reruns.txt"
     reruns.write_text("RERUN of another process\n")
-    run = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "conftest", "--reruns", "1", "test_some.py"],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'compat-tests'}", "KPYBROKER_RERUNS": str(reruns)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    run = ran(tmp_path, FLAKY, "--reruns", "1")
+    assert run.returncode == pytest.ExitCode.OK
     *_, named, summary = run.stdout.splitlines()
     assert named == "RERUN test_some.py::test_flaky: AssertionError: only once"
     assert "2 passed, 1 rerun" in summary
@@ -43,18 +51,9 @@ def test_a_test_that_is_run_again_is_named_before_the_summary_and_in_the_file_of
 
 
 def test_a_test_that_fails_is_named_in_the_file_of_the_whole_run(tmp_path: Path) -> None:
-    (tmp_path / "test_some.py").write_text("def test_wrong():\n    raise ValueError('no')\n")
-    (tmp_path / "pytest.ini").write_text("[pytest]\ntimeout = 60\n")
-    reruns = tmp_path / "reruns.txt"
-    run = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "conftest", "test_some.py"],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'compat-tests'}", "KPYBROKER_RERUNS": str(reruns)},
-        capture_output=True,
-        check=False,
-    )
+    run = ran(tmp_path, "def test_wrong():\n    raise ValueError('no')\n")
     assert run.returncode == pytest.ExitCode.TESTS_FAILED
-    assert reruns.read_text().splitlines() == ["FAILED test_some.py::test_wrong: ValueError: no"]
+    assert (tmp_path / "reruns.txt").read_text().splitlines() == ["FAILED test_some.py::test_wrong: ValueError: no"]
 
 
 LEAVING = """
@@ -75,19 +74,9 @@ def test_after_it():
 
 
 def test_a_run_that_leaves_a_thread_ends_and_names_the_test_that_began_it(tmp_path: Path) -> None:
-    (tmp_path / "test_some.py").write_text(LEAVING)
-    (tmp_path / "pytest.ini").write_text("[pytest]\ntimeout = 60\n")
-    reruns = tmp_path / "reruns.txt"
-    run = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "conftest", "test_some.py"],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'compat-tests'}", "KPYBROKER_RERUNS": str(reruns)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    run = ran(tmp_path, LEAVING)
     assert "3 passed" in run.stdout
     assert run.returncode == pytest.ExitCode.OK
     line = "LEFT threads, which would hold this process: a-pool_0 (since test_some.py::test_leaving)"
     assert line in run.stderr
-    assert reruns.read_text().splitlines() == [line]
+    assert (tmp_path / "reruns.txt").read_text().splitlines() == [line]

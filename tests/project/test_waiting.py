@@ -51,7 +51,7 @@ def is_empty(statement: ast.stmt) -> bool:
 
 
 def sleeps(loop: ast.While) -> bool:
-    """Whether it sleeps, for longer than a turn of the event loop."""
+    """Whether a loop sleeps, for longer than a turn of the event loop."""
     calls = [node for node in ast.walk(loop) if isinstance(node, ast.Call)]
     named = [call for call in calls if getattr(call.func, "attr", getattr(call.func, "id", "")) == "sleep"]
     return any(not (isinstance(call.args[0], ast.Constant) and call.args[0].value == 0) for call in named)

@@ -102,7 +102,9 @@ def test_a_partition_whose_topic_is_gone_is_a_stray_one() -> None:
         (IDENTITY, KnownMetadata(directory_ids=frozenset((DIRECTORY_ID,)), node_id=1), ""),
     ],
 )
-def test_a_directory_says_whose_it_is(identity: MetaProperties, known: KnownMetadata, words: str) -> None:
+def test_a_wrong_identity_of_a_directory_is_reported(
+    identity: MetaProperties, known: KnownMetadata, words: str
+) -> None:
     disk = filled()
     write(disk, names.META_PROPERTIES, meta_properties.render(identity))
     found = reported(disk, known)
