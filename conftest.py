@@ -1,8 +1,8 @@
 """For every suite: what needs a program that is not on this machine is skipped, and says so; no test is timed.
 
 pytest-timeout ends a test that hangs. It cannot end a fixture, a library in C that does not return to Python, or a
-thread that is still there when all tests are over: the process prints its stacks and the test in which the thread
-began, and ends with the status of its tests.
+thread that is still there when all tests are over. In the first two the process ends and its stacks are the last lines
+of `make test`; in the third it prints the test in which the thread began, and ends with the status of its tests.
 
 Generated inputs differ from run to run, except with ``HYPOTHESIS_PROFILE=repeatable``.
 """
@@ -26,7 +26,7 @@ from oracle.recorded import recorded  # noqa: F401  a fixture
 
 JDK = ("java", "javac")
 
-FIXTURES_S = 600
+FIXTURES_S = 300
 """How long the fixtures of one test may take, over its own limit."""
 ENDING_S = 120
 RERUNS = "KPYBROKER_RERUNS"
@@ -36,6 +36,8 @@ began_in = pytest.StashKey[dict[threading.Thread, str]]()
 """The test behind which each thread was first seen that holds this process."""
 terminal = pytest.StashKey[int]()
 """Standard error as it was before pytest captured what is written there."""
+stacks = pytest.StashKey[int]()
+"""The file that gets the stacks of a process that hangs in a test: what `make test` prints last, or the terminal."""
 
 # A deadline asserts wall time, which a busy machine does not keep.
 UNTIMED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
@@ -99,6 +101,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[began_in] = {}
     config.stash[terminal] = os.dup(sys.stderr.fileno())
+    path = os.environ.get(RERUNS)
+    config.stash[stacks] = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT) if path else config.stash[terminal]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -142,18 +146,25 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+def time_limit_s(item: pytest.Item) -> float:
+    """How long a test may take without its fixtures; 0: there is no limit."""
     marker = item.get_closest_marker("timeout")
-    limit_s = float(marker.args[0] if marker else item.config.getini("timeout"))
-    if not limit_s:
-        return (yield)
-    tries = 1 + (item.config.getoption("reruns", default=None) or 0)
-    faulthandler.dump_traceback_later(limit_s * tries + FIXTURES_S, exit=True, file=item.config.stash[terminal])
+    return float(marker.args[0] if marker else item.config.getini("timeout"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol() -> Generator[None, object, object]:
     try:
         return (yield)
     finally:
         faulthandler.cancel_dump_traceback_later()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Give this run of a test its time; each rerun of it has as much."""
+    if limit_s := time_limit_s(item):
+        faulthandler.dump_traceback_later(limit_s + FIXTURES_S, exit=True, file=item.config.stash[stacks])
 
 
 def holding() -> list[threading.Thread]:

@@ -1,4 +1,4 @@
-"""A test that passes only when it is run again, or that leaves a thread, is named at the end of the run."""
+"""A test that passes only when it is run again, hangs or leaves a thread is named at the end of the run."""
 
 import os
 import subprocess
@@ -80,3 +80,28 @@ def test_a_run_that_leaves_a_thread_ends_and_names_the_test_that_began_it(tmp_pa
     line = "LEFT threads, which would hold this process: a-pool_0 (since test_some.py::test_leaving)"
     assert line in run.stderr
     assert (tmp_path / "reruns.txt").read_text().splitlines() == [line]
+
+
+HANGING = """
+import signal
+import time
+import conftest
+import pytest
+
+conftest.FIXTURES_S = 1
+
+@pytest.mark.timeout(1)
+def test_hanging():
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM])  # as in a library that does not return to Python
+    time.sleep(600)
+"""
+
+
+def test_a_run_that_hangs_outside_python_is_ended_and_leaves_its_stacks_for_the_last_lines(
+    tmp_path: Path,
+) -> None:
+    run = ran(tmp_path, HANGING)
+    assert run.returncode == pytest.ExitCode.TESTS_FAILED
+    stacks = (tmp_path / "reruns.txt").read_text()
+    assert stacks.startswith("Timeout (0:00:02)!")
+    assert 'test_some.py", line 12 in test_hanging' in stacks
