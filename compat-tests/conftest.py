@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from support.spark_pipeline import Batch, Pipeline
 
 
-collect_ignore = ["cluster/test_mixed_quorum.py"]
-"""It takes minutes where there is little CPU, so only who names it runs it (`make mixed`)."""
 started: list[BrokerProcess] = []
 no_spark = pytest.StashKey[str]()
 

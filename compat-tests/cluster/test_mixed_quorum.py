@@ -213,7 +213,6 @@ def all_in_sync(cluster: Cluster) -> bool:
 
 
 @pytest.mark.java
-@pytest.mark.slow
 @pytest.mark.timeout(1_200)
 def test_both_programs_lead_and_follow_in_one_cluster(tmp_path: Path, target: str, levels: Levels) -> None:
     if target != "kpybroker":
