@@ -24,6 +24,7 @@ from support import spark_formats, spark_versions
 from support.clients import CLIENTS, Client, Confluent
 from support.clusters import KpyNode
 from support.java_tools import JavaTools
+from support.own_process import pytest_pyfunc_call  # noqa: F401  a hook
 from support.raw_client import RawClient, connect
 from support.targets import EXTERNAL, IN_ZOOKEEPER_MODE, TARGETS, KpyBroker
 from support.topics import create_topic, delete_topics

@@ -138,12 +138,14 @@ def reads_on(servers: str, group: str, disturb: Callable[[], None]) -> None:
     assert committed(servers, group, "t") == ends
 
 
+@pytest.mark.own_process
 def test_a_group_outlives_its_broker(start_broker: StartBroker, group: str) -> None:
     broker = start_broker(offsets_topic_num_partitions="5")
     create_topic(AdminClient({"bootstrap.servers": broker.bootstrap_servers}), "t", PARTITIONS)
     reads_on(broker.bootstrap_servers, group, lambda: broker.restart(kill=True))
 
 
+@pytest.mark.own_process
 def test_members_go_on_with_the_next_coordinator(tmp_path: Path, group: str) -> None:
     with Cluster(PROGRAMS["kpybroker"], tmp_path, properties={"broker.session.timeout.ms": "3000"}) as cluster:
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})

@@ -137,6 +137,7 @@ def test_a_restarted_static_member_keeps_its_partitions_without_a_rebalance(
     assert committed(bootstrap_servers, group, topic) == ends
 
 
+@pytest.mark.own_process
 @pytest.mark.parametrize("kill", [False, True], ids=["restarted", "killed"])
 def test_a_group_outlives_its_broker(start_broker: StartBroker, group: str, kill: bool) -> None:
     broker = start_broker(offsets_topic_num_partitions="5")
