@@ -5,7 +5,7 @@ from collections.abc import Callable, Generator
 import pytest
 
 from kpybroker.runtime.calls.pending import Pending
-from kpybroker.runtime.calls.steps import Work, each
+from kpybroker.runtime.calls.steps import GivenUp, Work, each
 from kpybroker.runtime.fairness.line import Line
 from kpybroker.runtime.fairness.slices import Slices
 from kpybroker.runtime.fairness.times import CROWDED_NS, LONG_NS, SLICE_NS, WORK_BYTES
@@ -176,6 +176,30 @@ def test_requests_of_closed_connections_are_dropped(turns: Turns) -> None:
     done = len(seen)
     turns.finish()
     assert len(seen) == done
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_work_that_nobody_waits_for_frees_what_it_holds_in_steps(turns: Turns, waits: bool) -> None:
+    held = list(range(100))
+
+    def work() -> Work:
+        try:
+            yield Pending() if waits else None
+            while True:
+                yield None
+        except GivenUp:
+            while held:
+                held.pop()
+                yield None
+            raise
+
+    pending = turns.slices.begin(work(), Client())
+    turns.turn()
+    pending.cancel()
+    turns.turn()
+    assert 0 < len(held) < 100
+    turns.finish()
+    assert held == []
 
 
 def test_work_that_fails_ends_its_connection_and_nothing_else(turns: Turns) -> None:

@@ -10,14 +10,14 @@ from typing import Any, Final, NamedTuple
 from swollen import Array, Filling, arrays, swollen
 
 from kpybroker.requests.dispatching.traits import MOST_OBJECT_BYTES
-from kpywire import api
-from kpywire.produce import MOST_BYTES
+from kpywire import api, fetch, produce
 from kpywire.schema import Shape, fields_of
 from kpywire.sizes import MAX_OBJECT_BYTES, TAGGED_FIELD_BYTES, element_price
 from kpywire.varint import encode_unsigned_varint
 
 MOST_FRAME_BYTES: Final = 90_000_000
 """Below ``socket.request.max.bytes``."""
+OWN_BOUNDS: Final = {api.PRODUCE: produce.MOST_BYTES, api.FETCH: fetch.MOST_BYTES}
 
 
 class Large(NamedTuple):
@@ -66,7 +66,7 @@ def most_elements(cls: type, version: int, array: Array, share: float) -> int:
 def most_bytes(cls: type, share: float) -> int:
     """The memory that the elements of such a request take, less what those above an array do."""
     key: int = cls.KEY  # type: ignore[attr-defined]
-    most = MOST_BYTES if key == api.PRODUCE else MOST_OBJECT_BYTES.get(key, MAX_OBJECT_BYTES)
+    most = OWN_BOUNDS.get(key, MOST_OBJECT_BYTES[key])
     return min(most, int(MAX_OBJECT_BYTES * share)) - 10_000
 
 

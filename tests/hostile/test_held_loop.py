@@ -5,6 +5,7 @@ exceeds. ``make hostile`` sends the largest ones that are accepted, to brokers a
 """
 
 import struct
+import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -49,6 +50,7 @@ BEFORE_LOGIN, WITHOUT_RIGHTS, WITH_FEW_RIGHTS, WITH_RIGHTS = "before a login", "
 ONE_OF = {BEFORE_LOGIN: 10, WITHOUT_RIGHTS: 6, WITH_FEW_RIGHTS: 1, WITH_RIGHTS: 3}
 """The APIs that are played in continuous integration: each third, each sixth and so on."""
 SENDERS = {WITHOUT_RIGHTS: "eve", WITH_FEW_RIGHTS: "alice"}
+LEAVES_AFTER_S = 0.5
 TRIES = 3
 """The times that a request is sent until an honest one waits for less than the bound: the first of its kind loads code,
 and the machine may count the time of others."""
@@ -188,6 +190,24 @@ def test_an_honest_request_waits_for_no_large_one_to_a_controller(
     if not pace.is_full and key % ONE_OF[state]:
         pytest.skip("sent by `make hostile`")
     _delays_no_other(guarded, honest, pace, key, state, (CONTROLLER, CONTROLLER_LOGIN))
+
+
+@pytest.mark.parametrize(
+    "key", [api.FETCH, api.LIST_OFFSETS, api.DELETE_TOPICS], ids=lambda key: api.API_KEYS[key].name
+)
+def test_an_honest_request_waits_for_no_client_that_leaves_during_a_large_one(
+    guarded: GuardedNode, honest: HonestClient, pace: Pace, key: int
+) -> None:
+    for large in requests(key, WITH_RIGHTS, pace):
+        held_s: list[float] = []
+        while len(held_s) < TRIES and min(held_s, default=pace.most_s) >= pace.most_s:
+            honest.most_s()
+            with sender(guarded, WITH_RIGHTS) as client:
+                client.send_frame(large.payload)
+                time.sleep(LEAVES_AFTER_S)
+            time.sleep(LEAVES_AFTER_S)  # what it leaves behind is freed
+            held_s.append(honest.most_s())
+        assert min(held_s) < pace.most_s, f"{large}: an honest request waited for {held_s} s of the loop's work"
 
 
 def _delays_no_other(

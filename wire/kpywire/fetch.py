@@ -21,9 +21,11 @@ from kpywire.varint import decode_unsigned_varint
 
 PACKED_FROM_BYTES: Final = 2048
 """Bytes of a body from which on it stays packed. A smaller one is decoded in full."""
-MOST_PACKED: Final = 100_000
+MOST_PACKED: Final = 40_000
 """The most partitions of a packed request. A larger one is decoded by the compiled codec, which limits what it
 makes."""
+MOST_BYTES: Final = 1 << 24
+"""That limit: the memory that topics and partitions may take, about as many."""
 MOST_AT_ONCE: Final = 1000
 """The topics that are decoded at once. A request with more is decoded in steps."""
 STEP_TOPICS: Final = 64
@@ -124,7 +126,7 @@ class FetchCodec:
         """Like `decode`, in steps."""
         found = yield from self._packed(frame, position, STEP_TOPICS)
         if found is None:
-            found = yield from decoder_in_steps(FetchRequest, self.version)(frame, position)
+            found = yield from decoder_in_steps(FetchRequest, self.version, MOST_BYTES)(frame, position)
         return found
 
     def _packed(

@@ -39,8 +39,8 @@ Partitions = Sequence[tuple[int, Records | None]]
 """(partition index, its records)."""
 MOST_AT_ONCE: Final = 1000
 """The topics, and the partitions, that are decoded at once. A request with more is decoded in steps."""
-MOST_BYTES: Final = 1 << 23
-"""The memory that topics and partitions of one request may take: there are 26 000 of them or a few more."""
+MOST_BYTES: Final = 5 << 20
+"""The memory that topics and partitions of one request may take: there are 16 000 of them or a few more."""
 SMALL_FRAME_BYTES: Final = 32 * 1024
 """A frame up to this size is copied before it is decoded."""
 SMALL_BATCH_BYTES: Final = 2 * 1024

@@ -30,7 +30,7 @@ from kpybroker.runtime.calls.call import Call
 from kpybroker.runtime.calls.close_connection import CloseConnection
 from kpybroker.runtime.calls.deferred import pass_on
 from kpybroker.runtime.calls.pending import Pending
-from kpybroker.runtime.calls.steps import LARGE_BYTES, Work, at_once
+from kpybroker.runtime.calls.steps import LARGE_BYTES, GivenUp, Work, at_once
 from kpybroker.runtime.counters import BRIEF_NS, UNCOUNTED, ApiCounters, Due
 from kpybroker.runtime.fairness.times import LATE_NS, PIECE_NS
 from kpybroker.runtime.fairness.trait import ORDINARY, Trait
@@ -246,7 +246,7 @@ class Dispatcher:
             _remember(served, call, frame, position)
         try:
             if len(frame) > LARGE_BYTES and not served.is_whole:
-                most_bytes = MOST_OBJECT_BYTES.get(call.api_key)
+                most_bytes = MOST_OBJECT_BYTES[call.api_key]
                 decode = decoder_in_steps(api.request_class(call.api_key), call.api_version, most_bytes)
                 yield None
                 request, _ = yield from decode(frame, position)
@@ -257,16 +257,16 @@ class Dispatcher:
         counters = served.counters
         served.requests += 1
         counters.request_bytes += len(frame)
+        leaving = [request]
+        del request
         try:
             try:
                 if served.work is not None:
-                    response = yield from served.work(self.broker, request, call)
+                    response = yield from served.work(self.broker, leaving[0], call)
                 else:
-                    response = served.handle(self.broker, request, call)
+                    response = served.handle(self.broker, leaving[0], call)
             except AuthorizerNotReady:
-                response = _not_ready(request, call)
-            leaving = [request]
-            del request
+                response = _not_ready(leaving[0], call)
             if isinstance(response, Pending):
                 response = yield response
             if len(frame) > LARGE_BYTES:
@@ -282,6 +282,10 @@ class Dispatcher:
             return reply
         except CloseConnection:
             counters.failures += 1
+            raise
+        except GivenUp as why:
+            why.__traceback__ = None  # what has worked on the request refers to it
+            yield from forgotten(leaving)
             raise
         except TooLong as why:
             counters.failures += 1

@@ -1,7 +1,8 @@
 """Work on a request in steps, so that other requests can be served in between.
 
 Work is a generator. It yields None between steps, or a `Pending` in order to go on with its result, and returns the
-response. `kpybroker.runtime.fairness.slices` decides when it runs.
+response. `kpybroker.runtime.fairness.slices` decides when it runs. Work that nobody waits for any more is thrown
+`GivenUp`.
 """
 
 from collections.abc import Callable, Generator, Iterable, Sequence
@@ -19,6 +20,10 @@ LARGE_BYTES: Final = 2 * 1024
 
 STEP_ELEMENTS: Final = 64
 """The number of elements of a request that are worked on in one step, where each takes a microsecond or two."""
+
+
+class GivenUp(BaseException):
+    """The client has gone. Work that holds much frees it in steps and raises this again; other work just ends."""
 
 
 def each(elements: Iterable[E], work: Callable[[E], T], at_once: int = 1) -> Generator[None, None, list[T]]:
@@ -72,7 +77,7 @@ def all_there(answers: list[Any]) -> Work:
             answer = answers[place]
             if isinstance(answer, Pending):
                 answers[place] = answer.response if answer.resolved else (yield answer)
-    except GeneratorExit:
+    except (GeneratorExit, GivenUp):
         for place in left:
             if isinstance(answers[place], Pending):
                 answers[place].cancel()

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from kpybroker.runtime.calls.deferred import pass_on
 from kpybroker.runtime.calls.pending import Pending
-from kpybroker.runtime.calls.steps import Work
+from kpybroker.runtime.calls.steps import GivenUp, Work
 from kpybroker.runtime.fairness.line import Line
 from kpybroker.runtime.fairness.times import CROWDED_NS, LONG_NS, WORK_BYTES
 from kpybroker.runtime.fairness.trait import ORDINARY, Trait
@@ -150,8 +150,9 @@ class Slices:
         def cancel() -> None:
             job.cancelled = True
             self._release(job)
-            if waits_for is not None:
+            if waits_for is not None and not waits_for.resolved:
                 waits_for.cancel()
+                self._line.join(lambda: self._give_up(job.work))
 
         job.pending.when_cancelled(cancel)
         if waits_for is None:
@@ -162,6 +163,7 @@ class Slices:
 
     def _go_on(self, job: _Job, value: Any) -> None:
         if job.cancelled:
+            self._give_up(job.work)
             return
         began_ns = self._worked_ns()
         try:
@@ -181,6 +183,21 @@ class Slices:
         took_ns = self._worked_ns() - began_ns
         if took_ns > LONG_NS:
             self._took_long(job, took_ns)
+
+    def _give_up(self, work: Work) -> None:
+        try:
+            work.throw(GivenUp())
+        except (GivenUp, StopIteration):
+            return
+        self._line.join(lambda: self._free(work))
+
+    def _free(self, work: Work) -> None:
+        """Let work that was given up free more of what it holds."""
+        try:
+            self._advance(work, None, self._line.slice_ns())
+        except (GivenUp, StopIteration):
+            return
+        self._line.join(lambda: self._free(work))
 
     def _took_long(self, job: _Job, took_ns: int) -> None:
         job.was_long = True

@@ -3,7 +3,8 @@ client has no session (`Ledger`). And the seams of the reader: the room that is 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Generator, Iterable, Sequence
+from itertools import islice
 from typing import Any, Final
 
 from kpybroker.machines.fetch.session import NO_SESSION, CachedPartition, FetchSession, WatchedReplica
@@ -23,6 +24,8 @@ FEW_FILES: Final = 64
 MOST_COPIED_BYTES: Final = 1024 * 1024
 MOST_FILES: Final = 128
 """The most files in an answer. At this limit, or that of copied bytes, it is full: the next one has the rest."""
+STEP_ANSWERS: Final = 64
+"""The number of partitions that one step of the response to a request for many takes over."""
 UNREPORTED: Final = -1
 MOST_ERRORS: Final = 1000
 """The most partitions with errors in a session. Each request, however short, would report all of them again, so a
@@ -182,7 +185,16 @@ class FetchAnswer:
         if self._ledger is not None:
             return self._ledger.topics(self.partitions, policy)
         topics: dict[str | bytes, FetchableTopicResponse] = {}
-        for entry, answer in self.partitions.items():
+        self._group(topics, self.partitions.items())
+        return list(topics.values())
+
+    def _group(
+        self,
+        topics: dict[str | bytes, FetchableTopicResponse],
+        answers: Iterable[tuple[CachedPartition, PartitionData]],
+    ) -> None:
+        """Add these answers to those of their topics."""
+        for entry, answer in answers:
             key = entry.topic
             topic = topics.get(key)
             if topic is not None:
@@ -191,7 +203,6 @@ class FetchAnswer:
                 topics[key] = FetchableTopicResponse(topic_id=key, partitions=[answer])
             else:
                 topics[key] = FetchableTopicResponse(topic=key, partitions=[answer])
-        return list(topics.values())
 
     def response(self, policy: Policy) -> FetchResponse:
         """The response made of the answers that were collected last."""
@@ -200,20 +211,42 @@ class FetchAnswer:
             if throttled is not None:
                 return throttled
         if self._ledger is None:
-            self._settle(policy)
+            self._end_if_useless(self._settle(policy, self.partitions.items()))
+        return self._response(policy, self.topics(policy))
+
+    def response_in_steps(self, policy: Policy) -> Generator[None, None, FetchResponse]:
+        """Do the same as `response`, for a full request for many partitions. Those that change meanwhile stay due."""
+        if self._throttle is not None:
+            yield
+            return self.response(policy)
+        session, topics = self.session, dict[str | bytes, FetchableTopicResponse]()
+        due, session.changed = session.changed, {}
+        errors, left = 0, iter(list(self.partitions.items()))
+        while some := list(islice(left, STEP_ANSWERS)):
+            self._group(topics, some)
+            changed, session.changed = session.changed, due
+            errors += self._settle(policy, some)
+            session.changed = changed
+            yield
+        due.update(session.changed)
+        session.changed = due
+        self._end_if_useless(errors)
+        return self._response(policy, list(topics.values()))
+
+    def _response(self, policy: Policy, topics: list[FetchableTopicResponse]) -> FetchResponse:
         return FetchResponse(
             throttle_time_ms=0,
             error_code=error_codes.NONE,
             session_id=self.session.id,
-            responses=self.topics(policy),
+            responses=topics,
             node_endpoints=node_endpoints(self.nodes, NodeEndpoint) if self.nodes and not policy.is_replica else [],
         )
 
-    def _settle(self, policy: Policy) -> None:
-        """Note in the session what is sent."""
+    def _settle(self, policy: Policy, answers: Iterable[tuple[CachedPartition, PartitionData]]) -> int:
+        """Note in the session that these are sent. Return how many of them are errors."""
         session = self.session
         errors, goes_on = 0, session.id != NO_SESSION
-        for entry, answer in self.partitions.items():
+        for entry, answer in answers:
             if answer.error_code != error_codes.NONE:
                 errors += 1
             if goes_on:
@@ -222,8 +255,12 @@ class FetchAnswer:
                 notified = answer.high_watermark if answer.diverging_epoch.epoch < 0 else UNREPORTED
                 session.answered(entry, notified, answer.log_start_offset, more=more)
             policy.count(entry, answer)
-        if errors > MOST_ERRORS and goes_on:
-            self._sessions.end(session)
+        return errors
+
+    def _end_if_useless(self, errors: int) -> None:
+        """End a session whose every request would report that many errors."""
+        if errors > MOST_ERRORS and self.session.id != NO_SESSION:
+            self._sessions.end(self.session)
 
     def _throttled(self, throttle: FetchThrottle) -> FetchResponse | None:
         """The empty response if the client has to wait. Nothing of the answer counts as sent then: the partitions stay

@@ -7,7 +7,7 @@
   holds the requested offset, and may end in an incomplete batch.
 """
 
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Iterator
 from typing import Final
 
 from kpybroker.machines.errors import KafkaError
@@ -18,6 +18,7 @@ from kpybroker.requests.serving.leader_hints import current_leader
 from kpybroker.requests.serving.reading.answer import AnswerBudget, FetchAnswer, Policy, must_not_wait
 from kpybroker.runtime.calls.call import Call, FetchThrottle
 from kpybroker.runtime.calls.pending import Parked, Pending
+from kpybroker.runtime.calls.steps import GivenUp
 from kpystorage.errors import DiskFailure, StorageError
 from kpywire import error_codes
 from kpywire.messages.fetch import FetchRequest, FetchResponse, LeaderIdAndEpoch, PartitionData
@@ -29,6 +30,10 @@ UNKNOWN: Final = frozenset(
 """Errors that Kafka answers before it reads any log. It fills in these answers a little differently."""
 STEP_ENTRIES: Final = 8
 """The number of partitions that are read in one step of a request for many."""
+
+
+def in_pieces(entries: list[CachedPartition]) -> Iterator[list[CachedPartition]]:
+    return (entries[start : start + STEP_ENTRIES] for start in range(0, len(entries), STEP_ENTRIES))
 
 
 class FetchReader:
@@ -91,21 +96,37 @@ class FetchReader:
         As the only form, a generator would cost a fetch of one partition ten calls more (48 become 58).
         """
         session, entries = self.session, list(entries)
-        is_enough = None
         try:
             is_enough = yield from self._collect_in_steps(entries)
-        finally:
-            if not session.entries or (is_enough is None and not session.lasts):
-                for entry in entries:  # its session was given up meanwhile, or nobody waits for the answer
+        except (GivenUp, Exception):
+            if not session.lasts:
+                yield from self._forget_in_steps(entries)
+            raise
+        if not session.entries:  # the session was given up meanwhile
+            for some in in_pieces(entries):
+                for entry in some:
                     entry.unwatch()
-                session.forget_all()
-        if not is_enough and self.max_wait_ms > 0 and session.entries:
+                yield
+        elif not is_enough and self.max_wait_ms > 0:
             return self.park()
-        response = self.answer.response(self.policy)
+        response = yield from self.answer.response_in_steps(self.policy)
         if not session.lasts:
-            yield from session.closing()
+            yield from self._forget_in_steps(entries)
         yield
         return response
+
+    def _forget_in_steps(self, entries: list[CachedPartition]) -> Generator[None, None, None]:
+        """Forget the session, and these entries of it wherever they are."""
+        session, answered = self.session, self.answer.partitions
+        while entries:
+            for entry in entries[-STEP_ENTRIES:]:
+                entry.unwatch()
+                session.entries.pop((entry.topic, entry.index), None)
+                session.changed.pop(entry, None)
+                answered.pop(entry, None)
+            del entries[-STEP_ENTRIES:]
+            yield
+        session.forget_all()
 
     # Collecting
 
@@ -140,14 +161,13 @@ class FetchReader:
         """Do the same as `collect`, for all entries of a full request. Partitions that change meanwhile are read
         again."""
         session, budget = self.session, AnswerBudget(self.max_bytes)
-        pieces = [entries[start : start + STEP_ENTRIES] for start in range(0, len(entries), STEP_ENTRIES)]
         if self.policy.is_replica:
-            for some in pieces:
+            for some in in_pieces(entries):
                 self.policy.note(some)
                 yield
         due, session.changed = session.changed, {}
         is_enough = False
-        for some in pieces:
+        for some in in_pieces(entries):
             is_enough = self.collect(some, budget)
             if not session.lasts:
                 for entry in some:
