@@ -259,7 +259,7 @@ class _Failing:
         return entry
 
     def _asked(self, asked: Any, entry_class: type) -> Iterator[Any]:
-        """The entries of the request that ``entry_class`` answers; None for one that is answered already."""
+        """The entries of the request that ``entry_class`` answers, and None for others that are passed."""
         if isinstance(asked, str | int):
             return
         answered = [field.name for field in self._fields(entry_class) if not _is_of_the_error(field.name)]
@@ -282,6 +282,7 @@ class _Failing:
                 yield from entries
                 return
             for entry in entries:  # they may only say where what is answered belongs
+                yield None
                 yield from self._asked(entry, entry_class)
 
     def _fields(self, cls: type) -> list[Field]:
