@@ -28,17 +28,21 @@ _FEW = (
 )  # fmt: skip
 _THOUSANDS = (
     api.ALTER_USER_SCRAM_CREDENTIALS, api.DESCRIBE_USER_SCRAM_CREDENTIALS, api.LEAVE_GROUP, api.OFFSET_DELETE,
-    api.SHARE_ACKNOWLEDGE, api.SHARE_FETCH, api.STREAMS_GROUP_HEARTBEAT,
+    api.STREAMS_GROUP_HEARTBEAT,
+)  # fmt: skip
+_THOUSAND = (
+    api.ALTER_CLIENT_QUOTAS, api.SHARE_ACKNOWLEDGE, api.SHARE_FETCH, api.SHARE_GROUP_HEARTBEAT, api.WRITE_TXN_MARKERS,
 )  # fmt: skip
 _TEN_THOUSAND = (
-    api.ADD_PARTITIONS_TO_TXN, api.ALTER_CLIENT_QUOTAS, api.ALTER_SHARE_GROUP_OFFSETS, api.CONSUMER_GROUP_HEARTBEAT,
+    api.ADD_PARTITIONS_TO_TXN, api.ALTER_SHARE_GROUP_OFFSETS, api.CONSUMER_GROUP_HEARTBEAT,
     api.CREATE_PARTITIONS, api.DELETE_SHARE_GROUP_OFFSETS, api.DESCRIBE_SHARE_GROUP_OFFSETS, api.JOIN_GROUP,
-    api.OFFSET_COMMIT, api.OFFSET_FETCH, api.SHARE_GROUP_HEARTBEAT, api.SYNC_GROUP,
+    api.OFFSET_COMMIT, api.OFFSET_FETCH, api.SYNC_GROUP,
 )  # fmt: skip
 MOST_OBJECT_BYTES: Final = {
     **dict.fromkeys(api.API_KEYS, 1 << 25),
-    **dict.fromkeys(_FEW, 1 << 19), **dict.fromkeys(_THOUSANDS, 1 << 21), **dict.fromkeys(_TEN_THOUSAND, 1 << 22),
-    api.CREATE_ACLS: 1 << 24, api.DELETE_ACLS: 1 << 24, api.WRITE_TXN_MARKERS: 1 << 20,
+    **dict.fromkeys(_FEW, 1 << 19), **dict.fromkeys(_THOUSAND, 1 << 20),
+    **dict.fromkeys(_THOUSANDS, 1 << 21), **dict.fromkeys(_TEN_THOUSAND, 1 << 22),
+    api.CREATE_ACLS: 1 << 24, api.DELETE_ACLS: 1 << 24,
 }  # fmt: skip
 """The memory that the elements of a request may take, by API key; Produce and Fetch have codecs with bounds of their
 own. It is less than usual where something of the request is decided at once.

@@ -18,9 +18,10 @@ from kpybroker.machines.metadata.topic import Topic
 from kpybroker.machines.metadata.topic_name import INTERNAL, reason_invalid
 from kpybroker.requests.serving.context import Context
 from kpybroker.requests.serving.offline_replicas import offline_replicas
-from kpybroker.requests.serving.permissions import allowed_operations, denied_topics
+from kpybroker.requests.serving.permissions import allowed_operations, denied_among
 from kpybroker.requests.serving.topic_answers import EncodedTopics
 from kpybroker.runtime.calls.call import Call
+from kpybroker.runtime.calls.steps import distinct, in_blocks, in_order
 from kpywire import error_codes
 from kpywire.codec import EncodedStructs, encode_struct
 from kpywire.messages.describe_topic_partitions import (
@@ -29,6 +30,7 @@ from kpywire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponseCursor,
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
+    TopicRequest,
 )
 from kpywire.uuid import ZERO_UUID
 
@@ -44,22 +46,22 @@ def handle(
     """Answer with one page of topics."""
     image = broker.image
     every = not request.topics
-    names = sorted(image.topics if every else {topic.name for topic in request.topics})
+    named = image.topics if every else (yield from distinct(topic.name for topic in request.topics))
+    names = yield from in_order(list(named))
     first_index = 0
     cursor = request.cursor
     if cursor is not None:
         del names[: bisect_left(names, cursor.topic_name)]
         at_cursor = names[:1] == [cursor.topic_name]
         if cursor.partition_index < 0 or not (every or at_cursor):
-            return _refused(request)
+            return (yield from _refused(request))
         first_index = cursor.partition_index if at_cursor else 0
     left = min(max(request.response_partition_limit, 1), int(broker.config["max.request.partition.size.limit"]))
     topics = EncodedStructs()
     page = TopicPartitionsPage(broker, call)
-    denied: frozenset[str] = frozenset()
-    if broker.authorizer is not None:
-        denied = denied_topics(broker, call, AclOperation.DESCRIBE, names, logs_denial=not every)
-        yield
+    denied = yield from denied_among(
+        broker, call, AclOperation.DESCRIBE, ResourceType.TOPIC, names, logs_denial=not every
+    )
     next_cursor = None
     for name in names:
         if name in denied:
@@ -84,20 +86,22 @@ def handle(
         first_index = 0
         if page.is_due():
             yield
-    topics += [page.refused(name) for name in names if name in denied and not every]
+    if not every and denied:
+        refused = yield from in_blocks(names, lambda name: page.refused(name) if name in denied else None)
+        topics += [each for each in refused if each is not None]
     return DescribeTopicPartitionsResponse(throttle_time_ms=0, topics=topics, next_cursor=next_cursor)
 
 
-def _refused(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
-    return DescribeTopicPartitionsResponse(
-        throttle_time_ms=0,
-        topics=[
-            DescribeTopicPartitionsResponseTopic(
-                error_code=error_codes.INVALID_REQUEST, name=topic.name, topic_id=ZERO_UUID, partitions=[]
-            )
-            for topic in request.topics
-        ],
-    )
+def _refused(
+    request: DescribeTopicPartitionsRequest,
+) -> Generator[None, None, DescribeTopicPartitionsResponse]:
+    def refused(topic: TopicRequest) -> DescribeTopicPartitionsResponseTopic:
+        return DescribeTopicPartitionsResponseTopic(
+            error_code=error_codes.INVALID_REQUEST, name=topic.name, topic_id=ZERO_UUID, partitions=[]
+        )
+
+    topics = yield from in_blocks(request.topics, refused)
+    return DescribeTopicPartitionsResponse(throttle_time_ms=0, topics=topics)
 
 
 class TopicPartitionsPage:

@@ -6,6 +6,7 @@ response. `kpybroker.runtime.fairness.slices` decides when it runs. Work that no
 """
 
 from collections.abc import Callable, Generator, Iterable, Sequence
+from heapq import merge
 from itertools import islice
 from typing import Any, Final, TypeVar
 
@@ -20,6 +21,9 @@ LARGE_BYTES: Final = 2 * 1024
 
 STEP_ELEMENTS: Final = 64
 """The number of elements of a request that are worked on in one step, where each takes a microsecond or two."""
+
+RUN_ELEMENTS: Final = 512
+"""The number of names that are sorted in one step."""
 
 
 class GivenUp(BaseException):
@@ -65,6 +69,23 @@ def distinct(elements: Iterable[E | None]) -> Generator[None, None, list[E]]:
             once.append(element)
     yield from found.emptied()
     return once
+
+
+def in_order(elements: Iterable[str]) -> Generator[None, None, list[str]]:
+    """Return the names sorted. Many are sorted in runs, which are merged in steps."""
+    runs = []
+    left = iter(elements)
+    while run := sorted(islice(left, RUN_ELEMENTS)):
+        runs.append(run)
+        yield
+    if len(runs) <= 1:
+        return runs[0] if runs else []
+    merged: list[str] = []
+    merging = merge(*runs)
+    while some := list(islice(merging, STEP_ELEMENTS)):
+        merged += some
+        yield
+    return merged
 
 
 def all_there(answers: list[Any]) -> Work:
