@@ -1,45 +1,23 @@
-"""The traits of Kafka's requests: the facts that the server needs before it decodes a request."""
+"""The traits of Kafka's requests: the facts that the server needs before it decodes a request.
+
+They are columns of the table of APIs (`kpybroker.machines.apis`), by API key.
+"""
 
 from typing import Final
 
+from kpybroker.machines.apis import APIS
 from kpybroker.runtime.fairness.trait import Trait
 from kpywire import api
 
 TRAITS: Final = {key: Trait() for key in api.API_KEYS} | {
-    api.PRODUCE: Trait(overlaps=True, is_whole=True),
-    api.FETCH: Trait(is_whole=True),
-    api.END_TXN: Trait(goes_first=True),
-    api.API_VERSIONS: Trait(is_greeting=True),
+    key: served.trait for key, served in APIS.items() if served.trait is not None
 }
 """The trait of each API key."""
-
-REPEATED: Final = frozenset(
-    {api.HEARTBEAT, api.CONSUMER_GROUP_HEARTBEAT, api.SHARE_GROUP_HEARTBEAT, api.STREAMS_GROUP_HEARTBEAT}
-)
+REPEATED: Final = frozenset(key for key, served in APIS.items() if served.is_repeated)
 """The requests that clients repeat byte for byte for as long as nothing changes."""
-ANSWERED_ALIKE: Final = frozenset({api.OFFSET_COMMIT})
+ANSWERED_ALIKE: Final = frozenset(key for key, served in APIS.items() if served.is_answered_alike)
 """The requests that change, but whose answers a client gets again for as long as they succeed."""
-
-_FEW = (
-    api.ADD_RAFT_VOTER, api.API_VERSIONS, api.BEGIN_QUORUM_EPOCH, api.BROKER_HEARTBEAT, api.BROKER_REGISTRATION,
-    api.CONTROLLER_REGISTRATION, api.CREATE_DELEGATION_TOKEN, api.DESCRIBE_CLIENT_QUOTAS, api.DESCRIBE_DELEGATION_TOKEN,
-    api.DESCRIBE_QUORUM, api.END_QUORUM_EPOCH, api.FETCH_SNAPSHOT, api.LIST_CONFIG_RESOURCES, api.LIST_GROUPS,
-    api.LIST_TRANSACTIONS, api.UPDATE_FEATURES, api.VOTE,
-)  # fmt: skip
-_THOUSANDS = (
-    api.ALTER_USER_SCRAM_CREDENTIALS, api.DESCRIBE_USER_SCRAM_CREDENTIALS, api.OFFSET_DELETE,
-    api.SHARE_ACKNOWLEDGE, api.SHARE_FETCH, api.STREAMS_GROUP_HEARTBEAT,
-)  # fmt: skip
-_TEN_THOUSAND = (
-    api.ADD_PARTITIONS_TO_TXN, api.ALTER_CLIENT_QUOTAS, api.ALTER_SHARE_GROUP_OFFSETS, api.CONSUMER_GROUP_HEARTBEAT,
-    api.CREATE_PARTITIONS, api.DELETE_SHARE_GROUP_OFFSETS, api.DESCRIBE_SHARE_GROUP_OFFSETS, api.JOIN_GROUP,
-    api.LEAVE_GROUP, api.OFFSET_COMMIT, api.OFFSET_FETCH, api.SHARE_GROUP_HEARTBEAT, api.SYNC_GROUP,
-    api.WRITE_TXN_MARKERS,
-)  # fmt: skip
 MOST_OBJECT_BYTES: Final = {
-    **dict.fromkeys(_FEW, 1 << 19), **dict.fromkeys(_THOUSANDS, 1 << 21), **dict.fromkeys(_TEN_THOUSAND, 1 << 22),
-    api.CREATE_ACLS: 1 << 24, api.DELETE_ACLS: 1 << 24, api.TXN_OFFSET_COMMIT: 1 << 25,
-}  # fmt: skip
-"""The memory that the elements of a request may take, where it is less than usual: something of these requests is
-decided at once.
-They are for the partitions of a quorum, for thousands of users, or for ten thousand topics, members or ACLs."""
+    key: served.most_object_bytes for key, served in APIS.items() if served.most_object_bytes is not None
+}
+"""The memory that the elements of a request may take, where it is less than usual."""
