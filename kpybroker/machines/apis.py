@@ -42,11 +42,11 @@ class Words(Flag):
 
     NONE = 0
     OF_THE_ERROR = auto()
-    """Those of Kafka for the error code."""
+    """Kafka's words for the error code."""
     OF_A_REFUSAL = auto()
-    """Those of CLUSTER_AUTHORIZATION_FAILED, and of no other error."""
+    """Kafka's words for CLUSTER_AUTHORIZATION_FAILED, and none for any other error."""
     OF_THE_EXCEPTION = auto()
-    """Those of the exception, where it has words of its own."""
+    """The words of the exception, where it has words of its own."""
 
 
 class Api(NamedTuple):
