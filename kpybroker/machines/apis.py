@@ -277,3 +277,13 @@ APIS: Final[Mapping[int, Api]] = {
     api.WRITE_TXN_MARKERS: Api("transactions:write_txn_markers", most_object_bytes=TEN_THOUSAND, is_exempt=True),
 }
 """The rows by API key, in the order of the names of their messages."""
+
+TRAITS: Final = {key: Trait() for key in api.API_KEYS} | {
+    key: served.trait for key, served in APIS.items() if served.trait is not None
+}
+"""The trait of each API key."""
+REPEATED: Final = frozenset(key for key, served in APIS.items() if served.is_repeated)
+ANSWERED_ALIKE: Final = frozenset(key for key, served in APIS.items() if served.is_answered_alike)
+MOST_OBJECT_BYTES: Final = {
+    key: served.most_object_bytes for key, served in APIS.items() if served.most_object_bytes is not None
+}
