@@ -14,9 +14,10 @@ from kpywire.messages.unregister_broker import UnregisterBrokerRequest
 from kpywire.messages.unregister_controller import UnregisterControllerRequest
 from oracle import ApacheKafka, BrokerProcess, free_port
 from oracle.process import HOST
-from protocol.test_protocol_versions import advertised, plausible
+from protocol.test_protocol_versions import advertised
 from support.admin_requests import plausible_admin, quorum_of
 from support.java_tools import JavaTools
+from support.plausible_requests import plausible
 from support.raw_client import RawClient, connect
 from support.raw_requests import (
     BROKER,

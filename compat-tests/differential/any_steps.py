@@ -8,7 +8,7 @@ from differential.world import World, call
 from kpybroker.requests.handlers import served_versions
 from kpywire import api
 from kpywire.schema import Structure
-from protocol.test_protocol_versions import plausible
+from support.plausible_requests import plausible
 from support.raw_requests import UNKNOWN_ID
 from tests.wire.message_values import random_message
 

@@ -71,6 +71,13 @@ def sequence(key: int) -> list[Step]:
     return steps
 
 
+def first_of_its_paths(key: int, version: int) -> Any:
+    """The first request of an API in its paths, which an ordinary client could send too; None without paths."""
+    steps = PATHS[key](version) if key in PATHS else ()
+    requests = (each.request if isinstance(each, Call) else each for each in steps)
+    return next((each for each in requests if getattr(each, "KEY", None) == key), None)
+
+
 def named_sequences() -> dict[str, list[Step]]:
     """By API, of all that is served and has paths; and of what no single API tells."""
     found = {api.API_KEYS[key].name: sequence(key) for key in served_versions() if key in PATHS}

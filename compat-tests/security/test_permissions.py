@@ -24,8 +24,8 @@ from kpywire.messages.init_producer_id import InitProducerIdRequest
 from kpywire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 from oracle import ApacheKafka, free_port
 from oracle.process import HOST
-from protocol.test_protocol_versions import plausible
 from support.permitted import SINGLE, UNPRIVILEGED, Asking, allow, asked_of, jaas, logged_in, user_without, users
+from support.plausible_requests import plausible
 from support.raw_client import RawClient
 from support.streams_requests import IN_MEMORY_PLUGIN
 from support.waiting import becomes

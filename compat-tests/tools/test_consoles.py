@@ -19,9 +19,10 @@ from kpywire.messages.describe_user_scram_credentials import DescribeUserScramCr
 from kpywire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kpywire.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from kpywire.messages.metadata import MetadataRequest
-from protocol.test_protocol_versions import advertised, plausible
+from protocol.test_protocol_versions import advertised
 from support.admin_requests import acl_filter
 from support.group_requests import commit, coordinator_ready
+from support.plausible_requests import plausible
 from support.raw_client import RawClient
 from support.raw_requests import append
 

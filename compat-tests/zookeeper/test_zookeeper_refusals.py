@@ -20,9 +20,9 @@ from kpywire.messages.incremental_alter_configs import (
 )
 from kpywire.messages.metadata import MetadataRequest
 from oracle import BrokerProcess
-from protocol.test_protocol_versions import plausible
 from support import permitted
 from support.envelopes import envelope_of
+from support.plausible_requests import plausible
 from support.raw_client import RawClient
 from support.zookeeper_clients import soon
 from support.zookeeper_secured import World, port_of, secured_world, shown

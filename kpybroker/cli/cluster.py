@@ -9,6 +9,7 @@ from kpybroker.cli import Commands
 from kpybroker.cli.options import Command, bootstrap_server, connected, json_output
 from kpybroker.cli.tables import bytes_text, columns, duration_text, plural, show_json
 from kpybroker.client import cluster_requests
+from kpybroker.machines.lag import lag_in_records
 from kpybroker.machines.metadata.chosen_levels import FormatRefused, level_of_release, parse_levels
 from kpybroker.machines.metadata.features import SUPPORTED, default_level
 from kpybroker.machines.metadata.image import KRAFT_VERSION
@@ -228,7 +229,7 @@ def quorum(as_json: bool, server: str) -> None:
             "directory_id": to_string(each.replica_directory_id),
             "role": "leader" if each.replica_id == found.leader_id else role,
             "log_end_offset": each.log_end_offset,
-            "lag": end - each.log_end_offset if each.log_end_offset >= 0 else None,
+            "lag": lag_in_records(end, each.log_end_offset) if each.log_end_offset >= 0 else None,
             "behind_ms": now_ms - each.last_caught_up_timestamp if each.last_caught_up_timestamp >= 0 else None,
         }
         for role, states in (("voter", found.current_voters), ("observer", found.observers))

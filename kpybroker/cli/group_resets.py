@@ -9,7 +9,7 @@ import click
 
 from kpybroker.cli import completion
 from kpybroker.cli.group_view import resets_list, resets_text
-from kpybroker.cli.options import bootstrap_server, connected, json_output, wanted_groups
+from kpybroker.cli.options import bootstrap_server, connected, json_output, named_groups, wanted_groups
 from kpybroker.cli.tables import show_json
 from kpybroker.client import group_requests, resets, share_group_requests
 from kpybroker.client.client import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, Client, Spot
@@ -81,15 +81,7 @@ def target_of(chosen: Mapping[str, Any]) -> Target:
 
 
 @click.command("reset-offsets")
-@click.argument("names", metavar="[GROUP]...", nargs=-1, shell_complete=completion.groups)
-@click.option(
-    "--group",
-    "more",
-    multiple=True,
-    metavar="GROUP",
-    shell_complete=completion.groups,
-    help="A group, like the argument. Repeatable.",
-)
+@named_groups
 @click.option("--all-groups", is_flag=True, help="All groups.")
 @click.option(
     "-t",

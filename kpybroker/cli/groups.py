@@ -9,7 +9,7 @@ import click
 from kpybroker.cli import Commands, completion, group_view
 from kpybroker.cli.group_resets import partitions_of, reset_offsets, scope_of
 from kpybroker.cli.group_times import halted_since
-from kpybroker.cli.options import REFUSED, bootstrap_server, connected, json_output, wanted_groups
+from kpybroker.cli.options import REFUSED, bootstrap_server, connected, json_output, named_groups, wanted_groups
 from kpybroker.cli.progress import ProgressLine
 from kpybroker.cli.tables import columns, plural, printable, show_json
 from kpybroker.client import dead_letters, group_requests, share_group_requests
@@ -63,15 +63,7 @@ def list_(states: tuple[str, ...], types: tuple[str, ...], as_json: bool, server
 
 
 @command.command()
-@click.argument("names", metavar="[GROUP]...", nargs=-1, shell_complete=completion.groups)
-@click.option(
-    "--group",
-    "more",
-    multiple=True,
-    metavar="GROUP",
-    shell_complete=completion.groups,
-    help="A group, like the argument. Repeatable.",
-)
+@named_groups
 @click.option("--all-groups", is_flag=True, help="All groups.")
 @click.option(
     "--offsets", "view", flag_value="offsets", default="offsets", help="Show offsets and lag, which is the default."
@@ -173,15 +165,7 @@ def _lags(client: Client, group: GroupDescription, committed: dict[Spot, int]) -
 
 
 @command.command()
-@click.argument("names", metavar="[GROUP]...", nargs=-1, shell_complete=completion.groups)
-@click.option(
-    "--group",
-    "more",
-    multiple=True,
-    metavar="GROUP",
-    shell_complete=completion.groups,
-    help="A group, like the argument. Repeatable.",
-)
+@named_groups
 @click.option("--if-exists", is_flag=True, help="Do not fail if a group does not exist.")
 @bootstrap_server
 def delete(names: tuple[str, ...], more: tuple[str, ...], if_exists: bool, server: str) -> None:

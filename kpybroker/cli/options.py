@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kpybroker.cli import DEFAULT_SERVER, command_config
+from kpybroker.cli import DEFAULT_SERVER, command_config, completion
 from kpybroker.cli.tables import printable
 from kpybroker.client.bad_property import BadProperty
 from kpybroker.client.client import TIMEOUT_S, Client, ClientSettings, Spot
@@ -52,6 +52,19 @@ def bootstrap_server(command: Command) -> Command:
 def json_output(command: Command) -> Command:
     """``--json``: for programs."""
     return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
+
+
+def named_groups(command: Command) -> Command:
+    """Groups, as arguments and as Kafka's ``--group``: `wanted_groups` takes both."""
+    option = click.option(
+        "--group",
+        "more",
+        multiple=True,
+        metavar="GROUP",
+        shell_complete=completion.groups,
+        help="A group, like the argument. Repeatable.",
+    )
+    return click.argument("names", metavar="[GROUP]...", nargs=-1, shell_complete=completion.groups)(option(command))
 
 
 class NotReached(click.ClickException):

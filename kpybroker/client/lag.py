@@ -1,7 +1,5 @@
-"""The lag of a group, in records and in time: log ends compared with committed offsets.
-
-Lag in time is the age of the oldest record that is not read yet: the usual meaning of "five minutes behind".
-"""
+"""The lag of a group (`kpybroker.machines.lag`), as a client of any cluster sees it: from its commits to the log ends
+that ListOffsets reports, and in time by the timestamp of the oldest record."""
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
@@ -9,6 +7,7 @@ from typing import NamedTuple
 from kpybroker.client.client import LATEST_TIMESTAMP, Client, Spot
 from kpybroker.client.reader import RecordReader
 from kpybroker.machines.errors import KafkaError
+from kpybroker.machines.lag import lag_in_ms, lag_in_records
 
 
 class GroupLag(NamedTuple):
@@ -27,13 +26,11 @@ class GroupLag(NamedTuple):
             return self.left_records
         if self.committed is None or self.log_end is None:
             return None
-        return max(self.log_end - self.committed, 0)
+        return lag_in_records(self.log_end, self.committed)
 
     def behind_ms(self, now_ms: int) -> int | None:
-        """The age of the oldest unread record; 0 if all are read."""
-        if self.records == 0:
-            return 0
-        return None if self.oldest_unread_ms is None else max(now_ms - self.oldest_unread_ms, 0)
+        """The lag in time; None if it is unknown."""
+        return lag_in_ms(self.records, self.oldest_unread_ms, now_ms)
 
 
 def measure(client: Client, committed: Mapping[Spot, int], spots: Iterable[Spot]) -> dict[Spot, GroupLag]:

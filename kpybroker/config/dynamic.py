@@ -13,7 +13,7 @@ from kpybroker.config.honoured import NEVER
 from kpybroker.config.own_configs import OWN_CONFIGS
 from kpybroker.config.quota_configs import QUOTA_CONFIGS
 from kpybroker.config.refusals import is_of_oauthbearer
-from kpybroker.config.synonyms import base_of_listener_config
+from kpybroker.config.synonyms import CERTIFICATES_OF_LISTENER, base_of_listener_config
 from kpybroker.config.zookeeper_configs import ZOOKEEPER_CONFIGS
 from kpybroker.machines.config_def import PASSWORD, PER_BROKER, READ_ONLY, ConfigError, ConfigKey
 from kpybroker.machines.endpoints import WITH_TLS
@@ -24,20 +24,6 @@ if TYPE_CHECKING:
 
 # Configs that can be set for one listener on all brokers; others of a listener only per broker.
 _CLUSTER_WIDE_OF_LISTENER: Final = ("max.connections", "max.connection.creation.rate", "num.network.threads")
-_ONLY_OF_LISTENER: Final = frozenset(
-    {
-        "ssl.key.password",
-        "ssl.keystore.certificate.chain",
-        "ssl.keystore.key",
-        "ssl.keystore.location",
-        "ssl.keystore.password",
-        "ssl.keystore.type",
-        "ssl.truststore.certificates",
-        "ssl.truststore.location",
-        "ssl.truststore.password",
-        "ssl.truststore.type",
-    }
-)
 _POOLS: Final = (
     "background.threads",
     "num.io.threads",
@@ -115,7 +101,9 @@ def _check_names(configs: Mapping[str, str], *, of_one_broker: bool, in_zookeepe
     only_of_listeners = "These security configs can be dynamically updated only per-listener using the listener prefix"
     _refuse(fixed, "Cannot update these configs dynamically", in_zookeeper_mode=in_zookeeper_mode)
     _refuse(
-        {name for name in configs if name in _ONLY_OF_LISTENER}, only_of_listeners, in_zookeeper_mode=in_zookeeper_mode
+        {name for name in configs if name in CERTIFICATES_OF_LISTENER},
+        only_of_listeners,
+        in_zookeeper_mode=in_zookeeper_mode,
     )
     for name, text in configs.items():
         key = key_of(name)

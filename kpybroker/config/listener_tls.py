@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from kpybroker.config.synonyms import CERTIFICATES_OF_LISTENER
 from kpybroker.machines.config_def import ConfigError
 from kpybroker.machines.endpoints import WITH_TLS
 from kpybroker.security.tls.settings import NO_CLIENT_AUTH, TlsError, TlsSettings, read_settings
@@ -17,20 +18,6 @@ if TYPE_CHECKING:
     from kpybroker.security.tls.pem import KeyEntry
 
 _CLIENT_AUTH: Final = "ssl.client.auth"
-_RELOADED: Final = frozenset(
-    {
-        "ssl.key.password",
-        "ssl.keystore.certificate.chain",
-        "ssl.keystore.key",
-        "ssl.keystore.location",
-        "ssl.keystore.password",
-        "ssl.keystore.type",
-        "ssl.truststore.certificates",
-        "ssl.truststore.location",
-        "ssl.truststore.password",
-        "ssl.truststore.type",
-    }
-)
 _NO_ENGINES: Final = "ssl.engine.factory.class"
 
 
@@ -91,7 +78,7 @@ def check_change(old: "BrokerValues", new: "BrokerValues", changed: Mapping[str,
         fixed = [
             name
             for name in sorted(changed)
-            if name.startswith(prefix) and "ssl." + name.removeprefix(prefix) not in _RELOADED
+            if name.startswith(prefix) and "ssl." + name.removeprefix(prefix) not in CERTIFICATES_OF_LISTENER
             if old.originals.get(name) != new.originals.get(name)
         ]
         if fixed:

@@ -2,7 +2,8 @@
 
 Kafka has handwritten code for each API (``AbstractRequest.getErrorResponse``). Here two rules suffice: a response with
 an error code for the whole carries it there; any other response carries it in each entry, with one entry for each
-topic, partition, group or resource that the request names. Not here: Produce, whose answers have a codec of their own.
+topic, partition, group or resource that the request names. Where an API differs, its row in `kpybroker.machines.apis`
+says so. Not here: Produce, whose answers have a codec of their own.
 
 A response with many entries is made in steps (`failing`).
 
@@ -14,6 +15,7 @@ from functools import cache
 from itertools import chain
 from typing import Any, Final
 
+from kpybroker.machines.apis import APIS, Api, Words
 from kpywire import api, error_codes
 from kpywire.messages.alter_client_quotas import (
     AlterClientQuotasResponseEntityData,
@@ -25,43 +27,8 @@ from kpywire.messages.list_partition_reassignments import OngoingPartitionReassi
 from kpywire.schema import Field, fields_of
 
 ERROR_CODE = "error_code"
-IN_EVERY_ENTRY_TOO = frozenset({api.ALTER_PARTITION_REASSIGNMENTS, api.METADATA, api.ELECT_LEADERS})
-"""Responses that carry the error both for the whole and in each entry."""
-WITH_A_MESSAGE = frozenset(
-    {
-        api.ADD_RAFT_VOTER,
-        api.ALTER_SHARE_GROUP_OFFSETS,
-        api.DELETE_SHARE_GROUP_OFFSETS,
-        api.DESCRIBE_CONFIGS,
-        api.DESCRIBE_QUORUM,
-        api.DESCRIBE_SHARE_GROUP_OFFSETS,
-        api.FIND_COORDINATOR,
-        api.READ_SHARE_GROUP_STATE,
-        api.READ_SHARE_GROUP_STATE_SUMMARY,
-        api.REMOVE_RAFT_VOTER,
-        api.UNREGISTER_BROKER,
-        api.UNREGISTER_CONTROLLER,
-        api.WRITE_SHARE_GROUP_STATE,
-    }
-)
-"""Responses that carry the error in words too."""
-REFUSED_WITH_A_MESSAGE = frozenset({api.DELETE_SHARE_GROUP_STATE, api.INITIALIZE_SHARE_GROUP_STATE})
-"""Responses that carry CLUSTER_AUTHORIZATION_FAILED in words, and no other error."""
-WITH_A_REASON = frozenset(
-    {
-        api.ALTER_PARTITION_REASSIGNMENTS,
-        api.ALTER_USER_SCRAM_CREDENTIALS,
-        api.CREATE_ACLS,
-        api.DELETE_ACLS,
-        api.DESCRIBE_ACLS,
-        api.ELECT_LEADERS,
-        api.LIST_PARTITION_REASSIGNMENTS,
-        api.UNREGISTER_BROKER,
-        api.UNREGISTER_CONTROLLER,
-        api.UPDATE_FEATURES,
-    }
-)
-"""Responses that carry the words of the exception, where it has words of its own."""
+_PLAIN: Final = Api(None)
+"""An API that is not served here, such as those of controllers in ZooKeeper mode."""
 OF_A_FETCH_SESSION = frozenset(
     {
         error_codes.FETCH_SESSION_ID_NOT_FOUND,
@@ -80,25 +47,6 @@ _NAMES = {
     "user": ("user", "name"),
 }
 """The names in a request for a field of an answered entry."""
-_UNKNOWN = {
-    (api.CREATE_TOPICS, "num_partitions"): -1,
-    (api.CREATE_TOPICS, "replication_factor"): -1,
-    (api.DELETE_RECORDS, "low_watermark"): -1,
-    (api.DESCRIBE_CLIENT_QUOTAS, "entries"): None,
-    (api.FETCH, "high_watermark"): -1,
-    (api.FETCH, "records"): b"",
-    (api.FIND_COORDINATOR, "node_id"): -1,
-    (api.FIND_COORDINATOR, "port"): -1,
-    (api.INIT_PRODUCER_ID, "producer_epoch"): -1,
-    (api.LIST_OFFSETS, "timestamp"): -1,
-    (api.METADATA, "controller_id"): -1,
-    (api.OFFSET_FETCH, "committed_offset"): -1,
-    (api.OFFSET_FOR_LEADER_EPOCH, "leader_epoch"): -1,
-    (api.JOIN_GROUP, "protocol_name"): "",
-}
-"""Values that say "none" and are not the defaults of their fields."""
-
-
 STEP_ENTRIES: Final = 32
 """The number of entries that are made in one step."""
 
@@ -122,7 +70,7 @@ def failing(request: Any, api_version: int, code: int, reason: str | None = None
     response = api.response_class(key)()
     failure = _Failing(key, api_version, code, reason)
     is_whole = failure.mark(response)
-    of_entries = code not in OF_A_FETCH_SESSION if key == api.FETCH else not is_whole or key in IN_EVERY_ENTRY_TOO
+    of_entries = code not in OF_A_FETCH_SESSION if key == api.FETCH else not is_whole or failure.served.fails_twice
     if of_entries:
         yield from failure.fill_lists(request, response)
         if key == api.FETCH:
@@ -188,12 +136,13 @@ class _Failing:
     """An error that is written into a response."""
 
     def __init__(self, key: int, api_version: int, code: int, reason: str | None) -> None:
-        self.key = key
         self.api_version = api_version
         self.code = code
-        is_refused = code == error_codes.CLUSTER_AUTHORIZATION_FAILED and key in REFUSED_WITH_A_MESSAGE
-        self.message = error_codes.message(code) if is_refused or key in WITH_A_MESSAGE else None
-        if reason is not None and key in WITH_A_REASON:
+        self.served = APIS.get(key, _PLAIN)
+        words = self.served.words
+        is_refused = code == error_codes.CLUSTER_AUTHORIZATION_FAILED and Words.OF_A_REFUSAL in words
+        self.message = error_codes.message(code) if is_refused or Words.OF_THE_ERROR in words else None
+        if reason is not None and Words.OF_THE_EXCEPTION in words:
             self.message = reason
         self._known: dict[type, list[Field]] = {}
         self._passed = 0
@@ -207,8 +156,8 @@ class _Failing:
                 marked = True
             elif field.name == "error_message":
                 setattr(part, field.name, self.message)
-            elif (self.key, field.name) in _UNKNOWN:
-                value = _UNKNOWN[self.key, field.name]
+            elif field.name in self.served.unknown:
+                value = self.served.unknown[field.name]
                 setattr(part, field.name, None if value == "" and self.api_version in field.nullable else value)
         return marked
 

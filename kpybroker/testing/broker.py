@@ -7,26 +7,37 @@ blocks, so it suits any test. The second starts no thread, and its methods are a
 
 import os
 import weakref
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping
+from functools import wraps
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
-from kpybroker.testing.async_broker import TIMEOUT_S, AsyncBroker
-from kpybroker.testing.client_metrics import ClientMetrics
+from kpybroker.testing.async_broker import AsyncBroker
 from kpybroker.testing.controls import Clock, Faults
-from kpybroker.testing.groups import Group, Spot
 from kpybroker.testing.hosts import BrokerFailed
 from kpybroker.testing.loop_thread import LoopThread
-from kpybroker.testing.records import Record, Records
-from kpybroker.testing.shares import Offsets, Shared
 from kpybroker.testing.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from kpybroker.testing.security import Access, Security
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 _running: "weakref.WeakSet[Broker]" = weakref.WeakSet()
+
+
+def _blocking(
+    method: Callable[Concatenate[AsyncBroker, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate["Broker", P], T]:
+    """The blocking form of a method, which runs in the loop of the broker's thread."""
+
+    @wraps(method)
+    def blocking(self: "Broker", /, *arguments: P.args, **named: P.kwargs) -> T:
+        __tracebackhide__ = True
+        return self._call(method(self._broker, *arguments, **named))
+
+    return blocking
 
 
 class Broker:
@@ -97,14 +108,9 @@ class Broker:
             _running.discard(self)
             self._end_thread()
 
-    def restart(self, *, clean: bool = True) -> None:
-        """Stop and start again with the same data on the same port. If not ``clean``, it stops as if the process had
-        died."""
-        self._call(self._broker.restart(clean=clean))
+    restart = _blocking(AsyncBroker.restart)
 
-    def disconnect_clients(self) -> int:
-        """Close every connection. Return how many there were."""
-        return self._call(self._broker.disconnect_clients())
+    disconnect_clients = _blocking(AsyncBroker.disconnect_clients)
 
     def __enter__(self) -> "Broker":
         return self.start()
@@ -127,9 +133,7 @@ class Broker:
         """``host:port``, for any client."""
         return self._broker.bootstrap_servers
 
-    def servers_of(self, listener: str) -> str:
-        """``host:port`` of one listener, where ``listeners`` names several. Raises BrokerFailed for an unknown name."""
-        return self._call(self._broker.servers_of(listener))
+    servers_of = _blocking(AsyncBroker.servers_of)
 
     @property
     def host(self) -> str:
@@ -172,129 +176,35 @@ class Broker:
 
     # Snapshots
 
-    def snapshot(self) -> Snapshot:
-        """Everything in the broker at this moment."""
-        return self._call(self._broker.snapshot())
-
-    def restore(self, snapshot: Snapshot) -> None:
-        """Return to the state of the snapshot, on the same port. Clients reconnect; the clock does not go back."""
-        self._call(self._broker.restore(snapshot))
+    snapshot = _blocking(AsyncBroker.snapshot)
+    restore = _blocking(AsyncBroker.restore)
 
     # Topics and records
 
-    def create_topic(self, name: str, partitions: int = 1, config: Mapping[str, object] | None = None) -> str:
-        """Create a topic, ready to be written. Return its name. Raises KafkaError."""
-        return self._call(self._broker.create_topic(name, partitions, config))
-
-    def compact_topic(self, name: str) -> None:
-        """Compact a topic now, with everything that was written to it; see `AsyncBroker.compact_topic`.
-        BrokerFailed."""
-        self._call(self._broker.compact_topic(name))
-
-    def delete_topic(self, name: str) -> None:
-        """Delete a topic. Raises KafkaError."""
-        self._call(self._broker.delete_topic(name))
-
-    def topics(self) -> list[str]:
-        """The names of all topics except Kafka's own."""
-        return self._call(self._broker.topics())
-
-    def produce(self, topic: str, *records: Any, partition: int | None = None) -> list[Record]:
-        """The blocking form of `AsyncBroker.produce`."""
-        return self._call(self._broker.produce(topic, *records, partition=partition))
-
-    def records(self, topic: str, *, partition: int | None = None, isolation: str = "read_uncommitted") -> Records:
-        """The blocking form of `AsyncBroker.records`."""
-        return self._call(self._broker.records(topic, partition=partition, isolation=isolation))
-
-    def wait_for_records(
-        self, topic: str, count: int, *, timeout_s: float = TIMEOUT_S, isolation: str = "read_uncommitted"
-    ) -> Records:
-        """The blocking form of `AsyncBroker.wait_for_records`."""
-        __tracebackhide__ = True
-        return self._call(self._broker.wait_for_records(topic, count, timeout_s=timeout_s, isolation=isolation))
-
-    def assert_records(
-        self,
-        topic: str,
-        expected: Sequence[Any],
-        *,
-        ordered: bool = True,
-        timeout_s: float = 0.0,
-        isolation: str = "read_uncommitted",
-    ) -> Records:
-        """The blocking form of `AsyncBroker.assert_records`."""
-        __tracebackhide__ = True
-        return self._call(
-            self._broker.assert_records(topic, expected, ordered=ordered, timeout_s=timeout_s, isolation=isolation)
-        )
+    create_topic = _blocking(AsyncBroker.create_topic)
+    compact_topic = _blocking(AsyncBroker.compact_topic)
+    delete_topic = _blocking(AsyncBroker.delete_topic)
+    topics = _blocking(AsyncBroker.topics)
+    produce = _blocking(AsyncBroker.produce)
+    records = _blocking(AsyncBroker.records)
+    wait_for_records = _blocking(AsyncBroker.wait_for_records)
+    assert_records = _blocking(AsyncBroker.assert_records)
 
     # Groups
 
-    def group(self, group_id: str) -> Group:
-        """The blocking form of `AsyncBroker.group`."""
-        return self._call(self._broker.group(group_id))
-
-    def wait_for_group_stable(
-        self, group_id: str, *, members: int | None = None, topics: Iterable[str] = (), timeout_s: float = 3 * TIMEOUT_S
-    ) -> Group:
-        """The blocking form of `AsyncBroker.wait_for_group_stable`."""
-        __tracebackhide__ = True
-        return self._call(
-            self._broker.wait_for_group_stable(group_id, members=members, topics=topics, timeout_s=timeout_s)
-        )
-
-    def committed(self, group_id: str) -> dict[Spot, int]:
-        """The blocking form of `AsyncBroker.committed`."""
-        return self._call(self._broker.committed(group_id))
-
-    def lag(self, group_id: str) -> dict[Spot, int]:
-        """The blocking form of `AsyncBroker.lag`."""
-        return self._call(self._broker.lag(group_id))
-
-    def assert_committed(
-        self, group_id: str, expected: Mapping[Spot, int | None], *, timeout_s: float = TIMEOUT_S
-    ) -> dict[Spot, int]:
-        """The blocking form of `AsyncBroker.assert_committed`."""
-        __tracebackhide__ = True
-        return self._call(self._broker.assert_committed(group_id, expected, timeout_s=timeout_s))
-
-    def shared(self, group_id: str) -> Shared:
-        """The blocking form of `AsyncBroker.shared`."""
-        return self._call(self._broker.shared(group_id))
-
-    def assert_shared(
-        self,
-        group_id: str,
-        *,
-        accepted: Offsets | None = None,
-        released: Offsets | None = None,
-        archived: Offsets | None = None,
-        lag: int | None = None,
-        timeout_s: float = TIMEOUT_S,
-    ) -> Shared:
-        """The blocking form of `AsyncBroker.assert_shared`."""
-        __tracebackhide__ = True
-        return self._call(
-            self._broker.assert_shared(
-                group_id, accepted=accepted, released=released, archived=archived, lag=lag, timeout_s=timeout_s
-            )
-        )
+    group = _blocking(AsyncBroker.group)
+    wait_for_group_stable = _blocking(AsyncBroker.wait_for_group_stable)
+    committed = _blocking(AsyncBroker.committed)
+    lag = _blocking(AsyncBroker.lag)
+    assert_committed = _blocking(AsyncBroker.assert_committed)
+    shared = _blocking(AsyncBroker.shared)
+    assert_shared = _blocking(AsyncBroker.assert_shared)
 
     # Client metrics
 
-    def subscribe_to_client_metrics(self, *metrics: str, interval_ms: int = 100) -> None:
-        """The blocking form of `AsyncBroker.subscribe_to_client_metrics`."""
-        self._call(self._broker.subscribe_to_client_metrics(*metrics, interval_ms=interval_ms))
-
-    def client_metrics(self, client_id: str | None = None) -> list[ClientMetrics]:
-        """The blocking form of `AsyncBroker.client_metrics`."""
-        return self._call(self._broker.client_metrics(client_id))
-
-    def wait_for_client_metrics(self, client_id: str, *names: str, timeout_s: float = TIMEOUT_S) -> ClientMetrics:
-        """The blocking form of `AsyncBroker.wait_for_client_metrics`."""
-        __tracebackhide__ = True
-        return self._call(self._broker.wait_for_client_metrics(client_id, *names, timeout_s=timeout_s))
+    subscribe_to_client_metrics = _blocking(AsyncBroker.subscribe_to_client_metrics)
+    client_metrics = _blocking(AsyncBroker.client_metrics)
+    wait_for_client_metrics = _blocking(AsyncBroker.wait_for_client_metrics)
 
 
 def _leave_to_the_parent() -> None:

@@ -6,13 +6,15 @@ The blocking form calls the awaited one in the loop of the broker's thread. Neit
 from collections.abc import Callable, Coroutine, Mapping
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
+from functools import wraps
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any, Concatenate, ParamSpec, Protocol
 
 from kpybroker.testing.faults import ANY_API, DELAY, DISCONNECT, DROP, FAIL, FaultSpec
 from kpywire import api, error_codes
 
 EVERY_API = "*"
+P = ParamSpec("P")
 Command = Callable[..., Coroutine[Any, Any, Any]]
 """``EmbeddedNode.command``, wherever the node runs."""
 
@@ -264,6 +266,18 @@ class Fault:
         self.remove()
 
 
+def _blocking(
+    method: Callable[Concatenate[AsyncFaults, P], Coroutine[Any, Any, AsyncFault]],
+) -> Callable[Concatenate["Faults", P], Fault]:
+    """The blocking form of a method that adds a fault."""
+
+    @wraps(method)
+    def blocking(self: "Faults", /, *arguments: P.args, **named: P.kwargs) -> Fault:
+        return Fault(self._run(method(self._faults, *arguments, **named)), self._run)
+
+    return blocking
+
+
 class Faults:
     """The blocking form of `AsyncFaults`."""
 
@@ -271,62 +285,11 @@ class Faults:
         self._faults = faults
         self._run = run
 
-    def fail(
-        self,
-        api: str,
-        error: str | int,
-        *,
-        topic: str | None = None,
-        client_id: str | None = None,
-        times: int | None = None,
-        skip: int = 0,
-    ) -> Fault:
-        """The blocking form of `AsyncFaults.fail`."""
-        return self._add(specify(FAIL, api, topic=topic, client_id=client_id, times=times, skip=skip, error=error))
-
-    def delay(
-        self,
-        api: str,
-        seconds: float,
-        *,
-        topic: str | None = None,
-        client_id: str | None = None,
-        times: int | None = None,
-        skip: int = 0,
-    ) -> Fault:
-        """The blocking form of `AsyncFaults.delay`."""
-        return self._add(specify(DELAY, api, topic=topic, client_id=client_id, times=times, skip=skip, seconds=seconds))
-
-    def disconnect(
-        self,
-        api: str,
-        *,
-        served: bool = False,
-        topic: str | None = None,
-        client_id: str | None = None,
-        times: int | None = None,
-        skip: int = 0,
-    ) -> Fault:
-        """The blocking form of `AsyncFaults.disconnect`."""
-        return self._add(
-            specify(DISCONNECT, api, topic=topic, client_id=client_id, times=times, skip=skip, served=served)
-        )
-
-    def drop_answer(
-        self,
-        api: str,
-        *,
-        topic: str | None = None,
-        client_id: str | None = None,
-        times: int | None = None,
-        skip: int = 0,
-    ) -> Fault:
-        """The blocking form of `AsyncFaults.drop_answer`."""
-        return self._add(specify(DROP, api, topic=topic, client_id=client_id, times=times, skip=skip))
+    fail = _blocking(AsyncFaults.fail)
+    delay = _blocking(AsyncFaults.delay)
+    disconnect = _blocking(AsyncFaults.disconnect)
+    drop_answer = _blocking(AsyncFaults.drop_answer)
 
     def clear(self) -> None:
         """End all faults."""
         self._run(self._faults.clear())
-
-    def _add(self, spec: FaultSpec) -> Fault:
-        return Fault(self._run(self._faults.add(spec)), self._run)

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from kpybroker.machines.errors import KafkaError
+from kpybroker.machines.lag import lag_in_records
 from kpybroker.testing.client import LATEST, LazyConnection, raise_for
 from kpywire import error_codes
 from kpywire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
@@ -223,7 +224,7 @@ async def lag(client: LazyConnection, group_id: str) -> dict[Spot, int]:
         with suppress(KafkaError):
             found = await client.offsets(name, [index for topic, index in offsets if topic == name], LATEST)
             ends |= {(name, index): end for index, end in found.items()}
-    return {spot: max(ends[spot] - offset, 0) for spot, offset in offsets.items() if spot in ends}
+    return {spot: lag_in_records(ends[spot], offset) for spot, offset in offsets.items() if spot in ends}
 
 
 def differences(expected: Mapping[Spot, int | None], offsets: Mapping[Spot, int]) -> Sequence[str]:

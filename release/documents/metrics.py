@@ -132,10 +132,12 @@ Spark's readers:
   buckets of half an octave, within which they are estimates. Kafka's weigh five minutes.
 - **Partitions** appear when their log is open: at its first use after a start, or when retention looks at it
   (`log.retention.check.interval.ms`).
-- **Lag in records** is the high watermark less the position, as kafka_exporter and Kafka's own tool count it.
-- **Lag in seconds** is the age of the oldest record that is not read yet: now less the first timestamp of the batch
-  that holds it (with `LogAppendTime`, the time of its append); 0 when all is read. It is read, not estimated,
-  and missing where records carry no timestamp.
+- **Lag** has one definition, `kpybroker/machines/lag.py`, for metrics, console, commands and tests. In records it is
+  the high watermark less the position, as kafka_exporter and Kafka's own tool count it, and less the records behind
+  the position that a share group is done with; never below 0.
+- **Lag in seconds** is the age of the oldest record that is not read yet; 0 when all is read. It is read, not
+  estimated, and missing where records carry no timestamp. A node takes the first timestamp of the batch that holds the
+  record (with `LogAppendTime`, the time of its append), commands that of the record itself.
 - **Readers without a group** appear among the groups: a client that fetches and is no member of a group that this
   node coordinates has its client id there. Java clients without an id of their own are called after their `group.id`,
   so a query of Spark is its `spark-kafka-source-...`, one series for all executors. Their position is the end of what

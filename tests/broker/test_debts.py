@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from kpybroker.machines.apis import TRAITS
 from kpybroker.requests.dispatching.dispatcher import WAITED_NS, Dispatcher
-from kpybroker.requests.dispatching.traits import TRAITS
 from kpybroker.runtime.fairness.times import PIECE_NS
 
 PRODUCE = 0

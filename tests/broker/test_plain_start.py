@@ -38,7 +38,7 @@ ROOMS = {
     "kpybroker.monitoring.console": 2,
     "kpybroker.monitoring.metrics": 4,
     "kpybroker.node.assembly": 16,
-    "kpybroker.requests.dispatching": 8,
+    "kpybroker.requests.dispatching": 7,
     "kpybroker.requests.server": 18,
     "kpybroker.requests.serving": 6,
     "kpybroker.runtime.calls": 11,

@@ -2,7 +2,6 @@
 
 import re
 from importlib import import_module
-from inspect import isgeneratorfunction
 from random import Random
 from typing import Any
 
@@ -60,10 +59,11 @@ def test_every_request_can_fail_as_a_whole_at_every_version(name: str) -> None:
         assert encode(plain_error_response(request, version, error_codes.NOT_CONTROLLER), version)
 
 
-@pytest.mark.parametrize("name", REQUESTS)
-def test_requests_that_are_decided_by_generators_are_decided_in_steps(name: str) -> None:
-    request_class = request_class_of(name)
-    assert decides_in_steps(request_class.__new__(request_class)) == isgeneratorfunction(decider_of(name))
+def test_requests_that_are_decided_by_generators_are_decided_in_steps() -> None:
+    in_steps = {"CreateTopicsRequest": True, "AllocateProducerIdsRequest": False, FetchRequest.__name__: False}
+    for name, expected in in_steps.items():
+        request_class = request_class_of(name)
+        assert decides_in_steps(request_class.__new__(request_class)) is expected
 
 
 def test_no_function_decides_what_the_controller_does_not_serve() -> None:

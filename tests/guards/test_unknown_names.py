@@ -25,7 +25,7 @@ from kpywire.messages.offset_commit import (
 )
 from kpywire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kpywire.record import Record, build_batch
-from protocol.test_protocol_versions import plausible
+from support.plausible_requests import plausible
 from support.raw_client import RawClient
 from support.waiting import eventually
 from tests.broker.running_node import RunningNode

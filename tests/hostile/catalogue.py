@@ -9,7 +9,7 @@ from kpywire import api
 from kpywire.codec import encode
 from kpywire.header import encode_request_header
 from kpywire.messages.api_versions import ApiVersionsRequest
-from protocol.test_protocol_versions import plausible
+from support.plausible_requests import plausible
 from tests.wire.message_values import random_message
 
 CORRELATION_ID = 0x11223344

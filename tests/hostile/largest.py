@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from swollen import Array, Filling, arrays, swollen
 
-from kpybroker.requests.dispatching.traits import MOST_OBJECT_BYTES
+from kpybroker.machines.apis import MOST_OBJECT_BYTES
 from kpywire import api, fetch, produce
 from kpywire.schema import Shape, fields_of
 from kpywire.sizes import MAX_OBJECT_BYTES, TAGGED_FIELD_BYTES, element_price

@@ -42,6 +42,7 @@ PACKAGES: Final[dict[str, Package]] = {
     "quotas": Package(("kpybroker/machines/quotas",), ("quotas",)),
     "controller": Package(("kpybroker/machines/controller",), ("controller", "transcripts")),
     "fetch": Package(("kpybroker/machines/fetch",), ("fetch",)),
+    "lag": Package(("kpybroker/machines/lag.py",), ("metrics/test_lag_definition.py",)),
     "coordination": Package(
         ("kpybroker/machines/coordination",),
         ("coordination", "share_coordinator", "groups/test_topic_view.py", "transactions"),

@@ -18,8 +18,8 @@ ORDER = ("Two commands", "Installing", "What works", "What does not", "How fast"
 """The headings of README.md: a reader learns what it is, tries it, and then what it can and cannot do."""
 RECIPES = {
     "An API": (
-        "kpybroker/requests/handlers/__init__.py",
-        "kpybroker/requests/guards/needs.py",
+        "kpybroker/machines/apis.py",
+        "compat-tests/differential/admin_paths.py",
         "compat-tests/protocol/test_differential.py",
     ),
     "A config": ("kpybroker/config/own_configs.py", "kpybroker/config/honoured.py", "kpybroker/config/stored.py"),

@@ -26,7 +26,7 @@ LEFTOVERS = re.compile(r"\b(?:TODO|FIXME|XXX|HACK)\b|[Nn]ot implemented|NotImple
 BLOB_BYTES = 512 * 1024
 DECIDES = ("kpybroker/machines",)
 PURE = (*DECIDES, "kpybroker/hosts/replicas", "kpybroker/requests/handlers", "storage/kpystorage")
-KNOWN_TO_MACHINES = ("kpybroker.machines", "kpybroker.runtime.calls")
+KNOWN_TO_MACHINES = ("kpybroker.machines", "kpybroker.runtime.calls", "kpybroker.runtime.fairness.trait")
 STANDARD_OUTSIDE = {"asyncio", "os", "pathlib", "signal", "socket", "ssl", "subprocess", "threading", "time"}
 LOADED_BY_NAME = (
     *("kpybroker.cli.", "kpybroker.requests.guards.", "kpybroker.requests.handlers."),

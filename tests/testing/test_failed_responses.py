@@ -11,7 +11,7 @@ import oracle
 from kpybroker.machines.failed_response import failed_response
 from kpybroker.requests import handlers
 from kpywire import api, codec, error_codes
-from protocol.test_protocol_versions import plausible
+from support.plausible_requests import plausible
 from tests.wire.message_values import random_message
 
 CODE = error_codes.COORDINATOR_NOT_AVAILABLE

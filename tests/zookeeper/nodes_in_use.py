@@ -37,7 +37,7 @@ from kpywire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kpywire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kpywire.record import Record, build_batch
 from oracle import free_port
-from protocol.test_protocol_versions import plausible
+from support.plausible_requests import plausible
 from support.quota_requests import alteration, entry
 from support.raw_client import api_key_of
 from support.raw_requests import BROKER, CLIENT_METRICS, GROUP, SET, creation, topic_named

@@ -12,6 +12,7 @@ from kpybroker.client import cluster_requests
 from kpybroker.client.client import Client
 from kpybroker.client.connection import Unreachable
 from kpybroker.machines.errors import KafkaError
+from kpybroker.machines.lag import kafkas_lag
 from kpybroker.machines.metadata import metadata_version
 from kpywire import api
 from kpywire.messages.api_versions import ApiVersionsRequest
@@ -126,7 +127,7 @@ def _print_quorum(client: Client, found: Found) -> None:
     end, now_ms = leader.log_end_offset, leader.last_caught_up_timestamp
     if found.status:
         followers = [each for each in quorum.current_voters if each is not leader]
-        lags = [end - each.log_end_offset for each in followers]
+        lags = [kafkas_lag(end, each.log_end_offset) for each in followers]
         times = [now_ms - each.last_caught_up_timestamp for each in followers]
         lines = {
             "ClusterId": cluster_requests.describe(client).cluster_id,
@@ -152,8 +153,9 @@ def _print_quorum(client: Client, found: Found) -> None:
                 fetched = [
                     f"{local_ms - one} ms ago" for one in (each.last_fetch_timestamp, each.last_caught_up_timestamp)
                 ]
-            place = (each.replica_id, to_string(each.replica_directory_id), each.log_end_offset)
-            rows.append((*place, end - each.log_end_offset, *fetched, "Leader" if each is leader else status))
+            directory, position = to_string(each.replica_directory_id), each.log_end_offset
+            role = "Leader" if each is leader else status
+            rows.append((each.replica_id, directory, position, kafkas_lag(end, position), *fetched, role))
     widths = [max(len(str(row[at])) for row in rows) for at in range(len(rows[0]))]
     for row in rows:
         print("\t".join(f"{cell!s:<{width}}" for cell, width in zip(row, widths, strict=True)) + "\t")

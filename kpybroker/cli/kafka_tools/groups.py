@@ -14,6 +14,7 @@ from kpybroker.client.group_requests import GroupDescription
 from kpybroker.client.lag import log_ends
 from kpybroker.client.resets import Reset
 from kpybroker.machines.errors import KafkaError
+from kpybroker.machines.lag import kafkas_lag
 from kpywire import error_codes
 
 NAME: Final = "kafka-consumer-groups"
@@ -198,7 +199,7 @@ def _print_offsets(client: Client, group: GroupDescription, *, verbose: bool) ->
         row: list[object] = [group.name, spot.topic, spot.partition]
         row += [NOTHING if commit is None or commit.leader_epoch < 0 else commit.leader_epoch] if verbose else []
         row += [NOTHING if commit is None else commit.offset, NOTHING if end is None else end]
-        row.append(NOTHING if commit is None or end is None else end - commit.offset)
+        row.append(NOTHING if commit is None or end is None else kafkas_lag(end, commit.offset))
         row += [NOTHING] * 3 if owner is None else [owner.member_id, owner.host, owner.client_id]
         rows.append(row)
     if rows:

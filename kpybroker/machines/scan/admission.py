@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from math import inf
 from typing import NamedTuple
 
+from kpybroker.machines.lag import lag_in_records
 from kpybroker.machines.scan.ranges import Spot
 
 Offsets = Mapping[Spot, int]
@@ -45,7 +46,7 @@ def admitted(
 
 def _lengths(start: Offsets, latest: Offsets) -> dict[Spot, int]:
     """The offsets that wait in each partition that has any."""
-    return {spot: end - start[spot] for spot, end in latest.items() if end > start.get(spot, end)}
+    return {spot: lag_in_records(end, start[spot]) for spot, end in latest.items() if end > start.get(spot, end)}
 
 
 def shared(limit: int, lengths: Mapping[Spot, int]) -> dict[Spot, int]:

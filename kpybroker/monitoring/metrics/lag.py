@@ -1,9 +1,5 @@
-"""The lag of groups and readers, in records and in seconds.
-
-- In records: the high watermark less the position, as kafka_exporter and Kafka's own tool count it; never below 0.
-- In seconds: how old the oldest record is that is not read yet, by the time of its batch (the first record's timestamp,
-  with LogAppendTime the time of the append); 0 when everything is read. So it grows while nothing is read, falls as
-  soon as something is, and is independent of how fast records come.
+"""The lag of groups and readers (`kpybroker.machines.lag`), as this node sees it: up to the high watermark, and in time
+by the batch of the oldest record (its first timestamp; with LogAppendTime, the time of the append).
 
 The time of a position never changes, so it is read once, by the offset index and one batch header, and kept for as
 long as a group or reader is at that position.
@@ -19,6 +15,7 @@ from kpybroker.machines.groups.consumer.consumer_group import CONSUMER
 from kpybroker.machines.groups.counts import DELETED, NOT_SHOWN, REFUSED, SHOWN, STORED
 from kpybroker.machines.groups.share.share_group import SHARE
 from kpybroker.machines.groups.streams.streams_group import NOT_READY, STREAMS
+from kpybroker.machines.lag import lag_in_ms, lag_in_records
 from kpybroker.machines.partition.leader import PartitionLeader
 from kpybroker.monitoring.metrics.readers import (
     GroupFacts,
@@ -298,7 +295,7 @@ def lag_of(broker: "Broker", position: ReaderPosition, now_ms: int, known: Times
     try:
         replica = broker.replicas.find(position.topic, position.partition)
         leader = replica.led()
-        records = max(0, leader.high_watermark.offset - position.offset)
+        records = lag_in_records(leader.high_watermark.offset, position.offset)
         if records == 0:
             return PartitionLag(position, 0, 0.0)
         key = (replica.topic.id, replica.index, position.offset)
@@ -312,7 +309,8 @@ def lag_of(broker: "Broker", position: ReaderPosition, now_ms: int, known: Times
         if isinstance(error, DiskFailure):
             broker.replicas.directory_failed(error)
         return None
-    return PartitionLag(position, records, max(0, now_ms - time_ms) / 1000 if time_ms >= 0 else None)
+    late_ms = lag_in_ms(records, time_ms, now_ms)
+    return PartitionLag(position, records, None if late_ms is None else late_ms / 1000)
 
 
 def time_of(leader: PartitionLeader, offset: int) -> int:

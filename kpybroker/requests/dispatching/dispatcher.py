@@ -16,13 +16,13 @@ from struct import error as StructError  # noqa: N812
 from time import perf_counter_ns, thread_time_ns
 from typing import TYPE_CHECKING, Any, Final
 
+from kpybroker.machines.apis import ANSWERED_ALIKE, MOST_OBJECT_BYTES, REPEATED, TRAITS
 from kpybroker.machines.errors import AuthorizerNotReady
 from kpybroker.requests.dispatching.forgetting import forgotten
 from kpybroker.requests.dispatching.newcomers import Newcomers
 from kpybroker.requests.dispatching.repeated import HEADER, NO_REQUESTS, KnownCall, Repeated, kind_of
 from kpybroker.requests.dispatching.replies import encode, encode_in_steps, encode_late, encode_late_in_steps
 from kpybroker.requests.dispatching.served import Intercept, ServedVersion, serve
-from kpybroker.requests.dispatching.traits import ANSWERED_ALIKE, MOST_OBJECT_BYTES, REPEATED, TRAITS
 from kpybroker.requests.server.connection import Connection
 from kpybroker.requests.server.outbox import Reply
 from kpybroker.runtime.calls.askers import Askers
@@ -246,7 +246,7 @@ class Dispatcher:
             _remember(served, call, frame, position)
         try:
             if len(frame) > LARGE_BYTES and not served.is_whole:
-                most_bytes = MOST_OBJECT_BYTES[call.api_key]
+                most_bytes = MOST_OBJECT_BYTES.get(call.api_key)
                 decode = decoder_in_steps(api.request_class(call.api_key), call.api_version, most_bytes)
                 yield None
                 request, _ = yield from decode(frame, position)

@@ -8,7 +8,7 @@ from inspect import isgeneratorfunction
 from typing import Any, Final
 
 from kpybroker.machines.answered_errors import Errors, errors_in
-from kpybroker.requests.dispatching.traits import TRAITS
+from kpybroker.machines.apis import TRAITS
 from kpybroker.runtime.calls.call import Call, Handle
 from kpybroker.runtime.calls.steps import Work
 from kpybroker.runtime.counters import ApiCounters

@@ -18,6 +18,7 @@ from copy import copy
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from kpybroker.machines.apis import APIS
 from kpybroker.machines.quotas.client_quotas import (
     CONSUMER_BYTE_RATE,
     PRODUCER_BYTE_RATE,
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from kpybroker.runtime.io.scheduler import Scheduler
 
 EXEMPT: Final = frozenset(
-    {api.WRITE_TXN_MARKERS} | {key for key, entry in api.API_KEYS.items() if "broker" not in entry.listeners}
+    key for key in api.API_KEYS if key not in APIS or APIS[key].is_exempt or APIS[key].at_broker is None
 )
 """The requests between nodes (``ApiKeys.clusterAction``)."""
 Answer = Callable[[Call, Any, Any, int, int], Any]

@@ -1,108 +1,19 @@
 """The handlers: one module per API key, named like kpywire's message modules, with ``handle(broker, request, call)``.
 
 Two modules serve many keys: `forwarded` passes requests to the active controller, `quorum` to this node's part of the
-metadata quorum. `SERVED` lists what ApiVersions advertises. A module is imported when its first request arrives.
+metadata quorum. ApiVersions advertises the rows of `kpybroker.machines.apis`. A module is imported when its first
+request arrives.
 """
 
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, Final, NamedTuple
 
+from kpybroker.machines.apis import APIS
 from kpywire import api
 
-SERVED = (
-    "add_offsets_to_txn",
-    "add_partitions_to_txn",
-    "add_raft_voter",
-    "allocate_producer_ids",
-    "alter_client_quotas",
-    "alter_configs",
-    "alter_partition",
-    "alter_partition_reassignments",
-    "alter_replica_log_dirs",
-    "alter_share_group_offsets",
-    "alter_user_scram_credentials",
-    "api_versions",
-    "assign_replicas_to_dirs",
-    "begin_quorum_epoch",
-    "broker_heartbeat",
-    "broker_registration",
-    "consumer_group_describe",
-    "consumer_group_heartbeat",
-    "controller_registration",
-    "create_acls",
-    "create_delegation_token",
-    "create_partitions",
-    "create_topics",
-    "delete_acls",
-    "delete_groups",
-    "delete_records",
-    "delete_share_group_offsets",
-    "delete_share_group_state",
-    "delete_topics",
-    "describe_acls",
-    "describe_client_quotas",
-    "describe_cluster",
-    "describe_configs",
-    "describe_delegation_token",
-    "describe_groups",
-    "describe_log_dirs",
-    "describe_producers",
-    "describe_quorum",
-    "describe_share_group_offsets",
-    "describe_topic_partitions",
-    "describe_transactions",
-    "describe_user_scram_credentials",
-    "elect_leaders",
-    "end_quorum_epoch",
-    "end_txn",
-    "envelope",
-    "expire_delegation_token",
-    "fetch",
-    "fetch_snapshot",
-    "find_coordinator",
-    "get_telemetry_subscriptions",
-    "heartbeat",
-    "incremental_alter_configs",
-    "init_producer_id",
-    "initialize_share_group_state",
-    "join_group",
-    "leave_group",
-    "list_config_resources",
-    "list_groups",
-    "list_offsets",
-    "list_partition_reassignments",
-    "list_transactions",
-    "metadata",
-    "offset_commit",
-    "offset_delete",
-    "offset_fetch",
-    "offset_for_leader_epoch",
-    "produce",
-    "push_telemetry",
-    "read_share_group_state",
-    "read_share_group_state_summary",
-    "remove_raft_voter",
-    "renew_delegation_token",
-    "sasl_authenticate",
-    "sasl_handshake",
-    "share_acknowledge",
-    "share_fetch",
-    "share_group_describe",
-    "share_group_heartbeat",
-    "streams_group_describe",
-    "streams_group_heartbeat",
-    "streams_group_topology_description_update",
-    "sync_group",
-    "txn_offset_commit",
-    "unregister_broker",
-    "unregister_controller",
-    "update_features",
-    "update_raft_voter",
-    "vote",
-    "write_share_group_state",
-    "write_txn_markers",
-)
+SERVED: Final = tuple(api.API_KEYS[key].module for key in APIS)
+"""The modules of the messages that are served."""
 
 
 class NotYet(NamedTuple):
@@ -121,23 +32,16 @@ ADVERTISED_FROM_ZERO = frozenset({0})
 is advertised (KAFKA-18659)."""
 
 
-ON_BROKER = "broker"
-
-
-def _served() -> list[api.ApiKey]:
-    """The served APIs, with the newest versions that are served."""
-    modules = {entry.module: entry for entry in api.API_KEYS.values()}
-    return [_capped(modules[name]) for name in SERVED]
-
-
-def _capped(entry: api.ApiKey) -> api.ApiKey:
+def _versions(key: int) -> tuple[int, int]:
+    """The first version of a served API, and the newest that is served."""
+    entry = api.API_KEYS[key]
     cap = NOT_YET.get(entry.module)
-    return entry if cap is None or cap.newest is None else entry._replace(max_version=cap.newest)
+    return entry.min_version, entry.max_version if cap is None or cap.newest is None else cap.newest
 
 
 def served_versions() -> dict[int, tuple[int, int]]:
     """The versions of each api key that a broker's listener serves: ``{key: (first, last)}``, both included."""
-    return {entry.key: (entry.min_version, entry.max_version) for entry in _served() if ON_BROKER in entry.listeners}
+    return {key: _versions(key) for key, served in APIS.items() if served.at_broker is not None}
 
 
 OF_CLIENT_METRICS = frozenset({api.GET_TELEMETRY_SUBSCRIPTIONS, api.PUSH_TELEMETRY})
@@ -150,48 +54,10 @@ OF_ZOOKEEPER_MODE = frozenset(key for key, entry in api.API_KEYS.items() if entr
 OF_ZOOKEEPER_CONTROLLERS = ("leader_and_isr", "stop_replica", "update_metadata")
 """The handlers of what such a controller orders."""
 
-CONTROLLER_SERVED = frozenset(
-    {
-        "add_raft_voter",
-        "alter_client_quotas",
-        "alter_configs",
-        "alter_partition_reassignments",
-        "alter_user_scram_credentials",
-        "api_versions",
-        "create_acls",
-        "create_delegation_token",
-        "create_partitions",
-        "create_topics",
-        "delete_acls",
-        "delete_topics",
-        "describe_acls",
-        "describe_cluster",
-        "describe_configs",
-        "describe_quorum",
-        "elect_leaders",
-        "expire_delegation_token",
-        "fetch",
-        "incremental_alter_configs",
-        "list_partition_reassignments",
-        "remove_raft_voter",
-        "renew_delegation_token",
-        "sasl_authenticate",
-        "sasl_handshake",
-        "unregister_broker",
-        "unregister_controller",
-        "update_features",
-    }
-)
-"""The APIs of brokers that a controller listener serves too: those that the controller decides or any node answers."""
-
 
 def controller_versions() -> dict[int, tuple[int, int]]:
-    """The versions of each api key that a controller listener serves: `CONTROLLER_SERVED`, and what only nodes use."""
-    return {
-        entry.key: (entry.min_version, entry.max_version)
-        for entry in _served()
-        if entry.module in CONTROLLER_SERVED or ON_BROKER not in entry.listeners
-    }
+    """The versions of each api key that a controller's listener serves."""
+    return {key: _versions(key) for key, served in APIS.items() if served.at_controller is not None}
 
 
 def home_of(name: str) -> str:

@@ -9,6 +9,7 @@
 
 from collections.abc import Generator
 
+from kpybroker.machines.lag import kafkas_lag
 from kpybroker.requests.serving.context import Context
 from kpybroker.runtime.calls.call import Call
 from kpybroker.runtime.calls.scattered import Scattered
@@ -99,7 +100,7 @@ def _partition(index: int, log: Log) -> DescribeLogDirsPartition:
 
 def _future(copy: Log, source: Log | None) -> DescribeLogDirsPartition:
     known = copy.is_open and source is not None and source.is_open
-    lag = source.log_end_offset - copy.log_end_offset if known and source is not None else UNKNOWN_LAG
+    lag = kafkas_lag(source.log_end_offset, copy.log_end_offset) if known and source is not None else UNKNOWN_LAG
     return DescribeLogDirsPartition(
         partition_index=copy.partition, partition_size=_size(copy), offset_lag=lag, is_future_key=True
     )

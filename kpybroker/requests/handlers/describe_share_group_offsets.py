@@ -13,6 +13,7 @@ from typing import Any
 
 from kpybroker.machines.authorization.resources import AclOperation, ResourceType
 from kpybroker.machines.groups.share.events import InitializedPartitions
+from kpybroker.machines.lag import kafkas_lag
 from kpybroker.requests.serving.context import Context
 from kpybroker.requests.serving.group_requests import coordinator_error, group_request
 from kpybroker.requests.serving.permissions import denied_among, may
@@ -152,7 +153,7 @@ def _partition(
         partition_index=result.partition,
         start_offset=result.start_offset if is_known else UNKNOWN,
         leader_epoch=result.leader_epoch if is_known else 0,
-        lag=UNKNOWN if end is None else end.offset - result.start_offset - result.delivery_complete_count,
+        lag=UNKNOWN if end is None else kafkas_lag(end.offset, result.start_offset, result.delivery_complete_count),
         error_code=error_codes.NONE,
     )
 

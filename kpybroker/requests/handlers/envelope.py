@@ -14,6 +14,7 @@ from ipaddress import ip_address
 from typing import Any, Final, NamedTuple
 
 from kpybroker.machines.answered_errors import names_no_controller
+from kpybroker.machines.apis import APIS, AT_CONTROLLER, BY_OWNER
 from kpybroker.machines.errors import AuthorizerNotReady, KafkaError
 from kpybroker.machines.failed_response import failed_response
 from kpybroker.requests.handlers import load_for_controller
@@ -30,31 +31,10 @@ from kpywire.messages.default_principal_data import DefaultPrincipalData
 from kpywire.messages.envelope import EnvelopeRequest, EnvelopeResponse
 
 FORWARDABLE: Final = frozenset(
-    {
-        api.CREATE_TOPICS,
-        api.DELETE_TOPICS,
-        api.CREATE_ACLS,
-        api.DELETE_ACLS,
-        api.ALTER_CONFIGS,
-        api.CREATE_PARTITIONS,
-        api.CREATE_DELEGATION_TOKEN,
-        api.RENEW_DELEGATION_TOKEN,
-        api.EXPIRE_DELEGATION_TOKEN,
-        api.ELECT_LEADERS,
-        api.INCREMENTAL_ALTER_CONFIGS,
-        api.ALTER_PARTITION_REASSIGNMENTS,
-        api.LIST_PARTITION_REASSIGNMENTS,
-        api.ALTER_CLIENT_QUOTAS,
-        api.ALTER_USER_SCRAM_CREDENTIALS,
-        api.DESCRIBE_QUORUM,
-        api.UPDATE_FEATURES,
-        api.UNREGISTER_BROKER,
-        api.UNREGISTER_CONTROLLER,
-        api.ALLOCATE_PRODUCER_IDS,
-        api.ADD_RAFT_VOTER,
-        api.REMOVE_RAFT_VOTER,
-    }
-)
+    key
+    for key, served in APIS.items()
+    if served.at_controller is not None and served.at_broker in (AT_CONTROLLER, BY_OWNER)
+) | {api.ALLOCATE_PRODUCER_IDS, api.INCREMENTAL_ALTER_CONFIGS}
 """The API keys that may be in an envelope (``ApiKeys.forwardable``)."""
 ADDRESS_BYTES: Final = (4, 16)
 PRINCIPAL_VERSION: Final = 0

@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from kpybroker.machines.apis import APIS
 from kpybroker.machines.authorization.resources import CLUSTER_NAME, AclOperation, ResourceType
 from kpybroker.machines.console.connections import (
     ConnectionPage,
@@ -36,19 +37,7 @@ from kpywire.message_json import as_json
 if TYPE_CHECKING:
     from kpybroker.requests.server.connection import Connection
 
-SECRET: Final = frozenset(
-    {
-        api.ALTER_CONFIGS,
-        api.ALTER_USER_SCRAM_CREDENTIALS,
-        api.CREATE_DELEGATION_TOKEN,
-        api.DESCRIBE_DELEGATION_TOKEN,
-        api.ENVELOPE,
-        api.EXPIRE_DELEGATION_TOKEN,
-        api.INCREMENTAL_ALTER_CONFIGS,
-        api.RENEW_DELEGATION_TOKEN,
-        api.SASL_AUTHENTICATE,
-    }
-)
+SECRET: Final = frozenset(key for key, served in APIS.items() if served.holds_secrets)
 """The requests whose contents are not shown."""
 PHASES: Final = ("total", "queue", "local", "remote", "waiting", "send")
 MINUTE_SAMPLES: Final = 30

@@ -12,6 +12,7 @@ from kpybroker.machines.groups.share.share_group import ShareGroup
 from kpybroker.machines.groups.share.state_topics import StateTopic, StateTopics
 from kpybroker.machines.groups.streams.streams_group import NOT_READY, StreamsGroup
 from kpybroker.machines.groups.streams.timeouts import is_delayed
+from kpybroker.machines.lag import lag_in_records
 from kpybroker.machines.share.record_state import ACQUIRED, ARCHIVING, RecordState
 from kpybroker.monitoring.console.node_parts import NodeParts
 from kpybroker.monitoring.console.pace import paced
@@ -77,7 +78,7 @@ async def _share_row(led: LedSharePartition, names: dict[str, str]) -> ShareRow:
         led.key.partition,
         partition.start_offset,
         end,
-        max(0, end - partition.start_offset - partition.delivery_complete_count),
+        lag_in_records(end, partition.start_offset, partition.delivery_complete_count),
         locked,
         limits.max_record_locks,
         None if oldest is None else names.get(oldest[2].member_id, oldest[2].member_id),

@@ -3,6 +3,7 @@
 from typing import Any, Final
 
 from kpybroker.machines.console.quorum import FinalizedFeature, QuorumNode, QuorumPage
+from kpybroker.machines.lag import lag_in_records
 from kpybroker.monitoring.console.asking import refuse
 from kpybroker.monitoring.console.node_parts import NodeParts
 from kpybroker.monitoring.console.query import Query
@@ -44,13 +45,12 @@ def _nodes(partition: Any, here: int) -> tuple[QuorumNode, ...]:
     for role, replicas in (("voter", partition.current_voters), ("observer", partition.observers)):
         for each in replicas:
             is_leader = each.replica_id == partition.leader_id
-            lag = max(0, partition.high_watermark - each.log_end_offset)
             rows.append(
                 QuorumNode(
                     each.replica_id,
                     "leader" if is_leader else role,
                     each.log_end_offset,
-                    0 if is_leader else lag,
+                    0 if is_leader else lag_in_records(partition.high_watermark, each.log_end_offset),
                     each.last_fetch_timestamp,
                     each.last_caught_up_timestamp,
                     each.replica_id == here,
