@@ -6,15 +6,9 @@ from typing import Any, NamedTuple
 
 from kpybroker.machines.coordination.events import Loaded, MetadataChanged
 from kpybroker.machines.groups.classic.classic_group import ClassicGroup
+from kpybroker.machines.groups.classic.events import DescribeGroup
 from kpybroker.machines.groups.coordinator import GroupCoordinator
-from kpybroker.machines.groups.events import (
-    DeleteGroup,
-    DescribeGroup,
-    ExpireOffsets,
-    GroupRequest,
-    GroupTimersDue,
-    ListGroups,
-)
+from kpybroker.machines.groups.events import DeleteGroup, ExpireOffsets, GroupRequest, GroupTimersDue, ListGroups
 from kpybroker.machines.groups.offsets.commit_record import CommitRecord
 from kpybroker.machines.groups.record import GroupRecord, decode
 from kpybroker.machines.groups.settings import GroupSettings

@@ -19,28 +19,19 @@ from kpybroker.machines.groups import deletion, listing
 from kpybroker.machines.groups.classic import describe, join, leave, sync
 from kpybroker.machines.groups.classic import heartbeat as classic_heartbeat
 from kpybroker.machines.groups.classic.asleep import AsleepGroup, wake
+from kpybroker.machines.groups.classic.events import DescribeGroup
 from kpybroker.machines.groups.classic.replay import take_group
 from kpybroker.machines.groups.consumer import heartbeat as consumer_heartbeat
 from kpybroker.machines.groups.consumer.consumer_group import ConsumerGroup
 from kpybroker.machines.groups.consumer.describe import describe_consumer_group
+from kpybroker.machines.groups.consumer.events import DescribeConsumerGroup
 from kpybroker.machines.groups.consumer.regexes import ResolveRegexes, resolve_regexes
 from kpybroker.machines.groups.consumer.replay import KEYS as CONSUMER_KEYS
 from kpybroker.machines.groups.consumer.replay import take_consumer_group
 from kpybroker.machines.groups.consumer.timeouts import begin_timeouts
 from kpybroker.machines.groups.counts import Counts
 from kpybroker.machines.groups.decision import GroupDecision
-from kpybroker.machines.groups.events import (
-    DeleteGroup,
-    DescribeConsumerGroup,
-    DescribeGroup,
-    DescribeStreamsGroup,
-    DescriptionOf,
-    ExpireOffsets,
-    GroupRequest,
-    GroupTimersDue,
-    ListGroups,
-    StoreDescription,
-)
+from kpybroker.machines.groups.events import DeleteGroup, ExpireOffsets, GroupRequest, GroupTimersDue, ListGroups
 from kpybroker.machines.groups.mixed import dispatch
 from kpybroker.machines.groups.mixed.downgrade import Downgraded, downgrade, rebalance_downgraded
 from kpybroker.machines.groups.offsets import commit, expiry, offset_deletion, offset_fetch
@@ -64,6 +55,7 @@ from kpybroker.machines.groups.share.timeouts import begin_sessions as begin_sha
 from kpybroker.machines.groups.streams import descriptions
 from kpybroker.machines.groups.streams import heartbeat as streams_heartbeat
 from kpybroker.machines.groups.streams.describe import describe_streams_group
+from kpybroker.machines.groups.streams.events import DescribeStreamsGroup, DescriptionOf, StoreDescription
 from kpybroker.machines.groups.streams.replay import KEYS as STREAMS_KEYS
 from kpybroker.machines.groups.streams.replay import take_streams_group
 from kpybroker.machines.groups.streams.streams_group import StreamsGroup

@@ -7,7 +7,7 @@
 """
 
 from kpybroker.machines.groups.consumer.describe import not_described
-from kpybroker.machines.groups.events import DescribeConsumerGroup
+from kpybroker.machines.groups.consumer.events import DescribeConsumerGroup
 from kpybroker.requests.serving.consumer_protocol import serves_consumer_groups
 from kpybroker.requests.serving.context import Context
 from kpybroker.requests.serving.described_groups import DescribedKind, described_groups

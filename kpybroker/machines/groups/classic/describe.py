@@ -2,8 +2,9 @@
 
 from kpybroker.machines.groups.classic.asleep import find_classic
 from kpybroker.machines.groups.classic.classic_group import ClassicGroupState
+from kpybroker.machines.groups.classic.events import DescribeGroup
 from kpybroker.machines.groups.decision import GroupDecision
-from kpybroker.machines.groups.events import DescribeGroup, GroupRequest
+from kpybroker.machines.groups.events import GroupRequest
 from kpybroker.machines.groups.shard import GroupShard
 from kpywire import error_codes
 from kpywire.messages.describe_groups import DescribedGroup, DescribedGroupMember

@@ -6,25 +6,26 @@ Invariant: all counts and inverse tables follow from the members, the target and
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
-from kpybroker.machines.groups.consumer.java_order import in_timeline_order
-from kpybroker.machines.groups.consumer.member import AWAY_EPOCH, NOTHING, ConsumerMember, Target
 from kpybroker.machines.groups.consumer.member import STABLE as MEMBER_STABLE
+from kpybroker.machines.groups.consumer.member import ConsumerMember
 from kpybroker.machines.groups.consumer.records import group_tombstones
 from kpybroker.machines.groups.decision import GroupDecision
-from kpybroker.machines.groups.epoch_members import EpochMembers
+from kpybroker.machines.groups.epochs.epoch_members import (
+    ASSIGNING,
+    FIRST_EPOCH,
+    RECONCILING,
+    STABLE,
+    EpochMembers,
+    add_counts,
+)
+from kpybroker.machines.groups.epochs.java_order import in_timeline_order
+from kpybroker.machines.groups.epochs.member import AWAY_EPOCH, NOTHING, Target
 from kpybroker.machines.groups.group import EMPTY
 from kpybroker.machines.groups.record import GroupRecord
 
-_K = TypeVar("_K")
-
 CONSUMER: Final = "consumer"
-ASSIGNING: Final = "Assigning"
-RECONCILING: Final = "Reconciling"
-STABLE: Final = "Stable"
-FIRST_EPOCH: Final = 1
-"""The epoch of a group that has no record yet, and of its target, which is empty."""
 
 
 class ResolvedRegex(NamedTuple):
@@ -298,16 +299,6 @@ class MemberSubscriptions:
         if regex in self.regexes:
             add_counts(self.by_regex, self.regexes[regex].topics, -1)
         add_counts(self.by_regex, topics, 1)
-
-
-def add_counts(counts: dict[_K, int], keys: Iterable[_K], by: int) -> None:
-    """Count keys in or out. A count of 0 is left out."""
-    for key in keys:
-        count = counts.get(key, 0) + by
-        if count > 0:
-            counts[key] = count
-        else:
-            counts.pop(key, None)
 
 
 def is_away(member: ConsumerMember) -> bool:

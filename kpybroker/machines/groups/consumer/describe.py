@@ -3,10 +3,12 @@
 from collections.abc import Iterable, Mapping
 
 from kpybroker.machines.groups.consumer.consumer_group import ConsumerGroup
-from kpybroker.machines.groups.consumer.java_order import in_timeline_order
-from kpybroker.machines.groups.consumer.member import NOTHING, ConsumerMember
+from kpybroker.machines.groups.consumer.events import DescribeConsumerGroup
+from kpybroker.machines.groups.consumer.member import ConsumerMember
 from kpybroker.machines.groups.decision import GroupDecision
-from kpybroker.machines.groups.events import DescribeConsumerGroup, GroupRequest
+from kpybroker.machines.groups.epochs.java_order import in_timeline_order
+from kpybroker.machines.groups.epochs.member import NOTHING
+from kpybroker.machines.groups.events import GroupRequest
 from kpybroker.machines.groups.shard import GroupShard
 from kpywire import error_codes
 from kpywire.messages.consumer_group_describe import Assignment, DescribedGroup, Member, TopicPartitions

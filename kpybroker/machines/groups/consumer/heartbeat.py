@@ -10,14 +10,7 @@ from typing import Any
 from kpybroker.machines.groups.beats import BEATING_OFTEN, Beat, at_rest_ms
 from kpybroker.machines.groups.consumer.consumer_group import CONSUMER, ConsumerGroup, is_away
 from kpybroker.machines.groups.consumer.leave import leave_for_a_while
-from kpybroker.machines.groups.consumer.member import (
-    AWAY_EPOCH,
-    JOINING_EPOCH,
-    NOTHING,
-    ConsumerMember,
-    Partitions,
-    is_subset,
-)
+from kpybroker.machines.groups.consumer.member import ConsumerMember, Partitions, is_subset
 from kpybroker.machines.groups.consumer.reconcile import MemberStep
 from kpybroker.machines.groups.consumer.records import (
     current_record,
@@ -27,11 +20,14 @@ from kpybroker.machines.groups.consumer.records import (
     subscription_record,
     target_record,
 )
-from kpybroker.machines.groups.consumer.refused import RequestRefused, tell_refusal
 from kpybroker.machines.groups.consumer.regexes import RegexChange, update_regex
-from kpybroker.machines.groups.consumer.target import MemberTarget, assign, changes_assignor, last_target, may_assign
-from kpybroker.machines.groups.consumer.timeouts import SESSION, fence, limit_rebalance, renew_session
+from kpybroker.machines.groups.consumer.target import assign, changes_assignor, last_target, may_assign
+from kpybroker.machines.groups.consumer.timeouts import fence, limit_rebalance, renew_session
 from kpybroker.machines.groups.decision import GroupDecision
+from kpybroker.machines.groups.epochs.member import AWAY_EPOCH, JOINING_EPOCH, NOTHING
+from kpybroker.machines.groups.epochs.refused import RequestRefused, tell_refusal
+from kpybroker.machines.groups.epochs.target import MemberTarget
+from kpybroker.machines.groups.epochs.timeouts import SESSION
 from kpybroker.machines.groups.events import GroupRequest
 from kpybroker.machines.groups.group import Group
 from kpybroker.machines.groups.record import GroupRecord

@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 from kpybroker.machines.coordination.pattern import whole_match
 from kpybroker.machines.groups.consumer.consumer_group import CONSUMER, ConsumerGroup, ResolvedRegex
-from kpybroker.machines.groups.consumer.java_order import in_hash_order, in_timeline_order, string_hash
 from kpybroker.machines.groups.consumer.member import ConsumerMember
 from kpybroker.machines.groups.consumer.records import epoch_record, regex_record, regex_tombstone
-from kpybroker.machines.groups.consumer.refused import RequestRefused
 from kpybroker.machines.groups.decision import GroupDecision
+from kpybroker.machines.groups.epochs.java_order import in_hash_order, in_timeline_order, string_hash
+from kpybroker.machines.groups.epochs.refused import RequestRefused
 from kpybroker.machines.groups.record import GroupRecord
 from kpybroker.machines.groups.shard import GroupShard
 from kpybroker.machines.re2_patterns import InvalidPattern
@@ -43,6 +43,16 @@ class ResolveRegexes(NamedTuple):
     regexes: Sequence[str]
     visible: Visible | None
     timestamp_ms: int
+
+
+class Resolutions:
+    """The groups whose regular expressions are being resolved."""
+
+    __slots__ = ("since_ms",)
+
+    def __init__(self) -> None:
+        self.since_ms: dict[str, int] = {}
+        """The begin of each, on the clock of ``now_ms``."""
 
 
 def update_regex(
@@ -76,7 +86,7 @@ def update_regex(
                 wanted[regex] = wanted.get(regex, 0) + by
         regexes = [regex for regex, count in wanted.items() if count > 0]
         if regexes and (is_new or _is_due(group, len(regexes), decision)):
-            shard.resolving_since_ms[group.group_id] = decision.now_ms
+            shard.notes(Resolutions).since_ms[group.group_id] = decision.now_ms
             regexes = in_hash_order(regexes, string_hash)
             decision.then = ResolveRegexes(group.group_id, regexes, visible, decision.timestamp_ms)
     return change
@@ -84,7 +94,7 @@ def update_regex(
 
 def resolve_regexes(shard: GroupShard, event: ResolveRegexes, decision: GroupDecision) -> None:
     """Write the topics that the regular expressions match. If they are others, the group goes on at the next epoch."""
-    shard.resolving_since_ms.pop(event.group_id, None)
+    shard.notes(Resolutions).since_ms.pop(event.group_id, None)
     known = shard.groups.get(event.group_id)
     group = None if known is None else known.membership
     if not isinstance(group, ConsumerGroup):
@@ -121,7 +131,7 @@ def check_regex(regex: str) -> None:
 def _may_begin(shard: GroupShard, group: ConsumerGroup, decision: GroupDecision) -> bool:
     """Whether no resolution is under way, and the last one is some time ago. One whose heartbeat could not be written
     never ends, so it is forgotten after that time."""
-    since_ms = shard.resolving_since_ms.get(group.group_id)
+    since_ms = shard.notes(Resolutions).since_ms.get(group.group_id)
     if since_ms is not None and decision.now_ms <= since_ms + LEAST_INTERVAL_MS:
         return False
     last = _last_resolved(group)

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kpybroker.machines.groups.consumer.consumer_group import ConsumerGroup, ResolvedRegex
-from kpybroker.machines.groups.consumer.member import LEAVING_EPOCH, NOTHING, ClassicMember, ConsumerMember, Partitions
+from kpybroker.machines.groups.consumer.member import ClassicMember, ConsumerMember, Partitions
+from kpybroker.machines.groups.epochs.member import LEAVING_EPOCH, NOTHING
 from kpybroker.machines.groups.group import NO_MEMBERS, Group
 from kpybroker.machines.groups.shard import GroupShard
 from kpywire.group_records.consumer_group_current_member_assignment import ConsumerGroupCurrentMemberAssignmentKey

@@ -1,22 +1,18 @@
 """The timeouts of members of consumer groups: when one ends, the member is removed.
 
-(Kafka: ``scheduleConsumerGroupSessionTimeout``, ``scheduleConsumerGroupRebalanceTimeout``.) A timer is known by its
-purpose, its group and its member, so it stays when the group becomes a new object.
+(Kafka: ``scheduleConsumerGroupSessionTimeout``, ``scheduleConsumerGroupRebalanceTimeout``.)
 """
 
-from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from kpybroker.machines.groups.consumer.consumer_group import ConsumerGroup
 from kpybroker.machines.groups.consumer.leave import fence_members
 from kpybroker.machines.groups.consumer.member import UNREVOKED, ConsumerMember
 from kpybroker.machines.groups.decision import GroupDecision
+from kpybroker.machines.groups.epochs.timeouts import REBALANCE, SESSION, cancel, set_timer
 from kpybroker.machines.groups.shard import GroupShard
 from kpybroker.machines.groups.stories import LATE_JOIN, LATE_REVOKE, LATE_SYNC, SILENT
-from kpybroker.machines.groups.timers import GroupTimer
 
-SESSION: Final = "session"
-REBALANCE: Final = "rebalance"
 JOIN: Final = "join"
 SYNC: Final = "sync"
 _PURPOSES = (SESSION, REBALANCE, JOIN, SYNC)
@@ -31,11 +27,9 @@ def renew_session(shard: GroupShard, group_id: str, member_id: str, decision: Gr
 def limit_rebalance(shard: GroupShard, group_id: str, member: ConsumerMember, decision: GroupDecision) -> None:
     """Give a member its rebalance timeout to give up partitions. Without any, nothing limits it."""
     key = (REBALANCE, group_id, member.member_id)
+    cancel(shard, *key, decision)
     if member.state == UNREVOKED:
-        _cancel(shard, key, decision)
         set_timer(shard, key, _end_rebalance, member.rebalance_timeout_ms, decision, member.member_epoch)
-    else:
-        _cancel(shard, key, decision)
 
 
 def limit_classic(
@@ -45,21 +39,10 @@ def limit_classic(
     set_timer(shard, (purpose, group_id, member_id), _end_member, ms, decision)
 
 
-def has_limit(shard: GroupShard, purpose: str, group_id: str, member_id: str) -> bool:
-    """Whether a timer of this purpose runs."""
-    timer = shard.member_timers.get((purpose, group_id, member_id))
-    return timer is not None and timer.deadline_ms is not None
-
-
-def cancel(shard: GroupShard, purpose: str, group_id: str, member_id: str, decision: GroupDecision) -> None:
-    """End one timer of a member."""
-    _cancel(shard, (purpose, group_id, member_id), decision)
-
-
 def cancel_all(shard: GroupShard, group_id: str, member_id: str, decision: GroupDecision) -> None:
     """End all timers of a member."""
     for purpose in _PURPOSES:
-        _cancel(shard, (purpose, group_id, member_id), decision)
+        cancel(shard, purpose, group_id, member_id, decision)
 
 
 def begin_timeouts(shard: GroupShard, group_id: str, decision: GroupDecision) -> bool:
@@ -72,27 +55,6 @@ def begin_timeouts(shard: GroupShard, group_id: str, decision: GroupDecision) ->
             if member.state == UNREVOKED:
                 limit_rebalance(shard, group_id, member, decision)
     return True
-
-
-def set_timer(
-    shard: GroupShard,
-    key: tuple[str, str, str],
-    fire: Callable[..., None],
-    delay_ms: int,
-    decision: GroupDecision,
-    *context: Any,
-) -> None:
-    """Set a timer of a group to fire after this time: ``fire(shard, key, *context, decision)``."""
-    timer = shard.member_timers.get(key)
-    if timer is None:
-        timer = shard.member_timers[key] = GroupTimer(fire, shard, key, *context)
-    decision.set_timer(timer, delay_ms)
-
-
-def _cancel(shard: GroupShard, key: tuple[str, str, str], decision: GroupDecision) -> None:
-    timer = shard.member_timers.pop(key, None)
-    if timer is not None:
-        decision.timers.cancel(timer)
 
 
 def _end_member(shard: GroupShard, key: tuple[str, str, str], decision: GroupDecision) -> None:

@@ -21,19 +21,12 @@ from kpybroker.machines.groups.consumer.heartbeat import (
 )
 from kpybroker.machines.groups.consumer.member import UNRELEASED, UNREVOKED, ClassicMember, ConsumerMember
 from kpybroker.machines.groups.consumer.reconcile import is_waiting
-from kpybroker.machines.groups.consumer.refused import RequestRefused
 from kpybroker.machines.groups.consumer.regexes import RegexChange
-from kpybroker.machines.groups.consumer.target import MemberTarget
-from kpybroker.machines.groups.consumer.timeouts import (
-    JOIN,
-    SYNC,
-    cancel,
-    fence,
-    has_limit,
-    limit_classic,
-    renew_session,
-)
+from kpybroker.machines.groups.consumer.timeouts import JOIN, SYNC, fence, limit_classic, renew_session
 from kpybroker.machines.groups.decision import GroupDecision
+from kpybroker.machines.groups.epochs.refused import RequestRefused
+from kpybroker.machines.groups.epochs.target import MemberTarget
+from kpybroker.machines.groups.epochs.timeouts import cancel, has_limit
 from kpybroker.machines.groups.events import GroupRequest
 from kpybroker.machines.groups.mixed.downgrade import downgrade_replacing, may_replace
 from kpybroker.machines.groups.mixed.protocol import names_of, owned_by, read_subscription, version_of, write_assignment

@@ -1,7 +1,7 @@
 """ShareGroupDescribe (KIP-932): a share group as administrators see it."""
 
-from kpybroker.machines.groups.consumer.refused import RequestRefused
 from kpybroker.machines.groups.decision import GroupDecision
+from kpybroker.machines.groups.epochs.refused import RequestRefused
 from kpybroker.machines.groups.events import GroupRequest
 from kpybroker.machines.groups.shard import GroupShard
 from kpybroker.machines.groups.share.heartbeat import find_share_group

@@ -11,20 +11,20 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from kpybroker.machines.groups.beats import BEATING_OFTEN, Beat, at_rest_ms
-from kpybroker.machines.groups.consumer.member import JOINING_EPOCH, NOTHING, STABLE
-from kpybroker.machines.groups.consumer.refused import RequestRefused, tell_refusal
-from kpybroker.machines.groups.consumer.target import MemberTarget, is_same
 from kpybroker.machines.groups.decision import GroupDecision
+from kpybroker.machines.groups.epochs.member import JOINING_EPOCH, NOTHING
+from kpybroker.machines.groups.epochs.refused import RequestRefused, tell_refusal
+from kpybroker.machines.groups.epochs.target import MemberTarget, is_same
 from kpybroker.machines.groups.events import GroupRequest
 from kpybroker.machines.groups.record import GroupRecord
 from kpybroker.machines.groups.resting import keep_answer
 from kpybroker.machines.groups.shard import GroupShard
 from kpybroker.machines.groups.share.events import Initialize
 from kpybroker.machines.groups.share.leave import fence
-from kpybroker.machines.groups.share.member import ShareMember
+from kpybroker.machines.groups.share.member import STABLE, ShareMember
 from kpybroker.machines.groups.share.records import current_record, epoch_record, states_record, subscription_record
 from kpybroker.machines.groups.share.share_group import SHARE, ShareGroup
-from kpybroker.machines.groups.share.state_topics import StateTopic, StateTopics, merged
+from kpybroker.machines.groups.share.state_topics import Initializations, StateTopic, StateTopics, merged
 from kpybroker.machines.groups.share.target import assign, has_unassigned, may_assign, subscribed
 from kpybroker.machines.groups.share.timeouts import SESSION, end_session, renew_session
 from kpybroker.machines.groups.stories import JOINED, LEFT
@@ -244,7 +244,7 @@ def _initialize(
     waiting for long is initialised again.
     """
     states = group.states or StateTopics()
-    since_ms = shard.initializing_since_ms.get(group.group_id, decision.loaded_ms)
+    since_ms = shard.notes(Initializations).since_ms.get(group.group_id, decision.loaded_ms)
     is_fresh = decision.now_ms - since_ms < decision.settings.share_initialize_retry_interval_ms
     known = merged(states.initialized, states.initializing) if is_fresh else states.initialized
     new: dict[bytes, StateTopic] = {}
@@ -267,4 +267,4 @@ def _initialize(
 def write_states(shard: GroupShard, group: ShareGroup, states: StateTopics, decision: GroupDecision) -> None:
     """Write the topics whose states a group has."""
     decision.records.append(states_record(group.group_id, states))
-    shard.initializing_since_ms[group.group_id] = decision.now_ms
+    shard.notes(Initializations).since_ms[group.group_id] = decision.now_ms

@@ -1,8 +1,11 @@
 """A member of a share group (Kafka: ``ShareGroupMember``). Members are never changed, only replaced."""
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from kpybroker.machines.groups.consumer.member import NOTHING, STABLE, Target
+from kpybroker.machines.groups.epochs.member import NOTHING, Target
+
+STABLE: Final = 0
+"""The only state of a member, as record 14 contains it (Kafka: ``MemberState``)."""
 
 
 class ShareMember(NamedTuple):

@@ -6,8 +6,8 @@ and after the share coordinator is asked.
 
 from typing import Any
 
-from kpybroker.machines.groups.consumer.refused import RequestRefused
 from kpybroker.machines.groups.decision import GroupDecision
+from kpybroker.machines.groups.epochs.refused import RequestRefused
 from kpybroker.machines.groups.events import DeleteGroup, GroupRequest
 from kpybroker.machines.groups.shard import GroupShard
 from kpybroker.machines.groups.share.events import (

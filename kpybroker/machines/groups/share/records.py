@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Mapping
 
-from kpybroker.machines.groups.consumer.java_order import string_key
-from kpybroker.machines.groups.consumer.member import Target
+from kpybroker.machines.groups.epochs.java_order import string_key
+from kpybroker.machines.groups.epochs.member import Target
 from kpybroker.machines.groups.record import GroupRecord
 from kpybroker.machines.groups.share.member import ShareMember
 from kpybroker.machines.groups.share.state_topics import StateTopic, StateTopics

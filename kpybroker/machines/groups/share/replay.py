@@ -6,12 +6,12 @@ Compaction may leave records in another order than they were written, and tombst
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kpybroker.machines.groups.consumer.member import LEAVING_EPOCH, NOTHING
+from kpybroker.machines.groups.epochs.member import LEAVING_EPOCH, NOTHING
 from kpybroker.machines.groups.group import NO_MEMBERS, Group
 from kpybroker.machines.groups.shard import GroupShard
 from kpybroker.machines.groups.share.member import ShareMember
 from kpybroker.machines.groups.share.share_group import ShareGroup
-from kpybroker.machines.groups.share.state_topics import StateTopic, StateTopics
+from kpybroker.machines.groups.share.state_topics import Initializations, StateTopic, StateTopics
 from kpywire.group_records.share_group_current_member_assignment import ShareGroupCurrentMemberAssignmentKey
 from kpywire.group_records.share_group_member_metadata import ShareGroupMemberMetadataKey
 from kpywire.group_records.share_group_metadata import ShareGroupMetadataKey
@@ -109,7 +109,7 @@ def take_share_group(shard: GroupShard, key: Any, value: Any | None) -> None:
     if value is None and type(key) is ShareGroupMetadataKey:
         if group is not None:
             group.membership = NO_MEMBERS
-            shard.initializing_since_ms.pop(key.group_id, None)
+            shard.notes(Initializations).since_ms.pop(key.group_id, None)
             if group.is_unknown:
                 del shard.groups[group.group_id]
         return

@@ -7,10 +7,10 @@ Invariant: counts follow from the members.
 
 from typing import Any, Final
 
-from kpybroker.machines.groups.consumer.consumer_group import FIRST_EPOCH, STABLE, add_counts
-from kpybroker.machines.groups.consumer.java_order import in_timeline_order
-from kpybroker.machines.groups.consumer.member import Target
 from kpybroker.machines.groups.decision import GroupDecision
+from kpybroker.machines.groups.epochs.epoch_members import FIRST_EPOCH, STABLE, add_counts
+from kpybroker.machines.groups.epochs.java_order import in_timeline_order
+from kpybroker.machines.groups.epochs.member import Target
 from kpybroker.machines.groups.events import GroupRequest
 from kpybroker.machines.groups.group import EMPTY, Group, Membership
 from kpybroker.machines.groups.record import GroupRecord

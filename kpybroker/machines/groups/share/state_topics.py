@@ -6,7 +6,7 @@
 from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple
 
-from kpybroker.machines.groups.consumer.member import NOTHING
+from kpybroker.machines.groups.epochs.member import NOTHING
 from kpybroker.machines.metadata.topic_view import TopicView
 
 UNKNOWN_NAME: Final = "<UNKNOWN>"
@@ -65,6 +65,16 @@ class StateTopics(NamedTuple):
     def has_any(self, topic_ids: Collection[bytes]) -> bool:
         """Whether one of these topics is among them."""
         return any(topic_id in each for topic_id in topic_ids for each in self)
+
+
+class Initializations:
+    """The times when share groups last wrote their topics with states."""
+
+    __slots__ = ("since_ms",)
+
+    def __init__(self) -> None:
+        self.since_ms: dict[str, int] = {}
+        """By group, on the clock of ``now_ms``. A group is not here if that was before the load."""
 
 
 def merged(one: Mapping[bytes, StateTopic], other: Mapping[bytes, StateTopic]) -> dict[bytes, StateTopic]:

@@ -3,10 +3,10 @@
 Only partitions whose delivery state is initialised are assigned.
 """
 
-from kpybroker.machines.groups.consumer.java_order import copied_set_capacity, in_hash_order, string_hash, string_key
-from kpybroker.machines.groups.consumer.member import NOTHING, Target
-from kpybroker.machines.groups.consumer.target import MemberTarget, is_same
 from kpybroker.machines.groups.decision import GroupDecision
+from kpybroker.machines.groups.epochs.java_order import copied_set_capacity, in_hash_order, string_hash, string_key
+from kpybroker.machines.groups.epochs.member import NOTHING, Target
+from kpybroker.machines.groups.epochs.target import MemberTarget, is_same
 from kpybroker.machines.groups.record import GroupRecord
 from kpybroker.machines.groups.share.member import ShareMember
 from kpybroker.machines.groups.share.records import target_epoch_record, target_record

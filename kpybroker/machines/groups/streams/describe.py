@@ -3,11 +3,12 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from kpybroker.machines.groups.consumer.java_order import string_key
 from kpybroker.machines.groups.decision import GroupDecision
-from kpybroker.machines.groups.events import DescribeStreamsGroup, GroupRequest
+from kpybroker.machines.groups.epochs.java_order import string_key
+from kpybroker.machines.groups.events import GroupRequest
 from kpybroker.machines.groups.shard import GroupShard
 from kpybroker.machines.groups.streams.configured import ConfiguredSubtopology, InternalTopic
+from kpybroker.machines.groups.streams.events import DescribeStreamsGroup
 from kpybroker.machines.groups.streams.member import StreamsMember
 from kpybroker.machines.groups.streams.streams_group import StreamsGroup
 from kpybroker.machines.groups.streams.tasks import TargetTasks, TaskOffsets

@@ -8,9 +8,10 @@ from collections.abc import Collection, Mapping
 from typing import Any, Final, NamedTuple
 
 from kpybroker.machines.groups.beats import Beat
-from kpybroker.machines.groups.consumer.refused import RequestRefused, tell_refusal
-from kpybroker.machines.groups.consumer.timeouts import SESSION
 from kpybroker.machines.groups.decision import GroupDecision
+from kpybroker.machines.groups.epochs.member import AWAY_EPOCH, JOINING_EPOCH
+from kpybroker.machines.groups.epochs.refused import RequestRefused, tell_refusal
+from kpybroker.machines.groups.epochs.timeouts import SESSION
 from kpybroker.machines.groups.events import GroupRequest
 from kpybroker.machines.groups.record import GroupRecord
 from kpybroker.machines.groups.resting import keep_answer
@@ -20,7 +21,7 @@ from kpybroker.machines.groups.stories import JOINED, LEFT
 from kpybroker.machines.groups.streams.configured import ConfiguredTopology, InternalTopic, configure
 from kpybroker.machines.groups.streams.descriptions import asks_for_description
 from kpybroker.machines.groups.streams.endpoints import endpoints_of
-from kpybroker.machines.groups.streams.member import AWAY_EPOCH, JOINING_EPOCH, StreamsMember, UserEndpoint
+from kpybroker.machines.groups.streams.member import StreamsMember, UserEndpoint
 from kpybroker.machines.groups.streams.reconcile import next_step
 from kpybroker.machines.groups.streams.records import (
     current_record,

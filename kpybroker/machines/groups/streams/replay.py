@@ -6,10 +6,12 @@ Compaction may leave records in another order than they were written, and tombst
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from kpybroker.machines.groups.epochs.member import LEAVING_EPOCH
 from kpybroker.machines.groups.group import NO_MEMBERS, Group
 from kpybroker.machines.groups.shard import GroupShard
+from kpybroker.machines.groups.streams.asking import DescriptionNotes
 from kpybroker.machines.groups.streams.descriptions import forget_asking
-from kpybroker.machines.groups.streams.member import LEAVING_EPOCH, StreamsMember, UserEndpoint
+from kpybroker.machines.groups.streams.member import StreamsMember, UserEndpoint
 from kpybroker.machines.groups.streams.records import Descriptions
 from kpybroker.machines.groups.streams.streams_group import StreamsGroup
 from kpybroker.machines.groups.streams.tasks import ActiveTasks, MemberTasks, TargetTasks, tasks_of
@@ -138,13 +140,13 @@ def take_streams_group(shard: GroupShard, key: Any, value: Any | None) -> None:
     if value is None and type(key) is StreamsGroupMetadataKey:
         forget_delay(shard, key.group_id)
         forget_asking(shard, key.group_id)
-        shard.description_bytes -= streams.description_bytes
+        shard.notes(DescriptionNotes).bytes -= streams.description_bytes
         if group is not None:
             _end(shard, group)
         return
     before = streams.description_bytes
     _TAKES[type(key)](streams, key, value)
-    shard.description_bytes += streams.description_bytes - before
+    shard.notes(DescriptionNotes).bytes += streams.description_bytes - before
 
 
 def _end(shard: GroupShard, group: Group) -> None:

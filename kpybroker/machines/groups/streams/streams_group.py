@@ -9,9 +9,9 @@ Invariant: the processes of tasks follow from the members.
 from collections.abc import Iterable
 from typing import Any, Final
 
-from kpybroker.machines.groups.consumer.java_order import in_timeline_order
 from kpybroker.machines.groups.decision import GroupDecision
-from kpybroker.machines.groups.epoch_members import EpochMembers
+from kpybroker.machines.groups.epochs.epoch_members import ASSIGNING, FIRST_EPOCH, RECONCILING, STABLE, EpochMembers
+from kpybroker.machines.groups.epochs.java_order import in_timeline_order
 from kpybroker.machines.groups.group import EMPTY
 from kpybroker.machines.groups.record import GroupRecord
 from kpybroker.machines.groups.streams.configured import ConfiguredTopology
@@ -24,11 +24,6 @@ from kpywire.messages.streams_group_heartbeat import EndpointToPartitions
 
 STREAMS: Final = "streams"
 NOT_READY: Final = "NotReady"
-ASSIGNING: Final = "Assigning"
-RECONCILING: Final = "Reconciling"
-STABLE: Final = "Stable"
-FIRST_EPOCH: Final = 1
-"""The epoch of a group that has no record yet, and of its target, which is empty."""
 
 NOT_VALIDATED: Final = -1
 """The validated topology epoch of a group whose topics do not fit its topology."""

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Final
 
-from kpybroker.machines.groups.consumer.java_order import in_hash_order, string_hash
-from kpybroker.machines.groups.consumer.refused import RequestRefused
 from kpybroker.machines.groups.decision import GroupDecision
+from kpybroker.machines.groups.epochs.java_order import in_hash_order, string_hash
+from kpybroker.machines.groups.epochs.refused import RequestRefused
 from kpybroker.machines.groups.record import GroupRecord
 from kpybroker.machines.groups.stories import ASSIGNED, assigned_to
 from kpybroker.machines.groups.streams.assignor import (

@@ -5,9 +5,9 @@
 
 from typing import Final
 
-from kpybroker.machines.groups.consumer.timeouts import REBALANCE, SESSION, cancel, has_limit, set_timer
 from kpybroker.machines.groups.decision import GroupDecision
-from kpybroker.machines.groups.epoch_members import NEVER_MS
+from kpybroker.machines.groups.epochs.epoch_members import NEVER_MS
+from kpybroker.machines.groups.epochs.timeouts import REBALANCE, SESSION, cancel, has_limit, set_timer
 from kpybroker.machines.groups.shard import GroupShard
 from kpybroker.machines.groups.stories import LATE_REVOKE, SILENT
 from kpybroker.machines.groups.streams.member import UNREVOKED, StreamsMember

@@ -9,8 +9,8 @@ from kpybroker.machines.console.groups import MemberRow
 from kpybroker.machines.groups.classic.classic_group import ClassicGroup, ClassicGroupState
 from kpybroker.machines.groups.consumer.consumer_group import ConsumerGroup
 from kpybroker.machines.groups.consumer.member import ConsumerMember
-from kpybroker.machines.groups.consumer.timeouts import SESSION
 from kpybroker.machines.groups.coordinator import GroupCoordinator
+from kpybroker.machines.groups.epochs.timeouts import SESSION
 from kpybroker.machines.groups.group import Group
 from kpybroker.machines.groups.share.member import ShareMember
 from kpybroker.machines.groups.share.share_group import ShareGroup

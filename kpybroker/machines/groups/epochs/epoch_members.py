@@ -5,12 +5,20 @@ may be deleted.
 """
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from kpybroker.machines.groups.decision import GroupDecision
 from kpybroker.machines.groups.events import GroupRequest
 from kpybroker.machines.groups.group import SINCE_COMMIT, Group, Membership
 from kpywire import error_codes
+
+_K = TypeVar("_K")
+
+ASSIGNING: Final = "Assigning"
+RECONCILING: Final = "Reconciling"
+STABLE: Final = "Stable"
+FIRST_EPOCH: Final = 1
+"""The epoch of a group that has no record yet, and of its target, which is empty."""
 
 NEVER_MS: Final = 0
 """The time of a target that nobody made: that of a group without members."""
@@ -103,3 +111,13 @@ class EpochMembers(Membership):
 
     def _stale(self, member: Any) -> int:
         return error_codes.ILLEGAL_GENERATION if self.is_classic(member) else error_codes.STALE_MEMBER_EPOCH
+
+
+def add_counts(counts: dict[_K, int], keys: Iterable[_K], by: int) -> None:
+    """Count keys in or out. A count of 0 is left out."""
+    for key in keys:
+        count = counts.get(key, 0) + by
+        if count > 0:
+            counts[key] = count
+        else:
+            counts.pop(key, None)
