@@ -45,7 +45,7 @@ _OF_A_GROUP: Final = {
 def group_coordinator(
     scheduler: Scheduler, replicas: Replicas, config: Callable[[], BrokerConfig], rng: Random
 ) -> Shards:
-    """Make the coordinator of classic groups. ``config`` is read for every decision."""
+    """Make the coordinator of groups. ``config`` is read for every decision."""
 
     def period_ms() -> int:
         return int(config()["offsets.retention.check.interval.ms"])

@@ -58,8 +58,8 @@ class GroupRequest:
 
 
 class DeleteGroup(NamedTuple):
-    """Delete one group. It is answered by a ``DeletableGroupResult``. For a share group, the first answer may be the
-    states that have to be deleted before it (`kpybroker.machines.groups.share.events.Delete`)."""
+    """Delete one group. It is answered by a ``DeletableGroupResult``. The first answer may be
+    what has to be deleted before it, such as the states of a share group."""
 
     group_id: str
     states_deleted: bool = False

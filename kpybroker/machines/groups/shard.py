@@ -10,10 +10,11 @@ from typing import Any, TypeVar
 from kpybroker.machines.coordination.sweeps import Sweeps
 from kpybroker.machines.groups.beats import Rest
 from kpybroker.machines.groups.counts import Counts
-from kpybroker.machines.groups.group import Group
+from kpybroker.machines.groups.group import Group, Membership
 from kpybroker.machines.groups.stories import Stories
 from kpybroker.machines.groups.timers import GroupTimer, GroupTimers
 
+_Kind = TypeVar("_Kind", bound=Membership)
 _Notes = TypeVar("_Notes")
 
 
@@ -66,6 +67,12 @@ class GroupShard:
         if found is None:
             found = self._notes[kept_as] = kept_as()
         return found
+
+    def find(self, group_id: str, of_kind: type[_Kind]) -> _Kind | None:
+        """The members of a group, if there is one of this kind."""
+        group = self.groups.get(group_id)
+        members = None if group is None else group.membership
+        return members if isinstance(members, of_kind) else None
 
     def rouse(self, group_id: str) -> None:
         """Note that something has changed in a group: no member of it is at rest."""

@@ -2,12 +2,14 @@
 
 from collections.abc import Iterable, Mapping
 
-from kpybroker.machines.groups.consumer.consumer_group import ConsumerGroup
+from kpybroker.machines.groups.consumer.consumer_group import CONSUMER, ConsumerGroup
 from kpybroker.machines.groups.consumer.events import DescribeConsumerGroup
 from kpybroker.machines.groups.consumer.member import ConsumerMember
 from kpybroker.machines.groups.decision import GroupDecision
+from kpybroker.machines.groups.epochs.finding import find_group
 from kpybroker.machines.groups.epochs.java_order import in_timeline_order
 from kpybroker.machines.groups.epochs.member import NOTHING
+from kpybroker.machines.groups.epochs.refused import RequestRefused
 from kpybroker.machines.groups.events import GroupRequest
 from kpybroker.machines.groups.shard import GroupShard
 from kpywire import error_codes
@@ -19,16 +21,10 @@ CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
 def describe_consumer_group(shard: GroupShard, request: GroupRequest, decision: GroupDecision) -> None:
     """Answer a `DescribeConsumerGroup`."""
     message: DescribeConsumerGroup = request.message
-    found = shard.groups.get(message.group_id)
-    if found is None:
-        described = not_described(
-            message.group_id, error_codes.GROUP_ID_NOT_FOUND, f"Group {message.group_id} not found."
-        )
-    elif not isinstance(found.membership, ConsumerGroup):
-        text = f"Group {message.group_id} is not a consumer group."
-        described = not_described(message.group_id, error_codes.GROUP_ID_NOT_FOUND, text)
-    else:
-        described = _describe(found.membership, decision)
+    try:
+        described = _describe(find_group(shard, message.group_id, ConsumerGroup, CONSUMER), decision)
+    except RequestRefused as refused:
+        described = not_described(message.group_id, refused.error_code, refused.text)
     decision.reply(request.ticket, described)
 
 

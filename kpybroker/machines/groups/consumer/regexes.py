@@ -95,9 +95,8 @@ def update_regex(
 def resolve_regexes(shard: GroupShard, event: ResolveRegexes, decision: GroupDecision) -> None:
     """Write the topics that the regular expressions match. If they are others, the group goes on at the next epoch."""
     shard.notes(Resolutions).since_ms.pop(event.group_id, None)
-    known = shard.groups.get(event.group_id)
-    group = None if known is None else known.membership
-    if not isinstance(group, ConsumerGroup):
+    group = shard.find(event.group_id, ConsumerGroup)
+    if group is None:
         return
     topics = decision.topics
     matched = {regex: _matching(regex, topics.by_name) for regex in event.regexes if regex in group.regex_members}

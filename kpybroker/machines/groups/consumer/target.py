@@ -36,16 +36,6 @@ def last_target(group: ConsumerGroup, member: ConsumerMember, epoch: int, decisi
     return MemberTarget(group.assignment_epoch, group.target_of(member), is_old)
 
 
-def may_assign(group: ConsumerGroup, epoch: int, decision: GroupDecision) -> bool:
-    """Whether a target is to be computed: the group is at a new epoch, and the last computation is long enough ago
-    (KIP-1263)."""
-    if group.assignment_epoch >= epoch:
-        return False
-    since_ms = group.assignment_timestamp_ms
-    interval_ms = decision.settings_of(group.group_id).consumer_assignment_interval_ms
-    return since_ms == 0 or decision.ms_since(since_ms) >= interval_ms
-
-
 def assign(
     group: ConsumerGroup,
     epoch: int,

@@ -9,7 +9,8 @@ from kpybroker.machines.groups.consumer.consumer_group import ConsumerGroup
 from kpybroker.machines.groups.consumer.leave import fence_members
 from kpybroker.machines.groups.consumer.member import UNREVOKED, ConsumerMember
 from kpybroker.machines.groups.decision import GroupDecision
-from kpybroker.machines.groups.epochs.timeouts import REBALANCE, SESSION, cancel, set_timer
+from kpybroker.machines.groups.epochs.member import REBALANCE, SESSION
+from kpybroker.machines.groups.epochs.timeouts import cancel, ended, set_timer
 from kpybroker.machines.groups.shard import GroupShard
 from kpybroker.machines.groups.stories import LATE_JOIN, LATE_REVOKE, LATE_SYNC, SILENT
 
@@ -47,10 +48,10 @@ def cancel_all(shard: GroupShard, group_id: str, member_id: str, decision: Group
 
 def begin_timeouts(shard: GroupShard, group_id: str, decision: GroupDecision) -> bool:
     """Begin the timeouts of a group that was just loaded."""
-    group = shard.groups.get(group_id)
-    if group is not None and isinstance(group.membership, ConsumerGroup):
+    group = shard.find(group_id, ConsumerGroup)
+    if group is not None:
         timeout_ms = decision.settings_of(group_id).consumer_session_timeout_ms
-        for member in map(group.membership.members.__getitem__, group.membership.ordered_members()):
+        for member in map(group.members.__getitem__, group.ordered_members()):
             renew_session(shard, group_id, member.member_id, decision, timeout_ms)
             if member.state == UNREVOKED:
                 limit_rebalance(shard, group_id, member, decision)
@@ -59,29 +60,19 @@ def begin_timeouts(shard: GroupShard, group_id: str, decision: GroupDecision) ->
 
 def _end_member(shard: GroupShard, key: tuple[str, str, str], decision: GroupDecision) -> None:
     """Remove a member whose time is up."""
-    shard.member_timers.pop(key, None)
-    group, member = _find(shard, key)
-    if group is not None and member is not None:
+    if (found := ended(shard, key, ConsumerGroup)) is not None:
+        group, member = found
         decision.tell(group.group_id, _LATE[key[0]], member)
         fence(shard, group, [member], decision)
 
 
 def _end_rebalance(shard: GroupShard, key: tuple[str, str, str], member_epoch: int, decision: GroupDecision) -> None:
     """Remove a member that has not given up its partitions: it is still at the same epoch."""
-    shard.member_timers.pop(key, None)
-    group, member = _find(shard, key)
-    if group is not None and member is not None and member.member_epoch == member_epoch:
+    found = ended(shard, key, ConsumerGroup)
+    if found is not None and found[1].member_epoch == member_epoch:
+        group, member = found
         decision.tell(group.group_id, LATE_REVOKE, member)
         fence(shard, group, [member], decision)
-
-
-def _find(shard: GroupShard, key: tuple[str, str, str]) -> tuple[ConsumerGroup | None, ConsumerMember | None]:
-    _, group_id, member_id = key
-    group = shard.groups.get(group_id)
-    membership = None if group is None else group.membership
-    if not isinstance(membership, ConsumerGroup):
-        return None, None
-    return membership, membership.members.get(member_id)
 
 
 def fence(shard: GroupShard, group: ConsumerGroup, members: list[ConsumerMember], decision: GroupDecision) -> None:

@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+from kpybroker.machines.groups.decision import GroupDecision
+from kpybroker.machines.groups.epochs.epoch_members import EpochMembers
 from kpybroker.machines.groups.epochs.member import Target
 
 
@@ -12,6 +14,15 @@ class MemberTarget(NamedTuple):
     target: Target
     is_old: bool = False
     """Whether the group is at no later epoch, and has been at this one for a while."""
+
+
+def may_assign(group: EpochMembers, epoch: int, interval_ms: int, decision: GroupDecision) -> bool:
+    """Whether a target is to be computed: the group is at a new epoch, and the last computation is long enough ago
+    (KIP-1263)."""
+    if group.assignment_epoch >= epoch:
+        return False
+    since_ms = group.assignment_timestamp_ms
+    return since_ms == 0 or decision.ms_since(since_ms) >= interval_ms
 
 
 def is_same(one: Target, other: Target | None) -> bool:

@@ -2,14 +2,22 @@
 new object."""
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, TypeVar
 
 from kpybroker.machines.groups.decision import GroupDecision
+from kpybroker.machines.groups.epochs.epoch_members import EpochMembers
 from kpybroker.machines.groups.shard import GroupShard
 from kpybroker.machines.groups.timers import GroupTimer
 
-SESSION: Final = "session"
-REBALANCE: Final = "rebalance"
+_Kind = TypeVar("_Kind", bound=EpochMembers)
+
+
+def ended(shard: GroupShard, key: tuple[str, str, str], of_kind: type[_Kind]) -> tuple[_Kind, Any] | None:
+    """The group and the member whose timer has fired; None if the member is gone."""
+    shard.member_timers.pop(key, None)
+    _, group_id, member_id = key
+    group = shard.find(group_id, of_kind)
+    return None if group is None or member_id not in group.members else (group, group.members[member_id])
 
 
 def has_limit(shard: GroupShard, purpose: str, group_id: str, member_id: str) -> bool:

@@ -1,11 +1,12 @@
 """ShareGroupDescribe (KIP-932): a share group as administrators see it."""
 
 from kpybroker.machines.groups.decision import GroupDecision
+from kpybroker.machines.groups.epochs.finding import find_group
 from kpybroker.machines.groups.epochs.refused import RequestRefused
 from kpybroker.machines.groups.events import GroupRequest
 from kpybroker.machines.groups.shard import GroupShard
-from kpybroker.machines.groups.share.heartbeat import find_share_group
 from kpybroker.machines.groups.share.member import ShareMember
+from kpybroker.machines.groups.share.share_group import SHARE, ShareGroup
 from kpywire import error_codes
 from kpywire.messages.share_group_describe import Assignment, DescribedGroup, Member, TopicPartitions
 
@@ -14,7 +15,7 @@ def describe_share_group(shard: GroupShard, request: GroupRequest, decision: Gro
     """Answer a `DescribeShareGroup`."""
     group_id = request.message.group_id
     try:
-        group = find_share_group(shard, group_id)
+        group = find_group(shard, group_id, ShareGroup, SHARE)
     except RequestRefused as refused:
         decision.reply(request.ticket, not_described(group_id, refused.error_code, refused.text))
         return

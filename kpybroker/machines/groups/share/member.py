@@ -20,3 +20,11 @@ class ShareMember(NamedTuple):
     topic_names: frozenset[str] = frozenset()
     state: int = STABLE
     assigned: Target = NOTHING
+
+    @property
+    def instance_id(self) -> None:
+        """None: a share group has no static members."""
+
+    def is_reconciled_to(self, epoch: int) -> bool:
+        """Whether the member has what the assignor gave to it at this epoch."""
+        return self.member_epoch == epoch

@@ -25,13 +25,6 @@ STANDBY_REPLICAS: Final = "num.standby.replicas"
 RACK_TAGS: Final = "rack.aware.assignment.tags"
 
 
-def may_assign(group: StreamsGroup, decision: GroupDecision) -> bool:
-    """Whether the last target was computed long enough ago (KIP-1263)."""
-    since_ms = group.assignment_timestamp_ms
-    interval_ms = decision.settings_of(group.group_id).streams_assignment_interval_ms
-    return since_ms == 0 or decision.ms_since(since_ms) >= interval_ms
-
-
 def assign(  # noqa: PLR0913
     group: StreamsGroup,
     epoch: int,
