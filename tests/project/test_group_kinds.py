@@ -40,8 +40,8 @@ def asked_by_class(tree: ast.Module) -> Iterator[str]:
             for each in node.comparators:
                 yield from names_in(each)
         elif isinstance(node, ast.Dict):
-            for each in node.keys:
-                yield from names_in(each)
+            for key in node.keys:
+                yield from names_in(key)
 
 
 def names_in(node: ast.AST | None) -> Iterator[str]:

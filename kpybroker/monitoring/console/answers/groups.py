@@ -155,9 +155,9 @@ async def group(node: NodeParts, viewer: Viewer, query: Query) -> GroupPage:
     lag = led.records if kind != SHARE else sum(each.unread for each in shares) if shares else None
     lag_s = max((each.lag_s for each in positions if each.lag_s is not None), default=None)
     watched = node.lags.look((name, str(viewer.principal)), (lag, lag_s), watched_spots(positions))
-    if kind in VERDICTS:
-        found_of_kind = VERDICTS[kind](node, viewer, coordinator.shard, found.membership, members, shares)
-    else:
+    verdict_of = VERDICTS.get(kind)
+    found_of_kind = verdict_of and verdict_of(node, viewer, coordinator.shard, found.membership, members, shares)
+    if found_of_kind is None:
         facts = await _facts(node, viewer, state, (members, positions), events)
         facts = replace(facts, still_s=watched.still_s, pace=watched.pace, is_partial=bool(left_out or hidden))
         found_of_kind = stuck.verdict_on(facts)

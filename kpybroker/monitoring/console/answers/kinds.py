@@ -171,8 +171,8 @@ def _task(task: tuple[str, int]) -> str:
     return f"{TASK}{name}_{index}"
 
 
-VERDICTS: Final[Mapping[str, Callable[..., tuple[bool, str]]]] = {
+VERDICTS: Final[Mapping[str, Callable[..., tuple[bool, str] | None]]] = {
     SHARE: lambda node, viewer, _shard, *facts: verdict_on_shares(_share_facts(node, viewer, *facts)),
     STREAMS: lambda _node, viewer, shard, *facts: verdict_on_streams(_task_facts(shard, viewer, *facts[:2])),
 }
-"""The verdicts by kind of group. On groups of other kinds, their positions decide."""
+"""The verdicts by kind of group. Where there is none, the positions of the group decide."""
