@@ -12,13 +12,7 @@ from kpybroker.machines.groups.consumer.member import STABLE as MEMBER_STABLE
 from kpybroker.machines.groups.consumer.member import ConsumerMember
 from kpybroker.machines.groups.consumer.records import group_tombstones
 from kpybroker.machines.groups.decision import GroupDecision
-from kpybroker.machines.groups.epochs.epoch_members import (
-    ASSIGNING,
-    RECONCILING,
-    STABLE,
-    EpochMembers,
-    add_counts,
-)
+from kpybroker.machines.groups.epochs.epoch_members import ASSIGNING, RECONCILING, STABLE, EpochMembers, add_counts
 from kpybroker.machines.groups.epochs.member import AWAY_EPOCH, NOTHING, Target
 from kpybroker.machines.groups.facts import MembershipFacts
 from kpybroker.machines.groups.group import EMPTY, Timers

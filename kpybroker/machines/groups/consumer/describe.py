@@ -1,11 +1,13 @@
 """ConsumerGroupDescribe (KIP-848, KIP-1099): a consumer group as administrators see it."""
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 
 from kpybroker.machines.groups.consumer.consumer_group import CONSUMER, ConsumerGroup
 from kpybroker.machines.groups.consumer.events import DescribeConsumerGroup
 from kpybroker.machines.groups.consumer.member import ConsumerMember
 from kpybroker.machines.groups.decision import GroupDecision
+from kpybroker.machines.groups.epochs import finding
 from kpybroker.machines.groups.epochs.finding import find_group
 from kpybroker.machines.groups.epochs.java_order import in_timeline_order
 from kpybroker.machines.groups.epochs.member import NOTHING
@@ -18,6 +20,10 @@ from kpywire.messages.consumer_group_describe import Assignment, DescribedGroup,
 CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
 
 
+not_described = partial(finding.not_described, DescribedGroup, assignor_name="")
+"""A group that is not described."""
+
+
 def describe_consumer_group(shard: GroupShard, request: GroupRequest, decision: GroupDecision) -> None:
     """Answer a `DescribeConsumerGroup`."""
     message: DescribeConsumerGroup = request.message
@@ -26,20 +32,6 @@ def describe_consumer_group(shard: GroupShard, request: GroupRequest, decision: 
     except RequestRefused as refused:
         described = not_described(message.group_id, refused.error_code, refused.text)
     decision.reply(request.ticket, described)
-
-
-def not_described(group_id: str, error_code: int, text: str | None = None) -> DescribedGroup:
-    """A group that is not described."""
-    return DescribedGroup(
-        error_code=error_code,
-        error_message=text,
-        group_id=group_id,
-        group_state="",
-        group_epoch=0,
-        assignment_epoch=0,
-        assignor_name="",
-        members=[],
-    )
 
 
 def _describe(group: ConsumerGroup, decision: GroupDecision) -> DescribedGroup:

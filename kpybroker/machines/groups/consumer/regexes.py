@@ -45,14 +45,8 @@ class ResolveRegexes(NamedTuple):
     timestamp_ms: int
 
 
-class Resolutions:
-    """The groups whose regular expressions are being resolved."""
-
-    __slots__ = ("since_ms",)
-
-    def __init__(self) -> None:
-        self.since_ms: dict[str, int] = {}
-        """The begin of each, on the clock of ``now_ms``."""
+class Resolutions(dict[str, int]):
+    """The groups whose regular expressions are being resolved, and since when on the clock of ``now_ms``."""
 
 
 def update_regex(
@@ -86,7 +80,7 @@ def update_regex(
                 wanted[regex] = wanted.get(regex, 0) + by
         regexes = [regex for regex, count in wanted.items() if count > 0]
         if regexes and (is_new or _is_due(group, len(regexes), decision)):
-            shard.notes(Resolutions).since_ms[group.group_id] = decision.now_ms
+            shard.notes(Resolutions)[group.group_id] = decision.now_ms
             regexes = in_hash_order(regexes, string_hash)
             decision.then = ResolveRegexes(group.group_id, regexes, visible, decision.timestamp_ms)
     return change
@@ -94,7 +88,7 @@ def update_regex(
 
 def resolve_regexes(shard: GroupShard, event: ResolveRegexes, decision: GroupDecision) -> None:
     """Write the topics that the regular expressions match. If they are others, the group goes on at the next epoch."""
-    shard.notes(Resolutions).since_ms.pop(event.group_id, None)
+    shard.notes(Resolutions).pop(event.group_id, None)
     group = shard.find(event.group_id, ConsumerGroup)
     if group is None:
         return
@@ -130,7 +124,7 @@ def check_regex(regex: str) -> None:
 def _may_begin(shard: GroupShard, group: ConsumerGroup, decision: GroupDecision) -> bool:
     """Whether no resolution is under way, and the last one is some time ago. One whose heartbeat could not be written
     never ends, so it is forgotten after that time."""
-    since_ms = shard.notes(Resolutions).since_ms.get(group.group_id)
+    since_ms = shard.notes(Resolutions).get(group.group_id)
     if since_ms is not None and decision.now_ms <= since_ms + LEAST_INTERVAL_MS:
         return False
     last = _last_resolved(group)

@@ -1,7 +1,7 @@
 """The group and the member that a request names, or Kafka's refusal."""
 
-from collections.abc import Mapping
-from typing import TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 from kpybroker.machines.groups.decision import GroupDecision
 from kpybroker.machines.groups.epochs.refused import RequestRefused
@@ -10,6 +10,7 @@ from kpybroker.machines.groups.record import GroupRecord
 from kpybroker.machines.groups.shard import GroupShard
 from kpywire import error_codes
 
+_Described = TypeVar("_Described")
 _Kind = TypeVar("_Kind", bound=Membership)
 _Member = TypeVar("_Member")
 
@@ -63,3 +64,19 @@ def fenced(kind: str, epoch: int, member_epoch: int, more: str = "") -> RequestR
         f"({member_epoch}){more}. The member must abandon all its partitions and rejoin."
     )
     return RequestRefused(error_codes.FENCED_MEMBER_EPOCH, text)
+
+
+def not_described(
+    described_group: Callable[..., _Described], group_id: str, error_code: int, text: str | None = None, **more: Any
+) -> _Described:
+    """A group that is not described."""
+    return described_group(
+        error_code=error_code,
+        error_message=text,
+        group_id=group_id,
+        group_state="",
+        group_epoch=0,
+        assignment_epoch=0,
+        members=[],
+        **more,
+    )

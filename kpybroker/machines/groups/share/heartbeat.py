@@ -220,7 +220,7 @@ def _initialize(
     waiting for long is initialised again.
     """
     states = group.states or StateTopics()
-    since_ms = shard.notes(Initializations).since_ms.get(group.group_id, decision.loaded_ms)
+    since_ms = shard.notes(Initializations).get(group.group_id, decision.loaded_ms)
     is_fresh = decision.now_ms - since_ms < decision.settings.share_initialize_retry_interval_ms
     known = merged(states.initialized, states.initializing) if is_fresh else states.initialized
     new: dict[bytes, StateTopic] = {}
@@ -243,4 +243,4 @@ def _initialize(
 def write_states(shard: GroupShard, group: ShareGroup, states: StateTopics, decision: GroupDecision) -> None:
     """Write the topics whose states a group has."""
     decision.records.append(states_record(group.group_id, states))
-    shard.notes(Initializations).since_ms[group.group_id] = decision.now_ms
+    shard.notes(Initializations)[group.group_id] = decision.now_ms

@@ -12,10 +12,7 @@ from kpywire.group_records.share_group_current_member_assignment import (
     ShareGroupCurrentMemberAssignmentValue,
 )
 from kpywire.group_records.share_group_current_member_assignment import TopicPartitions as CurrentPartitions
-from kpywire.group_records.share_group_member_metadata import (
-    ShareGroupMemberMetadataKey,
-    ShareGroupMemberMetadataValue,
-)
+from kpywire.group_records.share_group_member_metadata import ShareGroupMemberMetadataKey, ShareGroupMemberMetadataValue
 from kpywire.group_records.share_group_metadata import ShareGroupMetadataKey, ShareGroupMetadataValue
 from kpywire.group_records.share_group_state_partition_metadata import (
     ShareGroupStatePartitionMetadataKey,

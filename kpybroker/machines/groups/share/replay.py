@@ -74,7 +74,7 @@ _TAKES: Mapping[type, Callable[[ShareGroup, Any, Any], None]] = {
 
 
 def _forget(shard: GroupShard, group_id: str) -> None:
-    shard.notes(Initializations).since_ms.pop(group_id, None)
+    shard.notes(Initializations).pop(group_id, None)
 
 
 REPLAYS = replays_of(ShareGroup, _TAKES, ShareGroupMetadataKey, _forget)

@@ -78,14 +78,9 @@ class StateTopics(NamedTuple):
         return any(topic_id in each for topic_id in topic_ids for each in self)
 
 
-class Initializations:
-    """The times when share groups last wrote their topics with states."""
-
-    __slots__ = ("since_ms",)
-
-    def __init__(self) -> None:
-        self.since_ms: dict[str, int] = {}
-        """By group, on the clock of ``now_ms``. A group is not here if that was before the load."""
+class Initializations(dict[str, int]):
+    """The time when each group last wrote its topics with states, on the clock of ``now_ms``; none if that was before
+    the load."""
 
 
 def merged(one: Mapping[bytes, StateTopic], other: Mapping[bytes, StateTopic]) -> dict[bytes, StateTopic]:

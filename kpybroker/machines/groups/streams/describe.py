@@ -1,9 +1,11 @@
 """StreamsGroupDescribe (KIP-1071): a streams group as administrators see it."""
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any, Final
 
 from kpybroker.machines.groups.decision import GroupDecision
+from kpybroker.machines.groups.epochs import finding
 from kpybroker.machines.groups.epochs.finding import find_group
 from kpybroker.machines.groups.epochs.java_order import string_key
 from kpybroker.machines.groups.epochs.refused import RequestRefused
@@ -35,6 +37,10 @@ AVAILABLE: Final = 3
 """The statuses of the description of a topology: none is kept, it could not be had, here it is."""
 
 
+not_described = partial(finding.not_described, DescribedGroup)
+"""A group that is not described."""
+
+
 def describe_streams_group(shard: GroupShard, request: GroupRequest, decision: GroupDecision) -> None:
     """Answer a `DescribeStreamsGroup`."""
     message: DescribeStreamsGroup = request.message
@@ -53,19 +59,6 @@ def describe_streams_group(shard: GroupShard, request: GroupRequest, decision: G
             is_kept = group.topology.description is not None
             described.topology_description_status = AVAILABLE if is_kept else NOT_STORED
     decision.reply(request.ticket, described)
-
-
-def not_described(group_id: str, error_code: int, text: str | None = None) -> DescribedGroup:
-    """A group that is not described."""
-    return DescribedGroup(
-        error_code=error_code,
-        error_message=text,
-        group_id=group_id,
-        group_state="",
-        group_epoch=0,
-        assignment_epoch=0,
-        members=[],
-    )
 
 
 def _describe(group: StreamsGroup) -> DescribedGroup:
