@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from kpybroker.machines.coordination.events import Loaded, MetadataChanged
 from kpybroker.machines.groups.classic.classic_group import ClassicGroup
-from kpybroker.machines.groups.classic.events import DescribeGroup
+from kpybroker.machines.groups.classic.describe import DescribeGroup
 from kpybroker.machines.groups.coordinator import GroupCoordinator
 from kpybroker.machines.groups.events import DeleteGroup, ExpireOffsets, GroupRequest, GroupTimersDue, ListGroups
 from kpybroker.machines.groups.kind import GroupKind

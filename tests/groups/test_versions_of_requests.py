@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from group_world import GroupWorld
 
-from kpybroker.machines.groups.classic.events import DescribeGroup
+from kpybroker.machines.groups.classic.describe import DescribeGroup
 from kpybroker.machines.groups.classic.responses import join_error
 from kpybroker.machines.groups.commit_bytes import SHORT_METADATA_BYTES, decode_commit
 from kpybroker.machines.groups.decision import AGES_MS, GroupDecision

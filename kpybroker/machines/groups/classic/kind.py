@@ -4,8 +4,7 @@ from typing import Final
 
 from kpybroker.machines.groups.classic import asleep, heartbeat, join, leave, sync
 from kpybroker.machines.groups.classic.classic_group import ClassicGroupState
-from kpybroker.machines.groups.classic.describe import describe_group
-from kpybroker.machines.groups.classic.events import DescribeGroup
+from kpybroker.machines.groups.classic.describe import DescribeGroup, describe_group
 from kpybroker.machines.groups.classic.replay import take_group
 from kpybroker.machines.groups.group import CLASSIC_TYPE
 from kpybroker.machines.groups.kind import GroupKind, Tables, lowered

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Mapping
 from functools import partial
+from typing import NamedTuple
 
 from kpybroker.machines.groups.consumer.consumer_group import CONSUMER, ConsumerGroup
-from kpybroker.machines.groups.consumer.events import DescribeConsumerGroup
 from kpybroker.machines.groups.consumer.member import ConsumerMember
 from kpybroker.machines.groups.decision import GroupDecision
 from kpybroker.machines.groups.epochs import finding
@@ -22,6 +22,12 @@ CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
 
 not_described = partial(finding.not_described, DescribedGroup, assignor_name="")
 """A group that is not described."""
+
+
+class DescribeConsumerGroup(NamedTuple):
+    """Describe one consumer group. It is answered by a ``DescribedGroup`` of ConsumerGroupDescribe."""
+
+    group_id: str
 
 
 def describe_consumer_group(shard: GroupShard, request: GroupRequest, decision: GroupDecision) -> None:

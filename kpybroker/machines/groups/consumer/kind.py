@@ -4,8 +4,7 @@ from typing import Final
 
 from kpybroker.machines.groups.consumer import heartbeat, regexes
 from kpybroker.machines.groups.consumer.consumer_group import CONSUMER, ConsumerGroup
-from kpybroker.machines.groups.consumer.describe import describe_consumer_group
-from kpybroker.machines.groups.consumer.events import DescribeConsumerGroup
+from kpybroker.machines.groups.consumer.describe import DescribeConsumerGroup, describe_consumer_group
 from kpybroker.machines.groups.consumer.replay import REPLAYS
 from kpybroker.machines.groups.consumer.timeouts import begin_timeouts
 from kpybroker.machines.groups.epochs.epoch_members import STATES
