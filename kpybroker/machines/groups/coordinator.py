@@ -68,7 +68,7 @@ _OF_EVERY_KIND: Final = Tables(
     },
     events={ExpireOffsets: (expiry.expire_offsets,), MetadataChanged: (offset_deletion.forget_partitions,)},
 )
-"""What is decided in the same way for groups of every kind."""
+"""The decisions that are the same for groups of every kind."""
 
 
 class GroupCoordinator:
