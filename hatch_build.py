@@ -109,7 +109,7 @@ MODULES = (
     "kpybroker.machines.groups.consumer.consumer_group",
     "kpybroker.machines.groups.coordinator",
     "kpybroker.machines.groups.decision",
-    "kpybroker.machines.groups.epoch_members",
+    "kpybroker.machines.groups.epochs.epoch_members",
     "kpybroker.machines.groups.events",
     "kpybroker.machines.groups.group",
     "kpybroker.machines.groups.offsets.commit",

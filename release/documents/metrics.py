@@ -201,11 +201,9 @@ SECTIONS: Final = (
         (
             lag.GROUPS,
             lag.GROUPS_BY_PROTOCOL,
-            lag.CONSUMER_GROUPS,
-            lag.SHARE_GROUPS,
+            *lag.GROUPS_IN_STATES.values(),
             lag.REBALANCES,
             lag.DESCRIPTIONS,
-            lag.STREAMS_GROUPS,
             lag.MEMBERS,
             lag.GENERATIONS,
             lag.LAG,

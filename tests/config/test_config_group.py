@@ -4,10 +4,10 @@ import pytest
 
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.group import effective, within
-from kpybroker.hosts.coordinators.groups import _OF_A_GROUP
+from kpybroker.hosts.coordinators.groups import own_settings
 
 
-@pytest.mark.parametrize("name", _OF_A_GROUP.values())
+@pytest.mark.parametrize("name", own_settings().values())
 def test_every_config_of_a_coordinator_has_bounds_that_exist(name: str) -> None:
     config = BrokerConfig.load(None, {})
     default = effective({}, config)[name]

@@ -8,6 +8,7 @@ from kpybroker.machines.console import stuck
 from kpybroker.machines.console.groups import MemberRow, PositionRow, ShareRow
 from kpybroker.machines.console.stuck_shares import LONG_S, OFTEN, ShareFacts, verdict_on_shares
 from kpybroker.machines.console.stuck_streams import Handover, StreamsFacts, verdict_on_streams
+from kpybroker.machines.groups.facts import OWES_JOIN, OWES_SYNC, WAITS
 
 
 def member(
@@ -57,8 +58,8 @@ def verdict(state: str = "Stable", **changes: Any) -> tuple[bool, str]:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"state": "PreparingRebalance", "members": [member("ann", stuck.OWES_JOIN)]}, "until ann at 10.0.0.1 rejoins"),
-        ({"state": "CompletingRebalance", "members": [member("ann", stuck.OWES_SYNC)]}, "until ann at 10.0.0.1 syncs"),
+        ({"state": "PreparingRebalance", "members": [member("ann", OWES_JOIN)]}, "until ann at 10.0.0.1 rejoins"),
+        ({"state": "CompletingRebalance", "members": [member("ann", OWES_SYNC)]}, "until ann at 10.0.0.1 syncs"),
         ({"state": "PreparingRebalance", "members": []}, "waits a moment for more members"),
         ({"state": "Empty", "members": [], "positions": [position(fetched=None)]}, "nobody reads the 4 records"),
         ({"positions": [position(start_offset=7)]}, "position 5 of t-0 are deleted; the log begins at 7"),
@@ -164,7 +165,7 @@ def test_a_group_falls_behind_by_more_than_the_steps_of_its_commits(pace: stuck.
     assert pace.falls_behind == falls
 
 
-HOSTS = [member(f"m{number}", stuck.OWES_JOIN) for number in range(1, 8)]
+HOSTS = [member(f"m{number}", OWES_JOIN) for number in range(1, 8)]
 
 
 @pytest.mark.parametrize(
@@ -174,17 +175,17 @@ HOSTS = [member(f"m{number}", stuck.OWES_JOIN) for number in range(1, 8)]
         ("Assigning", [member("ann")], "It rebalances, and waits a moment for more members."),
         (
             "PreparingRebalance",
-            [member("bob", stuck.WAITS), *HOSTS[:2]],
+            [member("bob", WAITS), *HOSTS[:2]],
             "It rebalances: nobody gets records until m1 at 10.0.0.1, m2 at 10.0.0.1 rejoin.",
         ),
         (
             "CompletingRebalance",
-            [member("ann", stuck.OWES_SYNC), member("bob", stuck.OWES_SYNC)],
+            [member("ann", OWES_SYNC), member("bob", OWES_SYNC)],
             "It rebalances: nobody gets records until ann at 10.0.0.1, bob at 10.0.0.1 sync.",
         ),
         (
             "CompletingRebalance",
-            [member("ann", stuck.OWES_SYNC)],
+            [member("ann", OWES_SYNC)],
             "It rebalances: nobody gets records until ann at 10.0.0.1 syncs.",
         ),
         (

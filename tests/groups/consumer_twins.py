@@ -8,8 +8,8 @@ from typing import Any
 from group_world import GroupWorld, Ticket
 from kafka_shard import KafkaShard, Outcome, canonical, normal, wrapped
 
-from kpybroker.machines.groups.consumer.java_order import in_hash_order, string_hash
 from kpybroker.machines.groups.consumer.regexes import ResolveRegexes
+from kpybroker.machines.groups.epochs.java_order import in_hash_order, string_hash
 from kpybroker.machines.groups.events import GroupTimersDue
 from kpybroker.machines.journal import Effects
 from kpybroker.machines.metadata.topic import Partition, Topic

@@ -6,15 +6,11 @@ from typing import Any, NamedTuple
 
 from kpybroker.machines.coordination.events import Loaded, MetadataChanged
 from kpybroker.machines.groups.classic.classic_group import ClassicGroup
+from kpybroker.machines.groups.classic.describe import DescribeGroup
 from kpybroker.machines.groups.coordinator import GroupCoordinator
-from kpybroker.machines.groups.events import (
-    DeleteGroup,
-    DescribeGroup,
-    ExpireOffsets,
-    GroupRequest,
-    GroupTimersDue,
-    ListGroups,
-)
+from kpybroker.machines.groups.events import DeleteGroup, ExpireOffsets, GroupRequest, GroupTimersDue, ListGroups
+from kpybroker.machines.groups.kind import GroupKind
+from kpybroker.machines.groups.kinds import KINDS
 from kpybroker.machines.groups.offsets.commit_record import CommitRecord
 from kpybroker.machines.groups.record import GroupRecord, decode
 from kpybroker.machines.groups.settings import GroupSettings
@@ -93,7 +89,10 @@ PROTOCOLS = {"range": subscription("t")}
 class GroupWorld:
     """A coordinator that is loaded and whose appends are committed at once, unless a test says otherwise."""
 
-    def __init__(self, *, members_of_node: Callable[[], int] | None = None, **settings: Any) -> None:
+    def __init__(
+        self, *, members_of_node: Callable[[], int] | None = None, kinds: Sequence[GroupKind] = KINDS, **settings: Any
+    ) -> None:
+        self.kinds = kinds
         self.members_of_node = members_of_node
         self.settings = GroupSettings(**settings)
         self.topics = NO_TOPICS
@@ -113,7 +112,11 @@ class GroupWorld:
 
     def _open(self, log: Sequence[Entry]) -> None:
         self.coordinator = GroupCoordinator(
-            lambda: self.settings, lambda: self.topics, self.rng, members_of_node=self.members_of_node
+            lambda: self.settings,
+            lambda: self.topics,
+            self.rng,
+            members_of_node=self.members_of_node,
+            kinds=self.kinds,
         )
         self.journal = Journal(
             self.coordinator,

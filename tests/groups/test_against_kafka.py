@@ -15,7 +15,8 @@ from kafka_shard import KafkaShard, Outcome, canonical, normal, started, wrapped
 
 from kpybroker.machines.groups.classic import classic_group
 from kpybroker.machines.groups.classic.classic_group import ClassicGroupState
-from kpybroker.machines.groups.events import DeleteGroup, DescribeGroup, ExpireOffsets, GroupTimersDue, ListGroups
+from kpybroker.machines.groups.classic.describe import DescribeGroup
+from kpybroker.machines.groups.events import DeleteGroup, ExpireOffsets, GroupTimersDue, ListGroups
 from kpywire import api, error_codes
 from kpywire.codec import decode, encode
 from kpywire.messages.delete_groups import DeleteGroupsRequest

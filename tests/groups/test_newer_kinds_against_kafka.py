@@ -5,7 +5,8 @@ from group_world import GroupWorld
 from kafka_shard import KafkaShard, Outcome, canonical, normal, started, wrapped
 from test_newer_kinds import CONSUMER, MEMBER, OFFSET, SHARE, SHARE_STATE, STREAMS
 
-from kpybroker.machines.groups.events import DeleteGroup, DescribeGroup, ListGroups
+from kpybroker.machines.groups.classic.describe import DescribeGroup
+from kpybroker.machines.groups.events import DeleteGroup, ListGroups
 from kpywire import api, error_codes
 from kpywire.codec import decode, encode
 from kpywire.messages.delete_groups import DeleteGroupsRequest

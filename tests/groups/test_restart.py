@@ -40,6 +40,16 @@ def test_a_rebalance_that_was_not_over_is_begun_again_by_its_members() -> None:
     assert {each.response.generation_id for each in rejoined} == {2}
 
 
+def test_an_empty_group_that_was_loaded_has_the_facts_of_its_record() -> None:
+    world = GroupWorld()
+    (member_id,) = world.stable_group(1)
+    world.leave((member_id, None))
+    before = world.groups["g"].membership.facts()
+    world.restart()
+    assert world.groups["g"].membership.facts() == before
+    assert (before.state, before.protocol_type, before.generation) == ("Empty", "consumer", 2)
+
+
 def test_generations_go_on_after_an_empty_group_was_loaded() -> None:
     world = GroupWorld()
     (member_id,) = world.stable_group(1)

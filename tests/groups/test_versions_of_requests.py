@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from group_world import GroupWorld
 
+from kpybroker.machines.groups.classic.describe import DescribeGroup
 from kpybroker.machines.groups.classic.responses import join_error
 from kpybroker.machines.groups.commit_bytes import SHORT_METADATA_BYTES, decode_commit
 from kpybroker.machines.groups.decision import AGES_MS, GroupDecision
-from kpybroker.machines.groups.events import DescribeGroup
 from kpybroker.machines.groups.record import FORMAT
 from kpywire import error_codes
 from kpywire.group_records.offset_commit import OffsetCommitKey, OffsetCommitValue

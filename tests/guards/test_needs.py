@@ -32,4 +32,4 @@ def test_handlers_that_ask_themselves_do() -> None:
     for key, served in APIS.items():
         if served.at_broker is BY_HANDLER:
             names = dir(handlers.load(key))
-            assert {"may", "may_on_cluster", "denied_topics"} & set(names), api.API_KEYS[key].name
+            assert {"may", "may_on_cluster", "denied_topics", "denied_among"} & set(names), api.API_KEYS[key].name

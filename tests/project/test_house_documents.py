@@ -26,7 +26,7 @@ RECIPES = {
     "A metric": ("kpybroker/monitoring/metrics/exposition.py", "release/documents/metrics.py"),
     "A console page": ("kpybroker/monitoring/console/pages.py", "tests/console/test_answers_are_true.py"),
     "A command": ("kpybroker/cli/__init__.py", "tests/cli/test_tables_are_true.py"),
-    "A group kind": ("kpybroker/machines/groups/coordinator.py", "tests/groups/group_world.py"),
+    "A group kind": ("kpybroker/machines/groups/kinds.py", "tests/groups/group_world.py"),
 }
 """Each recipe of CONTRIBUTING.md, with files that it has to name."""
 

@@ -7,7 +7,7 @@ has all tasks, unless a new one is due. The members of a stable group have their
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from kpybroker.machines.groups.streams.streams_group import RECONCILING, STABLE
+from kpybroker.machines.groups.epochs.epoch_members import RECONCILING, STABLE
 from kpywire.messages.streams_group_describe import StreamsGroupDescribeRequest
 
 from .client import GROUP, Client, NoAnswer, Refused

@@ -6,7 +6,7 @@ from typing import Any
 from group_stories import GroupStory
 from rendering import Input, Play
 
-from kpybroker.machines.groups.events import DescribeGroup
+from kpybroker.machines.groups.classic.describe import DescribeGroup
 from kpywire.codec import encode
 from kpywire.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
 from kpywire.messages.heartbeat import HeartbeatRequest

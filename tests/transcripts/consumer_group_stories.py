@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from group_stories import GroupStory, id_of, partitions_of
 from rendering import Input, Play
 
-from kpybroker.machines.groups.events import DescribeConsumerGroup
+from kpybroker.machines.groups.consumer.describe import DescribeConsumerGroup
 from kpywire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatRequestTopicPartitions,

@@ -7,7 +7,7 @@ import topologies
 from group_stories import GroupStory, partitions_of
 from rendering import Input, Play, StoryError
 
-from kpybroker.machines.groups.events import DescribeStreamsGroup
+from kpybroker.machines.groups.streams.events import DescribeStreamsGroup
 from kpybroker.machines.groups.streams.heartbeat import HeartbeatAnswer
 from kpywire.messages.streams_group_heartbeat import (
     StreamsGroupHeartbeatRequest,

@@ -25,7 +25,7 @@ MOST_PACKED: Final = 40_000
 """The most partitions of a packed request. A larger one is decoded by the compiled codec, which limits what it
 makes."""
 MOST_BYTES: Final = 1 << 24
-"""That limit: the memory that topics and partitions may take, about as many."""
+"""The memory that their topics and partitions may take: there are about as many."""
 MOST_AT_ONCE: Final = 1000
 """The topics that are decoded at once. A request with more is decoded in steps."""
 STEP_TOPICS: Final = 64

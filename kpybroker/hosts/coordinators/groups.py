@@ -22,30 +22,12 @@ if TYPE_CHECKING:
 MINUTE_MS: Final = 60_000
 COUNTS_FOR_MS: Final = 1_000.0
 """How long a count of the members of all shards is used: heartbeats are too many to count for each."""
-_OF_A_GROUP: Final = {
-    "consumer_session_timeout_ms": "consumer.session.timeout.ms",
-    "consumer_heartbeat_interval_ms": "consumer.heartbeat.interval.ms",
-    "consumer_assignment_interval_ms": "consumer.assignment.interval.ms",
-    "share_session_timeout_ms": "share.session.timeout.ms",
-    "share_heartbeat_interval_ms": "share.heartbeat.interval.ms",
-    "share_assignment_interval_ms": "share.assignment.interval.ms",
-    "streams_session_timeout_ms": "streams.session.timeout.ms",
-    "streams_heartbeat_interval_ms": "streams.heartbeat.interval.ms",
-    "streams_assignment_interval_ms": "streams.assignment.interval.ms",
-    "streams_num_standby_replicas": "streams.num.standby.replicas",
-    "streams_rack_aware_assignment_tags": "streams.rack.aware.assignment.tags",
-    "streams_task_offset_interval_ms": "streams.task.offset.interval.ms",
-    "streams_acceptable_recovery_lag": "streams.acceptable.recovery.lag",
-    "streams_assignor_name": "streams.assignor.name",
-    "streams_initial_rebalance_delay_ms": "streams.initial.rebalance.delay.ms",
-}
-"""The settings that a group may have of its own, with the names of their configs."""
 
 
 def group_coordinator(
     scheduler: Scheduler, replicas: Replicas, config: Callable[[], BrokerConfig], rng: Random
 ) -> Shards:
-    """Make the coordinator of classic groups. ``config`` is read for every decision."""
+    """Make the coordinator of groups. ``config`` is read for every decision."""
 
     def period_ms() -> int:
         return int(config()["offsets.retention.check.interval.ms"])
@@ -95,48 +77,41 @@ def _kind(
     )
 
 
+def own_settings() -> dict[str, str]:
+    """The settings that a group may have of its own, with the names of their configs."""
+    from kpybroker.config.group_configs import GROUP_CONFIGS
+    from kpybroker.machines.groups.settings import GroupSettings
+
+    names = {setting: setting.replace("_", ".") for setting in GroupSettings._fields}
+    return {setting: name for setting, name in names.items() if name in GROUP_CONFIGS}
+
+
 def _settings(config: BrokerConfig, topics: FollowedTopics) -> "GroupSettings":
+    """The settings of all groups: each is the config of its name, with ``group.`` before it, except for these."""
     from kpybroker.config.group import effective, registered_assignors, within
     from kpybroker.machines.groups.settings import GroupSettings, assignor_names
+
+    own = own_settings()
 
     def overrides_of(group_id: str) -> Mapping[str, Any]:
         overrides = topics.group_configs(group_id)
         if not overrides:
             return overrides
         values: Mapping[str, Any] = effective(overrides, config)
-        return {setting: within(config, name, values[name]) for setting, name in _OF_A_GROUP.items()}
+        return {setting: within(config, name, values[name]) for setting, name in own.items()}
 
-    return GroupSettings(
-        initial_rebalance_delay_ms=config["group.initial.rebalance.delay.ms"],
-        max_size=config["group.max.size"],
-        min_session_timeout_ms=config["group.min.session.timeout.ms"],
-        max_session_timeout_ms=config["group.max.session.timeout.ms"],
-        offset_metadata_max_bytes=config["offset.metadata.max.bytes"],
-        offsets_retention_ms=config["offsets.retention.minutes"] * MINUTE_MS,
-        consumer_max_size=config["group.consumer.max.size"],
-        consumer_session_timeout_ms=config["group.consumer.session.timeout.ms"],
-        consumer_heartbeat_interval_ms=config["group.consumer.heartbeat.interval.ms"],
-        consumer_unsettled_heartbeat_interval_ms=config["kpybroker.group.consumer.unsettled.heartbeat.interval.ms"],
-        consumer_assignment_interval_ms=config["group.consumer.assignment.interval.ms"],
-        consumer_regex_refresh_interval_ms=config["group.consumer.regex.refresh.interval.ms"],
-        consumer_assignors=assignor_names(config["group.consumer.assignors"]),
-        consumer_migration_policy=config["group.consumer.migration.policy"].lower(),
-        share_max_size=config["group.share.max.size"],
-        share_session_timeout_ms=config["group.share.session.timeout.ms"],
-        share_heartbeat_interval_ms=config["group.share.heartbeat.interval.ms"],
-        share_unsettled_heartbeat_interval_ms=config["kpybroker.group.share.unsettled.heartbeat.interval.ms"],
-        share_assignment_interval_ms=config["group.share.assignment.interval.ms"],
-        share_initialize_retry_interval_ms=config["group.share.initialize.retry.interval.ms"],
-        streams_max_size=config["group.streams.max.size"],
-        streams_session_timeout_ms=config["group.streams.session.timeout.ms"],
-        streams_heartbeat_interval_ms=config["group.streams.heartbeat.interval.ms"],
-        streams_assignment_interval_ms=config["group.streams.assignment.interval.ms"],
-        streams_num_standby_replicas=config["group.streams.num.standby.replicas"],
-        streams_rack_aware_assignment_tags=tuple(config["group.streams.rack.aware.assignment.tags"]),
-        streams_task_offset_interval_ms=config["group.streams.task.offset.interval.ms"],
-        streams_acceptable_recovery_lag=config["group.streams.acceptable.recovery.lag"],
-        streams_assignor_name=registered_assignors(config)[0],
-        streams_description_max_bytes=config["kpybroker.group.streams.topology.description.max.bytes"],
-        streams_initial_rebalance_delay_ms=config["group.streams.initial.rebalance.delay.ms"],
-        overrides_of=overrides_of,
-    )
+    others: dict[str, Any] = {
+        "offset_metadata_max_bytes": config["offset.metadata.max.bytes"],
+        "offsets_retention_ms": config["offsets.retention.minutes"] * MINUTE_MS,
+        "consumer_unsettled_heartbeat_interval_ms": config["kpybroker.group.consumer.unsettled.heartbeat.interval.ms"],
+        "consumer_assignors": assignor_names(config["group.consumer.assignors"]),
+        "consumer_migration_policy": config["group.consumer.migration.policy"].lower(),
+        "share_unsettled_heartbeat_interval_ms": config["kpybroker.group.share.unsettled.heartbeat.interval.ms"],
+        "share_assignor": "simple",
+        "streams_rack_aware_assignment_tags": tuple(config["group.streams.rack.aware.assignment.tags"]),
+        "streams_assignor_name": registered_assignors(config)[0],
+        "streams_description_max_bytes": config["kpybroker.group.streams.topology.description.max.bytes"],
+        "overrides_of": overrides_of,
+    }
+    plain = [setting for setting in GroupSettings._fields if setting not in others]
+    return GroupSettings(**others, **{each: config[f"group.{each.replace('_', '.')}"] for each in plain})

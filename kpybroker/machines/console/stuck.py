@@ -5,10 +5,8 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from kpybroker.machines.console.groups import MemberRow, PositionRow
+from kpybroker.machines.groups.facts import OWES_JOIN, OWES_SYNC
 
-WAITS: Final = "waits for the others"
-OWES_JOIN: Final = "has to rejoin"
-OWES_SYNC: Final = "has to sync"
 TASK: Final = "task "
 """The beginning of what a member of a streams group is assigned."""
 LONG_MS: Final = 30_000

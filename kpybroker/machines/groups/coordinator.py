@@ -11,85 +11,35 @@ the loop for long.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from kpybroker.machines.coordination.events import Loaded, MetadataChanged
 from kpybroker.machines.coordination.sweeps import PAUSE_MS
 from kpybroker.machines.groups import deletion, listing
-from kpybroker.machines.groups.classic import describe, join, leave, sync
-from kpybroker.machines.groups.classic import heartbeat as classic_heartbeat
-from kpybroker.machines.groups.classic.asleep import AsleepGroup, wake
-from kpybroker.machines.groups.classic.replay import take_group
-from kpybroker.machines.groups.consumer import heartbeat as consumer_heartbeat
-from kpybroker.machines.groups.consumer.consumer_group import ConsumerGroup
-from kpybroker.machines.groups.consumer.describe import describe_consumer_group
-from kpybroker.machines.groups.consumer.regexes import ResolveRegexes, resolve_regexes
-from kpybroker.machines.groups.consumer.replay import KEYS as CONSUMER_KEYS
-from kpybroker.machines.groups.consumer.replay import take_consumer_group
-from kpybroker.machines.groups.consumer.timeouts import begin_timeouts
 from kpybroker.machines.groups.counts import Counts
 from kpybroker.machines.groups.decision import GroupDecision
-from kpybroker.machines.groups.events import (
-    DeleteGroup,
-    DescribeConsumerGroup,
-    DescribeGroup,
-    DescribeStreamsGroup,
-    DescriptionOf,
-    ExpireOffsets,
-    GroupRequest,
-    GroupTimersDue,
-    ListGroups,
-    StoreDescription,
-)
-from kpybroker.machines.groups.mixed import dispatch
-from kpybroker.machines.groups.mixed.downgrade import Downgraded, downgrade, rebalance_downgraded
+from kpybroker.machines.groups.events import DeleteGroup, ExpireOffsets, GroupRequest, GroupTimersDue, ListGroups
+from kpybroker.machines.groups.kind import GroupKind, Tables, merged
+from kpybroker.machines.groups.kinds import KINDS
+from kpybroker.machines.groups.mixed.downgrade import downgrade
+from kpybroker.machines.groups.mixed.kinds import CHANGES
 from kpybroker.machines.groups.offsets import commit, expiry, offset_deletion, offset_fetch
 from kpybroker.machines.groups.offsets.commit_record import CommitRecord
 from kpybroker.machines.groups.offsets.replay import take_commit, take_marker, take_new_commit, take_new_commits
 from kpybroker.machines.groups.resting import answer_again
 from kpybroker.machines.groups.shard import GroupShard
-from kpybroker.machines.groups.share import heartbeat as share_heartbeat
-from kpybroker.machines.groups.share import offsets as share_offsets
-from kpybroker.machines.groups.share.describe import describe_share_group
-from kpybroker.machines.groups.share.events import (
-    DescribeShareGroup,
-    InitializedPartitions,
-    OffsetsDeleted,
-    StatesInitialized,
-)
-from kpybroker.machines.groups.share.replay import KEYS as SHARE_KEYS
-from kpybroker.machines.groups.share.replay import take_share_group
-from kpybroker.machines.groups.share.share_group import ShareGroup
-from kpybroker.machines.groups.share.timeouts import begin_sessions as begin_share_sessions
-from kpybroker.machines.groups.streams import descriptions
-from kpybroker.machines.groups.streams import heartbeat as streams_heartbeat
-from kpybroker.machines.groups.streams.describe import describe_streams_group
-from kpybroker.machines.groups.streams.replay import KEYS as STREAMS_KEYS
-from kpybroker.machines.groups.streams.replay import take_streams_group
-from kpybroker.machines.groups.streams.streams_group import StreamsGroup
-from kpybroker.machines.groups.streams.timeouts import begin_timeouts as begin_streams_timeouts
 from kpybroker.machines.journal import Effects, EventTooLarge, Prepared, ProducerEpoch
 from kpywire import error_codes
-from kpywire.group_records.group_metadata import GroupMetadataKey
 from kpywire.group_records.legacy_offset_commit import LegacyOffsetCommitKey
 from kpywire.group_records.offset_commit import OffsetCommitKey
-from kpywire.messages.alter_share_group_offsets import AlterShareGroupOffsetsRequest
-from kpywire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from kpywire.messages.delete_share_group_offsets import DeleteShareGroupOffsetsRequest
-from kpywire.messages.heartbeat import HeartbeatRequest
-from kpywire.messages.join_group import JoinGroupRequest
-from kpywire.messages.leave_group import LeaveGroupRequest
 from kpywire.messages.offset_commit import OffsetCommitRequest
 from kpywire.messages.offset_delete import OffsetDeleteRequest
 from kpywire.messages.offset_fetch import OffsetFetchRequestGroup
-from kpywire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
-from kpywire.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
-from kpywire.messages.sync_group import SyncGroupRequest
 from kpywire.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from kpybroker.machines.groups.record import GroupRecord
     from kpybroker.machines.groups.settings import GroupSettings
@@ -101,57 +51,24 @@ WORK_AT_ONCE = 1_000
 REPLIES_AT_ONCE = 2_000
 """A decision on timers ends after this many replies. The other timers that are due follow in the next decision."""
 
-_DECIDERS: dict[type, Callable[[GroupShard, GroupRequest, GroupDecision], ProducerEpoch | None]] = {
-    AlterShareGroupOffsetsRequest: share_offsets.alter_offsets,
-    DeleteGroup: deletion.delete_group,
-    DeleteShareGroupOffsetsRequest: share_offsets.delete_offsets,
-    ConsumerGroupHeartbeatRequest: dispatch.consumer_heartbeat,
-    DescribeConsumerGroup: describe_consumer_group,
-    DescribeGroup: describe.describe_group,
-    DescribeShareGroup: describe_share_group,
-    DescribeStreamsGroup: describe_streams_group,
-    DescriptionOf: descriptions.description_of,
-    HeartbeatRequest: dispatch.heartbeat,
-    InitializedPartitions: share_offsets.initialized_partitions,
-    JoinGroupRequest: dispatch.join_group,
-    LeaveGroupRequest: dispatch.leave_group,
-    ListGroups: listing.list_groups,
-    OffsetCommitRequest: commit.commit_offsets,
-    OffsetDeleteRequest: offset_deletion.delete_offsets,
-    OffsetFetchRequestGroup: offset_fetch.fetch_offsets,
-    OffsetsDeleted: share_offsets.offsets_deleted,
-    ShareGroupHeartbeatRequest: share_heartbeat.share_group_heartbeat,
-    StatesInitialized: share_offsets.states_initialized,
-    StoreDescription: descriptions.store_description,
-    StreamsGroupHeartbeatRequest: streams_heartbeat.streams_group_heartbeat,
-    SyncGroupRequest: dispatch.sync_group,
-    TxnOffsetCommitRequest: commit.commit_offsets_in_transaction,
-}
-
-_REFUSALS: dict[type, Callable[[GroupRequest, int, GroupDecision], None]] = {
-    AlterShareGroupOffsetsRequest: share_offsets.refuse_alteration,
-    ConsumerGroupHeartbeatRequest: consumer_heartbeat.refuse_heartbeat,
-    DeleteGroup: deletion.refuse_deletion,
-    DeleteShareGroupOffsetsRequest: share_offsets.refuse_offset_deletion,
-    JoinGroupRequest: join.refuse,
-    LeaveGroupRequest: leave.refuse,
-    OffsetCommitRequest: commit.refuse_commit,
-    OffsetDeleteRequest: offset_deletion.refuse_offset_deletion,
-    ShareGroupHeartbeatRequest: share_heartbeat.refuse_heartbeat,
-    StoreDescription: descriptions.refuse_description,
-    StreamsGroupHeartbeatRequest: streams_heartbeat.refuse_heartbeat,
-    TxnOffsetCommitRequest: commit.refuse_transactional_commit,
-}
-"""The refusals of requests whose records may not fit into a batch. SyncGroup is not here: its refusal affects the whole
-group."""
-
-_REPLAYS: dict[type, Callable[[GroupShard, Any, Any], None]] = {
-    GroupMetadataKey: take_group,
-    **dict.fromkeys(CONSUMER_KEYS, take_consumer_group),
-    **dict.fromkeys(SHARE_KEYS, take_share_group),
-    **dict.fromkeys(STREAMS_KEYS, take_streams_group),
-}
-"""The replays of the records of each kind of group, by the type of their key."""
+_OF_EVERY_KIND: Final = Tables(
+    deciders={
+        DeleteGroup: deletion.delete_group,
+        ListGroups: listing.list_groups,
+        OffsetCommitRequest: commit.commit_offsets,
+        OffsetDeleteRequest: offset_deletion.delete_offsets,
+        OffsetFetchRequestGroup: offset_fetch.fetch_offsets,
+        TxnOffsetCommitRequest: commit.commit_offsets_in_transaction,
+    },
+    refusals={
+        DeleteGroup: deletion.refuse_deletion,
+        OffsetCommitRequest: commit.refuse_commit,
+        OffsetDeleteRequest: offset_deletion.refuse_offset_deletion,
+        TxnOffsetCommitRequest: commit.refuse_transactional_commit,
+    },
+    events={ExpireOffsets: (expiry.expire_offsets,), MetadataChanged: (offset_deletion.forget_partitions,)},
+)
+"""The decisions that are the same for groups of every kind."""
 
 
 class GroupCoordinator:
@@ -165,11 +82,13 @@ class GroupCoordinator:
         rng: random.Random,
         counts: Counts | None = None,
         members_of_node: Callable[[], int] | None = None,
+        kinds: Sequence[GroupKind] = KINDS,
     ) -> None:
         """``settings`` and ``topics`` are read for every decision; ``rng`` makes the ids of members, which should be
         hard to guess. ``counts`` and ``members_of_node``, which counts the members as `members` does, are for all
         coordinators of a node."""
         self.shard = GroupShard(downgrade, counts or Counts(), members_of_node or self.members)
+        self._tables = merged((_OF_EVERY_KIND, *(kind.tables for kind in kinds), CHANGES))
         self._settings = settings
         self._topics = topics
         self._rng = rng
@@ -191,20 +110,14 @@ class GroupCoordinator:
         decision = self._new_decision(event, now_ms)
         producer = None
         if type(event) is GroupRequest:
-            producer = _DECIDERS[type(event.message)](shard, event, decision)
+            producer = self._tables.deciders[type(event.message)](shard, event, decision)
         elif type(event) is GroupTimersDue:
             self._run_timers(decision)
         elif type(event) is Loaded:
             self._begin(decision)
-        elif type(event) is Downgraded:
-            rebalance_downgraded(shard, event, decision)
-        elif type(event) is ResolveRegexes:
-            resolve_regexes(shard, event, decision)
-        elif type(event) is ExpireOffsets:
-            expiry.expire_offsets(shard)
-        elif type(event) is MetadataChanged:
-            offset_deletion.forget_partitions(shard, event.deleted)
-            share_offsets.forget_topics(shard, frozenset(event.deleted_ids))
+        elif type(event) in self._tables.events:
+            for decide in self._tables.events[type(event)]:
+                decide(shard, event, decision)
         else:
             raise TypeError(f"The group coordinator does not handle {type(event).__name__}")
         shard.sweeps.due_ms = now_ms + PAUSE_MS
@@ -214,10 +127,11 @@ class GroupCoordinator:
         """The answer to a heartbeat of a member at rest, from which nothing follows. None if a message is to be
         decided. Asked only while all records are committed."""
         shard = self.shard
-        if type(message) is HeartbeatRequest:
-            answer = classic_heartbeat.alive(shard, message, now_ms)
-        else:
+        repeat = self._tables.repeats.get(type(message))
+        if repeat is None:
             answer = answer_again(shard, message, self._settings(), self._topics().version, now_ms)
+        else:
+            answer = repeat(shard, message, now_ms)
         if answer is not None:
             shard.sweeps.due_ms = now_ms + PAUSE_MS
         return answer
@@ -237,9 +151,7 @@ class GroupCoordinator:
         if kind is OffsetCommitKey or kind is LegacyOffsetCommitKey:
             take_commit(shard, record.key, record.value, offset, producer)
         else:
-            if kind is not GroupMetadataKey:
-                shard.rouse(record.key.group_id)
-            _REPLAYS[kind](shard, record.key, record.value)
+            self._tables.replays[kind](shard, record.key, record.value)
 
     def apply_marker(self, producer: ProducerEpoch, offset: int, *, commit: bool) -> None:
         """Apply the end of a producer's transaction: its pending offsets become valid, or are dropped."""
@@ -266,23 +178,21 @@ class GroupCoordinator:
         )  # fmt: skip
 
     def _begin(self, decision: GroupDecision) -> None:
-        self.shard.loaded_ms = decision.now_ms
-        asleep = [
+        shard, begins = self.shard, self._tables.begins
+        shard.loaded_ms = decision.now_ms
+
+        def visit(shard: GroupShard, group_id: str, decision: GroupDecision) -> bool:
+            group = shard.groups.get(group_id)
+            begin = None if group is None else begins.get(type(group.membership))
+            return begin is None or begin(shard, group_id, decision)
+
+        loaded = [
             group_id
-            for group_id, group in self.shard.groups.items()
-            if isinstance(group.membership, AsleepGroup) and group.membership.recorded.members
+            for group_id, group in shard.groups.items()
+            if group.membership.size and type(group.membership) in begins
         ]
-        if asleep:
-            self.shard.sweeps.begin(asleep, _wake)
-        kinds = (
-            (ConsumerGroup, begin_timeouts),
-            (StreamsGroup, begin_streams_timeouts),
-            (ShareGroup, begin_share_sessions),
-        )
-        for kind, begin in kinds:
-            loaded = [each for each, group in self.shard.groups.items() if isinstance(group.membership, kind)]
-            if loaded:
-                self.shard.sweeps.begin(loaded, begin)
+        if loaded:
+            shard.sweeps.begin(loaded, visit)
 
     def _run_timers(self, decision: GroupDecision) -> None:
         timers = self.shard.timers
@@ -301,16 +211,9 @@ class GroupCoordinator:
         """Refuse an event whose records did not fit into a batch, as Kafka does."""
         shard = self.shard
         decision = self._new_decision(event, now_ms)
-        message = getattr(event, "message", None)
-        if type(message) is SyncGroupRequest:
-            sync.refuse_too_large(shard, event, decision)
-        elif type(message) in _REFUSALS:
-            _REFUSALS[type(message)](event, error_codes.UNKNOWN_SERVER_ERROR, decision)
+        tables, kind = self._tables, type(getattr(event, "message", None))
+        if kind in tables.group_refusals:
+            tables.group_refusals[kind](shard, event, decision)
+        elif kind in tables.refusals:
+            tables.refusals[kind](event, error_codes.UNKNOWN_SERVER_ERROR, decision)
         return Effects(replies=decision.replies)
-
-
-def _wake(shard: GroupShard, group_id: str, decision: GroupDecision) -> bool:
-    group = shard.groups.get(group_id)
-    if group is not None and isinstance(group.membership, AsleepGroup):
-        wake(group, decision)
-    return True

@@ -57,51 +57,9 @@ class GroupRequest:
         """The name of the client's library, from ApiVersions (KIP-511)."""
 
 
-class DescribeGroup(NamedTuple):
-    """Describe one group. It is answered by a ``DescribedGroup``."""
-
-    group_id: str
-
-
-class DescribeConsumerGroup(NamedTuple):
-    """Describe one consumer group. It is answered by a ``DescribedGroup`` of ConsumerGroupDescribe."""
-
-    group_id: str
-
-
-class DescribeStreamsGroup(NamedTuple):
-    """Describe one streams group. It is answered by a ``DescribedGroup`` of StreamsGroupDescribe."""
-
-    group_id: str
-    with_description: bool = False
-    """Whether the description of its topology is wanted (KIP-1331)."""
-
-
-class StoreDescription(NamedTuple):
-    """Keep the description of a topology (KIP-1331), which a member sent. It is answered by a
-    ``StreamsGroupTopologyDescriptionUpdateResponse``."""
-
-    group_id: str
-    member_id: str
-    topology_epoch: int
-    description: bytes | None
-    """The bytes that record 23 keeps (`kpybroker.machines.groups.described_topology`); None if it is too large to be
-    kept."""
-    fault: str | None = None
-    """The fault of the description, in Kafka's words."""
-
-
-class DescriptionOf(NamedTuple):
-    """Get the description of a topology. It is answered by the bytes that are kept, or by None. Without bytes, it is
-    there and larger than ``most_bytes``."""
-
-    group_id: str
-    most_bytes: int
-
-
 class DeleteGroup(NamedTuple):
-    """Delete one group. It is answered by a ``DeletableGroupResult``. For a share group, the first answer may be the
-    states that have to be deleted before it (`kpybroker.machines.groups.share.events.Delete`)."""
+    """Delete one group. It is answered by a ``DeletableGroupResult``. The first answer may be
+    what has to be deleted before it, such as the states of a share group."""
 
     group_id: str
     states_deleted: bool = False

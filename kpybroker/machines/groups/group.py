@@ -1,17 +1,26 @@
 """A group as its shard keeps it: its offsets, and its members by the rules of its kind (Kafka: ``Group``)."""
 
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from kpybroker.machines.groups.decision import GroupDecision
 from kpybroker.machines.groups.events import GroupRequest
+from kpybroker.machines.groups.facts import MemberFacts, MembershipFacts
 from kpybroker.machines.groups.record import GroupRecord
+from kpybroker.machines.groups.settings import GroupSettings
+from kpybroker.machines.groups.timers import GroupTimer
 from kpywire import error_codes
 from kpywire.group_records.group_metadata import GroupMetadataKey
+
+Timers = Mapping[tuple[str, str, str], GroupTimer]
+"""Timers by purpose, group id and member id."""
 
 SINCE_COMMIT: Final = -1
 """The retention of an offset begins with its commit."""
 
+CLASSIC_TYPE: Final = "classic"
 EMPTY: Final = "Empty"
+DEAD: Final = "Dead"
 
 
 class Membership:
@@ -33,9 +42,26 @@ class Membership:
         """The amount of work to look through it."""
         return 0
 
-    def summary(self, _decision: GroupDecision) -> tuple[str, str, str]:
-        """The (type, state, protocol type) that ListGroups shows."""
-        return "classic", EMPTY, ""
+    @property
+    def keeps_offsets(self) -> bool:
+        """Whether its members commit offsets here."""
+        return True
+
+    def facts(self) -> MembershipFacts:
+        """The facts about the group as a whole."""
+        return MembershipFacts(CLASSIC_TYPE, EMPTY)
+
+    def member_facts(self) -> list[MemberFacts]:
+        """The facts about each member."""
+        return []
+
+    def client_ids(self) -> Iterable[str]:
+        """The client ids of its members."""
+        return ()
+
+    def sessions(self, _timers: Timers, _settings: GroupSettings) -> dict[str, tuple[GroupTimer, int]]:
+        """The timers of the members' sessions, with their timeouts in ms. ``_timers`` are those of the shard."""
+        return {}
 
     def check_commit(
         self, _group: "Group", _request: GroupRequest, generation_id: int, _decision: GroupDecision
@@ -53,6 +79,10 @@ class Membership:
     def check_fetch(self, _message: Any) -> int:
         """Whether the sender of an OffsetFetch gets offsets: an error code or NONE."""
         return error_codes.NONE
+
+    def begin_deletion(self, _request: GroupRequest, _decision: GroupDecision) -> Any | None:
+        """An answer that asks for more before the group can be deleted; None if nothing else has to be deleted."""
+        return None
 
     def check_deletion(self, _group: "Group", _decision: GroupDecision) -> int:
         """Whether the group may be deleted: NON_EMPTY_GROUP or NONE."""

@@ -5,9 +5,6 @@ from kpybroker.machines.groups.events import GroupRequest, ListGroups
 from kpybroker.machines.groups.shard import GroupShard
 from kpywire.messages.list_groups import ListedGroup
 
-_LOWERED = {"NotReady": "not_ready"}
-"""States that Kafka compares by another name. So a filter with their own name finds nothing."""
-
 
 def list_groups(shard: GroupShard, request: GroupRequest, decision: GroupDecision) -> None:
     """Answer a `ListGroups`. Groups that are asleep stay so."""
@@ -16,8 +13,9 @@ def list_groups(shard: GroupShard, request: GroupRequest, decision: GroupDecisio
     types = {kind.lower() for kind in message.types}
     listed = []
     for group in shard.groups.values():
-        kind, state, protocol_type = group.membership.summary(decision)
-        if (not states or _LOWERED.get(state, state.lower()) in states) and (not types or kind.lower() in types):
+        facts = group.membership.facts()
+        kind, state, protocol_type = facts.kind, facts.state, facts.protocol_type
+        if (not states or (facts.filter_state or state.lower()) in states) and (not types or kind in types):
             listed.append(
                 ListedGroup(group_id=group.group_id, protocol_type=protocol_type, group_state=state, group_type=kind)
             )

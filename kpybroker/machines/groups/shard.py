@@ -5,32 +5,32 @@ Invariant: what a record changes here depends on the records before it alone, so
 """
 
 from collections.abc import Callable
+from typing import Any, TypeVar
 
 from kpybroker.machines.coordination.sweeps import Sweeps
-from kpybroker.machines.groups.asking import DescriptionAsking
 from kpybroker.machines.groups.beats import Rest
 from kpybroker.machines.groups.counts import Counts
-from kpybroker.machines.groups.group import Group
+from kpybroker.machines.groups.group import Group, Membership
 from kpybroker.machines.groups.stories import Stories
 from kpybroker.machines.groups.timers import GroupTimer, GroupTimers
+
+_Kind = TypeVar("_Kind", bound=Membership)
+_Notes = TypeVar("_Notes")
 
 
 class GroupShard:
     """The groups of one partition, their timers and the sweeps that are under way."""
 
     __slots__ = (
-        "asking",
+        "_notes",
         "counts",
-        "description_bytes",
         "downgrade",
         "groups",
-        "initializing_since_ms",
         "loaded_ms",
         "member_timers",
         "members_of_node",
         "next_offset",
         "open_transactions",
-        "resolving_since_ms",
         "resting",
         "stories",
         "sweeps",
@@ -54,20 +54,25 @@ class GroupShard:
         """The timers of members of consumer groups: by purpose, group id and member id."""
         self.resting: dict[str, dict[str, Rest]] = {}
         """The members at rest of each group, by their ids."""
-        self.resolving_since_ms: dict[str, int] = {}
-        """The groups whose regular expressions are being resolved, and since when on the clock of ``now_ms``."""
-        self.initializing_since_ms: dict[str, int] = {}
-        """The time when each share group last wrote its topics with states, on the clock of ``now_ms``. It is not here
-        if that was before the load."""
-        self.asking: dict[str, DescriptionAsking] = {}
-        """The streams groups whose members are asked to describe their topology, or were."""
-        self.description_bytes = 0
-        """The size of all descriptions of topologies that groups of this shard have."""
+        self._notes: dict[type, Any] = {}
         self.stories = Stories()
         """The last events of each group, for people."""
         self.sweeps = Sweeps()
         self.next_offset = 0
         self.loaded_ms = 0
+
+    def notes(self, kept_as: type[_Notes]) -> _Notes:
+        """The notes of one kind of groups on this shard, which are in no record: the one object of this class."""
+        found: _Notes | None = self._notes.get(kept_as)
+        if found is None:
+            found = self._notes[kept_as] = kept_as()
+        return found
+
+    def find(self, group_id: str, of_kind: type[_Kind]) -> _Kind | None:
+        """The members of a group, if there is one of this kind."""
+        group = self.groups.get(group_id)
+        members = None if group is None else group.membership
+        return members if isinstance(members, of_kind) else None
 
     def rouse(self, group_id: str) -> None:
         """Note that something has changed in a group: no member of it is at rest."""

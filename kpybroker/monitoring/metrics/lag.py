@@ -10,11 +10,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kpybroker.machines.errors import KafkaError
-from kpybroker.machines.groups.classic.classic_group import CLASSIC_TYPE
-from kpybroker.machines.groups.consumer.consumer_group import CONSUMER
 from kpybroker.machines.groups.counts import DELETED, NOT_SHOWN, REFUSED, SHOWN, STORED
-from kpybroker.machines.groups.share.share_group import SHARE
-from kpybroker.machines.groups.streams.streams_group import NOT_READY, STREAMS
+from kpybroker.machines.groups.group import CLASSIC_TYPE
+from kpybroker.machines.groups.kinds import KINDS
 from kpybroker.machines.lag import lag_in_ms, lag_in_records
 from kpybroker.machines.partition.leader import PartitionLeader
 from kpybroker.monitoring.metrics.readers import (
@@ -126,10 +124,8 @@ GROUPS = Table(
 
 
 _COORDINATOR = "kafka.server:type=group-coordinator-metrics"
-SHARE_STATES: Final = ("Empty", "Stable", "Dead")
-CONSUMER_STATES: Final = ("Empty", "Assigning", "Reconciling", "Stable", "Dead")
-STREAMS_STATES: Final = {state: state.lower() for state in CONSUMER_STATES} | {NOT_READY: "not_ready"}
-"""The states of streams groups, and how Kafka's metrics write them."""
+_OTHERS: Final = [kind for kind in KINDS if kind.name != CLASSIC_TYPE]
+"""The kinds whose metrics are alike. Those of classic groups are older."""
 
 
 def _coordinated(name: str, about: str, label: str) -> Table:
@@ -144,9 +140,10 @@ def _coordinated(name: str, about: str, label: str) -> Table:
 
 
 GROUPS_BY_PROTOCOL = _coordinated("group_count", "Groups this node coordinates", "protocol")
-CONSUMER_GROUPS = _coordinated("consumer_group_count", "Groups of the consumer protocol in a state", "state")
-SHARE_GROUPS = _coordinated("share_group_count", "Share groups in a state", "state")
-STREAMS_GROUPS = _coordinated("streams_group_count", "Groups of the streams protocol in a state", "state")
+GROUPS_IN_STATES = {
+    kind.name: _coordinated(f"{kind.name}_group_count", f"{kind.title.capitalize()} in a state", "state")
+    for kind in _OTHERS
+}
 
 
 def _counted(name: str, about: str) -> Measure:
@@ -163,9 +160,7 @@ REBALANCES = Table(
     (),
     (
         _counted("group_completed_rebalance_count", "Rebalances of classic groups that were completed"),
-        _counted("consumer_group_rebalance_count", "Rebalances of groups of the consumer protocol"),
-        _counted("share_group_rebalance_count", "Rebalances of share groups"),
-        _counted("streams_group_rebalance_count", "Rebalances of streams groups"),
+        *(_counted(f"{kind.name}_group_rebalance_count", f"Rebalances of {kind.title}") for kind in _OTHERS),
     ),
 )
 
@@ -231,28 +226,26 @@ class LagTables:
         lags: list[PartitionLag] = []
         yield from self._lags(positions, lags)
         yield from self._lag_tables(lags)
-        members = {name: len(ids) for name, ids in alone.items()} | {each.name: each.members for each in facts}
+        members = {name: len(ids) for name, ids in alone.items()} | {
+            each.name: each.of_members.members for each in facts
+        }
         yield MEMBERS.with_rows([MetricRow((name,), (count,)) for name, count in members.items()])
-        generations = [MetricRow((each.name,), (each.generation,)) for each in facts if each.generation is not None]
-        yield GENERATIONS.with_rows(generations)
+        generations = [(each.name, each.of_members.generation) for each in facts]
+        yield GENERATIONS.with_rows([MetricRow((name,), (each,)) for name, each in generations if each is not None])
         yield WITHOUT_GROUP.with_rows(
             [MetricRow((name, each), (1,)) for name, ids in alone.items() for each in sorted(ids)]
         )
         yield GROUPS.with_rows([MetricRow((), _summary(facts, left_out))])
-        kinds = Counter(each.kind for each in facts)
-        kinds_of = (CLASSIC_TYPE, CONSUMER, SHARE, STREAMS)
-        yield GROUPS_BY_PROTOCOL.with_rows([MetricRow((kind,), (kinds[kind],)) for kind in kinds_of])
-        states = Counter(each.state for each in facts if each.kind == CONSUMER)
-        yield CONSUMER_GROUPS.with_rows([MetricRow((state.lower(),), (states[state],)) for state in CONSUMER_STATES])
-        states = Counter(each.state for each in facts if each.kind == SHARE)
-        yield SHARE_GROUPS.with_rows([MetricRow((state.lower(),), (states[state],)) for state in SHARE_STATES])
+        kinds = Counter(each.of_members.kind for each in facts)
+        yield GROUPS_BY_PROTOCOL.with_rows([MetricRow((kind.name,), (kinds[kind.name],)) for kind in KINDS])
+        states = Counter(each.of_members[:2] for each in facts)
+        for kind in _OTHERS:
+            rows = [MetricRow((written,), (states[kind.name, state],)) for state, written in kind.states.items()]
+            yield GROUPS_IN_STATES[kind.name].with_rows(rows)
         counts = counts_of(self.broker)
-        rebalances = counts.rebalances
-        yield REBALANCES.with_rows([MetricRow((), [rebalances.get(kind, 0) for kind in kinds_of])])
+        yield REBALANCES.with_rows([MetricRow((), [counts.rebalances.get(kind.name, 0) for kind in KINDS])])
         outcomes = [counts.descriptions.get(outcome, 0) for outcome in DESCRIBED]
         yield DESCRIPTIONS.with_rows([MetricRow((), outcomes)])
-        states = Counter(each.state for each in facts if each.kind == STREAMS)
-        yield STREAMS_GROUPS.with_rows([MetricRow((tag,), (states[state],)) for state, tag in STREAMS_STATES.items()])
 
     def _lags(self, positions: list[ReaderPosition], lags: list[PartitionLag]) -> Iterator[None]:
         now_ms = self.broker.scheduler.now_ms()
@@ -334,6 +327,6 @@ def time_of(leader: PartitionLeader, offset: int) -> int:
 
 
 def _summary(facts: list[GroupFacts], left_out: int) -> list[int]:
-    states = [each.state for each in facts if each.kind == CLASSIC_TYPE]
+    states = [each.of_members.state for each in facts if each.of_members.kind == CLASSIC_TYPE]
     by_state = [states.count(state) for state in STATES]
     return [len(states), sum([each.offsets for each in facts]), *by_state, left_out]

@@ -13,14 +13,11 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kpybroker.machines.fetch.session import CachedPartition
-from kpybroker.machines.groups.classic.classic_group import CLASSIC_TYPE, ClassicGroup
-from kpybroker.machines.groups.consumer.consumer_group import CONSUMER, ConsumerGroup
 from kpybroker.machines.groups.coordinator import GroupCoordinator
 from kpybroker.machines.groups.counts import Counts
-from kpybroker.machines.groups.group import EMPTY, Group
+from kpybroker.machines.groups.facts import MembershipFacts
+from kpybroker.machines.groups.group import Group
 from kpybroker.machines.groups.offsets.committed import find_committed
-from kpybroker.machines.groups.share.share_group import SHARE, ShareGroup
-from kpybroker.machines.groups.streams.streams_group import STREAMS, StreamsGroup
 from kpystorage.errors import DiskFailure, StorageError
 from kpystorage.log import Log
 
@@ -47,19 +44,11 @@ class ReaderPosition(NamedTuple):
 
 
 class GroupFacts(NamedTuple):
-    """The facts about a group as a whole. ``kind`` is its type, ``state`` Kafka's name for its state."""
+    """The facts about a group, and how many positions it has committed."""
 
     name: str
-    kind: str
-    state: str
-    members: int
     offsets: int
-    generation: int | None
-    """The number of a classic group's last rebalance, or the epoch of a group of another kind; None for a group that
-    only keeps offsets."""
-
-
-_KINDS: Final = {ConsumerGroup: CONSUMER, ShareGroup: SHARE, StreamsGroup: STREAMS}
+    of_members: MembershipFacts
 
 
 Groups = Callable[[], Iterator[Group]]
@@ -82,16 +71,9 @@ def counts_of(broker: "Broker") -> Counts:
 
 
 def facts_of(group: Group) -> GroupFacts:
-    """The state of a group, its members and how many positions it has committed."""
-    membership = group.membership
-    kind, state, members, generation = CLASSIC_TYPE, EMPTY, 0, None
-    if isinstance(membership, ClassicGroup):
-        state, members, generation = membership.state.value, len(membership.members), membership.generation_id
-    elif isinstance(membership, (ConsumerGroup, StreamsGroup, ShareGroup)):
-        kind = _KINDS[type(membership)]
-        state, members, generation = membership.state, len(membership.members), membership.epoch
+    """The facts about a group."""
     offsets = sum([len(each) for each in group.offsets.values()])
-    return GroupFacts(group.group_id, kind, state, members, offsets, generation)
+    return GroupFacts(group.group_id, offsets, group.membership.facts())
 
 
 def committed_by(group: Group) -> Iterator[ReaderPosition | None]:
@@ -107,16 +89,8 @@ def committed_by(group: Group) -> Iterator[ReaderPosition | None]:
 
 def names_of(group: Group) -> set[str]:
     """The names of readers that are this group, or its members."""
-    members = clients_of(group)
+    members = set(map(name_of, group.membership.client_ids()))
     return {group.group_id, *members} if members or group.offsets else set()
-
-
-def clients_of(group: Group) -> set[str]:
-    """The names that the group's members have as readers."""
-    membership = group.membership
-    if not isinstance(membership, (ClassicGroup, ConsumerGroup, StreamsGroup, ShareGroup)):
-        return set()
-    return {name_of(each.client_id) for each in membership.members.values()}
 
 
 def name_of(client_id: str | None) -> str:

@@ -6,8 +6,7 @@
 - A group with a topic that the sender may not describe is TOPIC_AUTHORIZATION_FAILED.
 """
 
-from kpybroker.machines.groups.consumer.describe import not_described
-from kpybroker.machines.groups.events import DescribeConsumerGroup
+from kpybroker.machines.groups.consumer.describe import DescribeConsumerGroup, not_described
 from kpybroker.requests.serving.consumer_protocol import serves_consumer_groups
 from kpybroker.requests.serving.context import Context
 from kpybroker.requests.serving.described_groups import DescribedKind, described_groups

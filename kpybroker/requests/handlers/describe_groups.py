@@ -9,7 +9,7 @@
 from typing import Any
 
 from kpybroker.machines.authorization.resources import AclOperation, ResourceType
-from kpybroker.machines.groups.events import DescribeGroup
+from kpybroker.machines.groups.classic.describe import DescribeGroup
 from kpybroker.requests.serving.context import Context
 from kpybroker.requests.serving.group_requests import coordinator_error, group_request
 from kpybroker.requests.serving.permissions import allowed_operations

@@ -5,9 +5,11 @@
 """
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 from kpybroker.machines.groups.events import ListGroups
+from kpybroker.machines.groups.kinds import KINDS
 from kpybroker.requests.serving.context import Context
 from kpybroker.requests.serving.group_requests import coordinator_error, group_request
 from kpybroker.runtime.calls.call import Call
@@ -16,13 +18,7 @@ from kpybroker.runtime.calls.steps import Work
 from kpywire import error_codes
 from kpywire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 
-STATES_AND_TYPES = frozenset(
-    (
-        *("empty", "preparingrebalance", "completingrebalance", "stable", "dead"),
-        *("assigning", "reconciling", "notready", "not_ready", "unknown"),
-        *("classic", "consumer", "share", "streams"),
-    )
-)
+STATES_AND_TYPES = frozenset((*(kind.name for kind in KINDS), *chain(*(kind.states.values() for kind in KINDS))))
 """The states and types of all kinds of groups, in lower case for comparison with filters."""
 
 

@@ -13,8 +13,8 @@ import logging
 from functools import partial
 from typing import Final
 
-from kpybroker.machines.groups.events import DescribeStreamsGroup, DescriptionOf
 from kpybroker.machines.groups.streams.describe import AVAILABLE, FAILED, NOT_STORED, not_described
+from kpybroker.machines.groups.streams.events import DescribeStreamsGroup, DescriptionOf
 from kpybroker.requests.serving.consumer_protocol import serves_streams_groups
 from kpybroker.requests.serving.context import Context
 from kpybroker.requests.serving.described_groups import DescribedKind, described_groups

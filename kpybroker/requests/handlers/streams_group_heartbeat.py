@@ -13,9 +13,9 @@ from collections.abc import Collection, Generator, Iterator
 from typing import Any
 
 from kpybroker.machines.authorization.resources import AclOperation, ResourceType
+from kpybroker.machines.groups.epochs.member import AWAY_EPOCH, JOINING_EPOCH
 from kpybroker.machines.groups.streams.configured import InternalTopic
 from kpybroker.machines.groups.streams.heartbeat import HeartbeatAnswer, heartbeat_error
-from kpybroker.machines.groups.streams.member import AWAY_EPOCH, JOINING_EPOCH
 from kpybroker.machines.groups.streams.partition_counts import MISSING_INTERNAL_TOPICS
 from kpybroker.machines.metadata.topic_name import INTERNAL, reason_invalid
 from kpybroker.requests.serving.consumer_protocol import serves_streams_groups

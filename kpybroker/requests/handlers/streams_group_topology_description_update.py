@@ -11,8 +11,8 @@
 from collections.abc import Generator
 from typing import Final
 
-from kpybroker.machines.groups.events import StoreDescription
 from kpybroker.machines.groups.streams.descriptions import update_error
+from kpybroker.machines.groups.streams.events import StoreDescription
 from kpybroker.requests.serving.consumer_protocol import serves_streams_groups
 from kpybroker.requests.serving.context import Context
 from kpybroker.requests.serving.group_requests import commit_timeout_ms, coordinator_error, group_request, is_blank

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from kpybroker.machines.groups.consumer.assignors import ASSIGNORS, Assignment, GroupSpec
 from kpybroker.machines.groups.consumer.assignors.group_spec import MemberSpec
-from kpybroker.machines.groups.consumer.java_order import in_hash_order, string_hash, string_key, uuid_hash
+from kpybroker.machines.groups.epochs.java_order import in_hash_order, string_hash, string_key, uuid_hash
 
 TOPIC_IDS = [bytes([number]) * 16 for number in range(1, 6)]
 sizes = st.dictionaries(st.sampled_from(TOPIC_IDS), st.integers(1, 20), min_size=1)

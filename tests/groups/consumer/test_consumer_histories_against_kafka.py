@@ -9,13 +9,9 @@ from consumer_twins import GROUP, ConsumerTwins
 from kafka_shard import KafkaShard, started
 
 from kpybroker.machines.groups.classic import classic_group
-from kpybroker.machines.groups.events import (
-    DeleteGroup,
-    DescribeConsumerGroup,
-    DescribeGroup,
-    ExpireOffsets,
-    ListGroups,
-)
+from kpybroker.machines.groups.classic.describe import DescribeGroup
+from kpybroker.machines.groups.consumer.describe import DescribeConsumerGroup
+from kpybroker.machines.groups.events import DeleteGroup, ExpireOffsets, ListGroups
 from kpywire import api
 from kpywire.codec import decode, encode
 from kpywire.messages.consumer_group_describe import ConsumerGroupDescribeRequest

@@ -10,7 +10,8 @@ from kafka_shard import KafkaShard, started
 from streams_twins import StreamsTwins
 from topologies import BAD, GOOD, random_topology
 
-from kpybroker.machines.groups.events import DeleteGroup, DescribeStreamsGroup, ExpireOffsets, ListGroups
+from kpybroker.machines.groups.events import DeleteGroup, ExpireOffsets, ListGroups
+from kpybroker.machines.groups.streams.events import DescribeStreamsGroup
 from kpywire import api
 from kpywire.messages.delete_groups import DeleteGroupsRequest
 from kpywire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol

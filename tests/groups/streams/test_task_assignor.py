@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kpybroker.machines.groups.consumer.java_order import in_hash_order, string_hash
+from kpybroker.machines.groups.epochs.java_order import in_hash_order, string_hash
 from kpybroker.machines.groups.streams.assignor import (
     AssignmentMemberSpec,
     SubtopologySpec,

@@ -7,7 +7,7 @@ import pytest
 from counted import calls
 from topologies import subtopology, topic
 
-from kpybroker.machines.groups.consumer.refused import RequestRefused
+from kpybroker.machines.groups.epochs.refused import RequestRefused
 from kpybroker.machines.groups.streams.configured import MOST_SUBTOPOLOGIES, MOST_TASKS, ConfiguredTopology, configure
 from kpybroker.machines.groups.streams.topology import recorded, topology_of
 from kpybroker.machines.metadata.topic import Partition, Topic

@@ -10,12 +10,18 @@ from hypothesis import strategies as st
 from topologies import subtopology, topology
 
 from kpybroker.machines.groups import described_topology
-from kpybroker.machines.groups.asking import FIRST_DELAY_MS, LONGEST_DELAY_MS, DescriptionAsking
 from kpybroker.machines.groups.counts import DELETED, NOT_SHOWN, REFUSED, SHOWN, STORED
 from kpybroker.machines.groups.described_topology import DescribedTopologyValue
-from kpybroker.machines.groups.events import DeleteGroup, DescribeStreamsGroup, DescriptionOf, StoreDescription
+from kpybroker.machines.groups.events import DeleteGroup
 from kpybroker.machines.groups.streams import descriptions
+from kpybroker.machines.groups.streams.asking import (
+    FIRST_DELAY_MS,
+    LONGEST_DELAY_MS,
+    DescriptionAsking,
+    DescriptionNotes,
+)
 from kpybroker.machines.groups.streams.describe import AVAILABLE, NOT_STORED
+from kpybroker.machines.groups.streams.events import DescribeStreamsGroup, DescriptionOf, StoreDescription
 from kpybroker.machines.groups.timers import GroupTimer
 from kpybroker.machines.metadata.topic import Partition, Topic
 from kpywire import codec, error_codes
@@ -141,7 +147,7 @@ def test_a_description_outlives_the_coordinator_and_further_epochs_of_the_group(
         assert (application.status(), application.shown()) == (AVAILABLE, BYTES)
         application.beat(SHAPE, 0)
         assert not application.answer.topology_description_required
-    assert world.coordinator.shard.description_bytes == len(BYTES)
+    assert world.coordinator.shard.notes(DescriptionNotes).bytes == len(BYTES)
 
 
 def test_the_next_coordinator_asks_for_a_description_that_was_not_sent() -> None:
@@ -161,7 +167,7 @@ def test_a_description_ends_with_its_group() -> None:
     assert application.outcomes() == {STORED: 1, DELETED: 1}
     for _ in range(2):
         assert application.shown() is None
-        assert world.coordinator.shard.description_bytes == 0
+        assert world.coordinator.shard.notes(DescriptionNotes).bytes == 0
         world.restart()
     application.beat(SHAPE, 0)
     assert application.answer.topology_description_required
@@ -174,7 +180,7 @@ def test_a_classic_member_that_takes_over_an_empty_group_ends_the_description() 
     application.beat(epoch=-1)
     world.new_member()
     assert application.shown() is None
-    assert world.coordinator.shard.description_bytes == 0
+    assert world.coordinator.shard.notes(DescriptionNotes).bytes == 0
 
 
 @pytest.mark.parametrize(
@@ -226,7 +232,7 @@ def test_all_descriptions_of_a_shard_are_bounded_together(monkeypatch: pytest.Mo
     assert one.push(bytes(90)).error == error_codes.NONE, "its own older one makes room"
     one.push(bytes(40))
     assert other.push(bytes(60)).error == error_codes.NONE
-    assert world.coordinator.shard.description_bytes == 100
+    assert world.coordinator.shard.notes(DescriptionNotes).bytes == 100
 
 
 def test_a_description_that_fits_no_batch_is_refused() -> None:

@@ -1,12 +1,13 @@
 """Classic groups of which only the record is known, as after a load: they wake when a request needs their members."""
 
-from kpybroker.machines.groups.classic.classic_group import CLASSIC_TYPE, ClassicGroup, ClassicGroupState
+from kpybroker.machines.groups.classic.classic_group import ClassicGroup, ClassicGroupState
 from kpybroker.machines.groups.classic.member import ClassicGroupMember
 from kpybroker.machines.groups.classic.rebalance import end_session, prepare_rebalance
 from kpybroker.machines.groups.classic.snapshot import restore
 from kpybroker.machines.groups.decision import GroupDecision
 from kpybroker.machines.groups.events import GroupRequest
-from kpybroker.machines.groups.group import NO_MEMBERS, SINCE_COMMIT, Group, Membership
+from kpybroker.machines.groups.facts import MembershipFacts
+from kpybroker.machines.groups.group import CLASSIC_TYPE, NO_MEMBERS, SINCE_COMMIT, Group, Membership
 from kpybroker.machines.groups.shard import GroupShard
 from kpybroker.machines.groups.timers import GroupTimer
 from kpywire import error_codes
@@ -29,9 +30,12 @@ class AsleepGroup(Membership):
     def size(self) -> int:
         return len(self.recorded.members)
 
-    def summary(self, _decision: GroupDecision) -> tuple[str, str, str]:
-        state = ClassicGroupState.STABLE if self.recorded.members else ClassicGroupState.EMPTY
-        return CLASSIC_TYPE, state.value, self.recorded.protocol_type
+    def facts(self) -> MembershipFacts:
+        value = self.recorded
+        state = ClassicGroupState.STABLE if value.members else ClassicGroupState.EMPTY
+        return MembershipFacts(
+            CLASSIC_TYPE, state.value, value.protocol_type, value.generation, len(value.members), value.protocol or ""
+        )
 
     def check_commit(self, group: Group, request: GroupRequest, generation_id: int, decision: GroupDecision) -> int:
         if generation_id < 0 and not self.recorded.members:
@@ -95,3 +99,11 @@ def wake(group: Group, decision: GroupDecision) -> ClassicGroup:
     if len(classic.members) > decision.settings.max_size:
         prepare_rebalance(classic, decision)
     return classic
+
+
+def wake_loaded(shard: GroupShard, group_id: str, decision: GroupDecision) -> bool:
+    """Wake a group that was just loaded, so that the sessions of its members begin."""
+    group = shard.groups.get(group_id)
+    if group is not None and isinstance(group.membership, AsleepGroup):
+        wake(group, decision)
+    return True

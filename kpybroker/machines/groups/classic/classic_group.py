@@ -15,12 +15,13 @@ from kpybroker.machines.groups.classic.member import ClassicGroupMember, Protoco
 from kpybroker.machines.groups.classic.subscription import subscribed_topics
 from kpybroker.machines.groups.decision import GroupDecision
 from kpybroker.machines.groups.events import GroupRequest
-from kpybroker.machines.groups.group import SINCE_COMMIT, Group, Membership
+from kpybroker.machines.groups.facts import OWES_JOIN, OWES_SYNC, WAITS, MemberFacts, MembershipFacts
+from kpybroker.machines.groups.group import CLASSIC_TYPE, SINCE_COMMIT, Group, Membership, Timers
+from kpybroker.machines.groups.settings import GroupSettings
 from kpybroker.machines.groups.timers import GroupTimer
 from kpywire import error_codes
 from kpywire.group_records.group_metadata import GroupMetadataValue
 
-CLASSIC_TYPE: Final = "classic"
 CONSUMER_PROTOCOL_TYPE: Final = "consumer"
 
 
@@ -109,8 +110,34 @@ class ClassicGroup(Membership):
     def size(self) -> int:
         return 0 if self.recorded is None else len(self.recorded.members)
 
-    def summary(self, _decision: GroupDecision) -> tuple[str, str, str]:
-        return CLASSIC_TYPE, self.state.value, self.protocol_type or ""
+    def facts(self) -> MembershipFacts:
+        return MembershipFacts(
+            CLASSIC_TYPE, self.state.value, self.protocol_type or "", self.generation_id, len(self.members),
+            self.protocol_name or "",
+        )  # fmt: skip
+
+    def member_facts(self) -> list[MemberFacts]:
+        return [
+            MemberFacts(
+                each.member_id, each.group_instance_id, each.client_id, each.client_host, self._owed_by(each),
+                assignment=each.assignment,
+            )
+            for each in self.members.values()
+        ]  # fmt: skip
+
+    def _owed_by(self, member: ClassicGroupMember) -> str:
+        """The request of a member that the group waits for."""
+        if self.state is ClassicGroupState.PREPARING_REBALANCE:
+            return WAITS if member.awaiting_join is not None else OWES_JOIN
+        if self.state is ClassicGroupState.COMPLETING_REBALANCE:
+            return WAITS if member.awaiting_sync is not None else OWES_SYNC
+        return ""
+
+    def client_ids(self) -> Iterable[str]:
+        return [each.client_id for each in self.members.values()]
+
+    def sessions(self, _timers: Timers, _settings: GroupSettings) -> dict[str, tuple[GroupTimer, int]]:
+        return {each: (found.session, found.session_timeout_ms) for each, found in self.members.items()}
 
     def check_commit(self, _group: Group, request: GroupRequest, generation_id: int, decision: GroupDecision) -> int:
         """Check a member that commits (Kafka: ``validateOffsetCommit``). Its commit renews its session."""

@@ -1,14 +1,22 @@
 """DescribeGroups (KIP-1043): how a classic group appears to clients."""
 
+from typing import NamedTuple
+
 from kpybroker.machines.groups.classic.asleep import find_classic
 from kpybroker.machines.groups.classic.classic_group import ClassicGroupState
 from kpybroker.machines.groups.decision import GroupDecision
-from kpybroker.machines.groups.events import DescribeGroup, GroupRequest
+from kpybroker.machines.groups.events import GroupRequest
 from kpybroker.machines.groups.shard import GroupShard
 from kpywire import error_codes
 from kpywire.messages.describe_groups import DescribedGroup, DescribedGroupMember
 
 _NOT_FOUND_VERSION = 6
+
+
+class DescribeGroup(NamedTuple):
+    """Describe one group. It is answered by a ``DescribedGroup``."""
+
+    group_id: str
 
 
 def describe_group(shard: GroupShard, request: GroupRequest, decision: GroupDecision) -> None:

@@ -4,13 +4,14 @@
 """
 
 from kpybroker.machines.groups.classic.asleep import find_classic
-from kpybroker.machines.groups.classic.classic_group import CLASSIC_TYPE, ClassicGroup, ClassicGroupState
+from kpybroker.machines.groups.classic.classic_group import ClassicGroup, ClassicGroupState
 from kpybroker.machines.groups.classic.member import ParkedRequest
 from kpybroker.machines.groups.classic.rebalance import prepare_rebalance, refuse_syncs
 from kpybroker.machines.groups.classic.responses import sync_error, sync_result
 from kpybroker.machines.groups.classic.snapshot import group_record
 from kpybroker.machines.groups.decision import GroupDecision
 from kpybroker.machines.groups.events import GroupRequest
+from kpybroker.machines.groups.group import CLASSIC_TYPE
 from kpybroker.machines.groups.shard import GroupShard
 from kpywire import error_codes
 

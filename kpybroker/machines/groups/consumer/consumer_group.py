@@ -6,25 +6,21 @@ Invariant: all counts and inverse tables follow from the members, the target and
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
-from kpybroker.machines.groups.consumer.java_order import in_timeline_order
-from kpybroker.machines.groups.consumer.member import AWAY_EPOCH, NOTHING, ConsumerMember, Target
 from kpybroker.machines.groups.consumer.member import STABLE as MEMBER_STABLE
+from kpybroker.machines.groups.consumer.member import ConsumerMember
 from kpybroker.machines.groups.consumer.records import group_tombstones
 from kpybroker.machines.groups.decision import GroupDecision
-from kpybroker.machines.groups.epoch_members import EpochMembers
-from kpybroker.machines.groups.group import EMPTY
+from kpybroker.machines.groups.epochs.epoch_members import ASSIGNING, RECONCILING, STABLE, EpochMembers, add_counts
+from kpybroker.machines.groups.epochs.member import AWAY_EPOCH, NOTHING, Target
+from kpybroker.machines.groups.facts import MembershipFacts
+from kpybroker.machines.groups.group import EMPTY, Timers
 from kpybroker.machines.groups.record import GroupRecord
-
-_K = TypeVar("_K")
+from kpybroker.machines.groups.settings import GroupSettings
+from kpybroker.machines.groups.timers import GroupTimer
 
 CONSUMER: Final = "consumer"
-ASSIGNING: Final = "Assigning"
-RECONCILING: Final = "Reconciling"
-STABLE: Final = "Stable"
-FIRST_EPOCH: Final = 1
-"""The epoch of a group that has no record yet, and of its target, which is empty."""
 
 
 class ResolvedRegex(NamedTuple):
@@ -40,42 +36,30 @@ class ConsumerGroup(EpochMembers):
 
     __slots__ = (
         "_is_homogeneous",
-        "_most_members",
-        "assignment_epoch",
-        "assignment_timestamp_ms",
         "assignors",
         "by_name",
         "by_regex",
         "checked_version",
-        "epoch",
-        "group_id",
         "has_partition_metadata",
-        "members",
-        "metadata_hash",
         "partition_epochs",
         "regex_members",
         "regexes",
         "settled",
         "static_members",
-        "target",
         "target_owners",
     )
 
+    members: dict[str, ConsumerMember]
+    target: dict[str, Target]
+
     def __init__(self, group_id: str) -> None:
-        self.group_id = group_id
-        self.epoch = FIRST_EPOCH
-        self.metadata_hash = 0
+        super().__init__(group_id)
         self.has_partition_metadata = False
         """Whether there is a record of partition metadata, which Kafka wrote before 4.1."""
-        self.assignment_epoch = FIRST_EPOCH
-        self.assignment_timestamp_ms = 0
-        self.members: dict[str, ConsumerMember] = {}
-        self._most_members = 0
         self._is_homogeneous: bool | None = None
         self.settled: dict[int, int] = {}
         """How many members are at each epoch and stable there."""
         self.static_members: dict[str, str] = {}
-        self.target: dict[str, Target] = {}
         self.target_owners: dict[bytes, dict[int, str]] = {}
         """By topic id and partition: the member whose target it is."""
         self.partition_epochs: dict[bytes, dict[int, int]] = {}
@@ -120,10 +104,6 @@ class ConsumerGroup(EpochMembers):
             self._is_homogeneous = MemberSubscriptions(self).is_homogeneous
         return self._is_homogeneous
 
-    def ordered_members(self) -> list[str]:
-        """The member ids in the order of Kafka's table."""
-        return in_timeline_order(self.members, self._most_members)
-
     def static_member(self, instance_id: str | None) -> ConsumerMember | None:
         """The member with this instance id."""
         member_id = None if instance_id is None else self.static_members.get(instance_id)
@@ -163,9 +143,7 @@ class ConsumerGroup(EpochMembers):
 
     def put(self, member: ConsumerMember) -> None:
         """Add or replace a member."""
-        old = self.members.get(member.member_id)
-        self._most_members = max(self._most_members, len(self.members) + 1)  # Kafka's table grows before it replaces
-        self.members[member.member_id] = member
+        old = self.replace(member)
         self._is_homogeneous = None
         if old is not None:
             self._count(old, -1)
@@ -237,8 +215,11 @@ class ConsumerGroup(EpochMembers):
 
     # What is asked of groups of every kind
 
-    def summary(self, _decision: GroupDecision) -> tuple[str, str, str]:
-        return CONSUMER, self.state, CONSUMER
+    def facts(self) -> MembershipFacts:
+        return self.facts_in(self.state, CONSUMER)
+
+    def sessions(self, timers: Timers, settings: GroupSettings) -> dict[str, tuple[GroupTimer, int]]:
+        return self.sessions_of(timers, settings.consumer_session_timeout_ms)
 
     def is_classic(self, member: ConsumerMember) -> bool:
         return member.classic is not None
@@ -298,16 +279,6 @@ class MemberSubscriptions:
         if regex in self.regexes:
             add_counts(self.by_regex, self.regexes[regex].topics, -1)
         add_counts(self.by_regex, topics, 1)
-
-
-def add_counts(counts: dict[_K, int], keys: Iterable[_K], by: int) -> None:
-    """Count keys in or out. A count of 0 is left out."""
-    for key in keys:
-        count = counts.get(key, 0) + by
-        if count > 0:
-            counts[key] = count
-        else:
-            counts.pop(key, None)
 
 
 def is_away(member: ConsumerMember) -> bool:

@@ -1,12 +1,18 @@
 """ConsumerGroupDescribe (KIP-848, KIP-1099): a consumer group as administrators see it."""
 
 from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import NamedTuple
 
-from kpybroker.machines.groups.consumer.consumer_group import ConsumerGroup
-from kpybroker.machines.groups.consumer.java_order import in_timeline_order
-from kpybroker.machines.groups.consumer.member import NOTHING, ConsumerMember
+from kpybroker.machines.groups.consumer.consumer_group import CONSUMER, ConsumerGroup
+from kpybroker.machines.groups.consumer.member import ConsumerMember
 from kpybroker.machines.groups.decision import GroupDecision
-from kpybroker.machines.groups.events import DescribeConsumerGroup, GroupRequest
+from kpybroker.machines.groups.epochs import finding
+from kpybroker.machines.groups.epochs.finding import find_group
+from kpybroker.machines.groups.epochs.java_order import in_timeline_order
+from kpybroker.machines.groups.epochs.member import NOTHING
+from kpybroker.machines.groups.epochs.refused import RequestRefused
+from kpybroker.machines.groups.events import GroupRequest
 from kpybroker.machines.groups.shard import GroupShard
 from kpywire import error_codes
 from kpywire.messages.consumer_group_describe import Assignment, DescribedGroup, Member, TopicPartitions
@@ -14,34 +20,24 @@ from kpywire.messages.consumer_group_describe import Assignment, DescribedGroup,
 CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
 
 
+not_described = partial(finding.not_described, DescribedGroup, assignor_name="")
+"""A group that is not described."""
+
+
+class DescribeConsumerGroup(NamedTuple):
+    """Describe one consumer group. It is answered by a ``DescribedGroup`` of ConsumerGroupDescribe."""
+
+    group_id: str
+
+
 def describe_consumer_group(shard: GroupShard, request: GroupRequest, decision: GroupDecision) -> None:
     """Answer a `DescribeConsumerGroup`."""
     message: DescribeConsumerGroup = request.message
-    found = shard.groups.get(message.group_id)
-    if found is None:
-        described = not_described(
-            message.group_id, error_codes.GROUP_ID_NOT_FOUND, f"Group {message.group_id} not found."
-        )
-    elif not isinstance(found.membership, ConsumerGroup):
-        text = f"Group {message.group_id} is not a consumer group."
-        described = not_described(message.group_id, error_codes.GROUP_ID_NOT_FOUND, text)
-    else:
-        described = _describe(found.membership, decision)
+    try:
+        described = _describe(find_group(shard, message.group_id, ConsumerGroup, CONSUMER), decision)
+    except RequestRefused as refused:
+        described = not_described(message.group_id, refused.error_code, refused.text)
     decision.reply(request.ticket, described)
-
-
-def not_described(group_id: str, error_code: int, text: str | None = None) -> DescribedGroup:
-    """A group that is not described."""
-    return DescribedGroup(
-        error_code=error_code,
-        error_message=text,
-        group_id=group_id,
-        group_state="",
-        group_epoch=0,
-        assignment_epoch=0,
-        assignor_name="",
-        members=[],
-    )
 
 
 def _describe(group: ConsumerGroup, decision: GroupDecision) -> DescribedGroup:

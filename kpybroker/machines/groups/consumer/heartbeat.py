@@ -10,14 +10,7 @@ from typing import Any
 from kpybroker.machines.groups.beats import BEATING_OFTEN, Beat, at_rest_ms
 from kpybroker.machines.groups.consumer.consumer_group import CONSUMER, ConsumerGroup, is_away
 from kpybroker.machines.groups.consumer.leave import leave_for_a_while
-from kpybroker.machines.groups.consumer.member import (
-    AWAY_EPOCH,
-    JOINING_EPOCH,
-    NOTHING,
-    ConsumerMember,
-    Partitions,
-    is_subset,
-)
+from kpybroker.machines.groups.consumer.member import ConsumerMember, Partitions, is_subset
 from kpybroker.machines.groups.consumer.reconcile import MemberStep
 from kpybroker.machines.groups.consumer.records import (
     current_record,
@@ -27,11 +20,14 @@ from kpybroker.machines.groups.consumer.records import (
     subscription_record,
     target_record,
 )
-from kpybroker.machines.groups.consumer.refused import RequestRefused, tell_refusal
 from kpybroker.machines.groups.consumer.regexes import RegexChange, update_regex
-from kpybroker.machines.groups.consumer.target import MemberTarget, assign, changes_assignor, last_target, may_assign
-from kpybroker.machines.groups.consumer.timeouts import SESSION, fence, limit_rebalance, renew_session
+from kpybroker.machines.groups.consumer.target import assign, changes_assignor, last_target
+from kpybroker.machines.groups.consumer.timeouts import fence, limit_rebalance, renew_session
 from kpybroker.machines.groups.decision import GroupDecision
+from kpybroker.machines.groups.epochs.finding import ends_classic, fenced, find_group, known_member, static_member
+from kpybroker.machines.groups.epochs.member import AWAY_EPOCH, JOINING_EPOCH, NOTHING, SESSION
+from kpybroker.machines.groups.epochs.refused import RequestRefused, tell_refusal
+from kpybroker.machines.groups.epochs.target import MemberTarget, may_assign
 from kpybroker.machines.groups.events import GroupRequest
 from kpybroker.machines.groups.group import Group
 from kpybroker.machines.groups.record import GroupRecord
@@ -55,7 +51,7 @@ Upgrade = Callable[[GroupShard, Group, list[GroupRecord], GroupDecision], Consum
 
 
 def consumer_group_heartbeat(
-    shard: GroupShard, request: GroupRequest, decision: GroupDecision, upgrade: Upgrade
+    shard: GroupShard, request: GroupRequest, decision: GroupDecision, upgrade: Upgrade | None = None
 ) -> None:
     """Answer a heartbeat."""
     try:
@@ -81,25 +77,15 @@ def heartbeat_error(error_code: int, text: str | None = None) -> ConsumerGroupHe
     )
 
 
-def find_consumer_group(shard: GroupShard, group_id: str) -> ConsumerGroup:
-    """The consumer group of this id. Raises Refused if there is none."""
-    group = shard.groups.get(group_id)
-    if group is None:
-        raise RequestRefused(error_codes.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
-    if not isinstance(group.membership, ConsumerGroup):
-        raise RequestRefused(error_codes.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
-    return group.membership
-
-
 # Leaving
 
 
 def _leave(shard: GroupShard, message: Any, decision: GroupDecision) -> ConsumerGroupHeartbeatResponse:
-    group = find_consumer_group(shard, message.group_id)
+    group = find_group(shard, message.group_id, ConsumerGroup, CONSUMER)
     if message.instance_id is None:
-        member = known_member(group, message.member_id)
+        member = known_member(group.group_id, group.members, message.member_id)
     else:
-        member = static_member(group, message.member_id, message.instance_id)
+        member = static_member(group.static_members, group.members, message.member_id, message.instance_id)
     if message.instance_id is not None and message.member_epoch == AWAY_EPOCH:
         decision.tell(group.group_id, LEFT, member, "for a while")
         leave_for_a_while(group, member, decision)
@@ -119,7 +105,7 @@ def _leave(shard: GroupShard, message: Any, decision: GroupDecision) -> Consumer
 
 
 def _stay(
-    shard: GroupShard, request: GroupRequest, decision: GroupDecision, upgrade: Upgrade
+    shard: GroupShard, request: GroupRequest, decision: GroupDecision, upgrade: Upgrade | None
 ) -> ConsumerGroupHeartbeatResponse:
     message = request.message
     records: list[GroupRecord] = []
@@ -189,7 +175,7 @@ def _interval_ms(shard: GroupShard, group: ConsumerGroup, usual_ms: int, unsettl
 
 
 def _enter(
-    shard: GroupShard, message: Any, records: list[GroupRecord], decision: GroupDecision, upgrade: Upgrade
+    shard: GroupShard, message: Any, records: list[GroupRecord], decision: GroupDecision, upgrade: Upgrade | None
 ) -> ConsumerGroup:
     """The group that a member is in or joins. An empty group of the classic protocol is replaced."""
     group = shard.groups.get(message.group_id)
@@ -201,11 +187,9 @@ def _enter(
     membership = group.membership
     if isinstance(membership, ConsumerGroup):
         return membership
-    kind, _, _ = membership.summary(decision)
-    if joins and kind == "classic" and not membership.check_deletion(group, decision):
-        records += membership.tombstones(message.group_id)
+    if joins and ends_classic(group, records, decision):
         return ConsumerGroup(message.group_id)
-    upgraded = upgrade(shard, group, records, decision) if joins and kind == "classic" else None
+    upgraded = upgrade(shard, group, records, decision) if joins and upgrade is not None else None
     if upgraded is not None:
         return upgraded
     raise RequestRefused(error_codes.GROUP_ID_NOT_FOUND, f"Group {message.group_id} is not a consumer group.")
@@ -221,30 +205,10 @@ def throw_if_full(group: ConsumerGroup, member_id: str, instance_id: str | None,
         raise RequestRefused(error_codes.GROUP_MAX_SIZE_REACHED, text)
 
 
-def known_member(group: ConsumerGroup, member_id: str) -> ConsumerMember:
-    """A member of the group. Raises Refused if there is none of this id."""
-    member = group.members.get(member_id)
-    if member is None:
-        text = f"Member {member_id} is not a member of group {group.group_id}."
-        raise RequestRefused(error_codes.UNKNOWN_MEMBER_ID, text)
-    return member
-
-
-def static_member(group: ConsumerGroup, member_id: str, instance_id: str) -> ConsumerMember:
-    """The member that has an instance id. Raises Refused if it is another one."""
-    member = group.static_member(instance_id)
-    if member is None:
-        raise RequestRefused(error_codes.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
-    if member.member_id != member_id:
-        text = f"Static member {member_id} with instance id {instance_id} was fenced by member {member.member_id}."
-        raise RequestRefused(error_codes.FENCED_INSTANCE_ID, text)
-    return member
-
-
 def _dynamic_member(group: ConsumerGroup, member_id: str, message: Any) -> ConsumerMember:
     if message.member_epoch == JOINING_EPOCH:
         return group.members.get(member_id) or ConsumerMember(member_id)
-    member = known_member(group, member_id)
+    member = known_member(group.group_id, group.members, member_id)
     _check_epoch(member, message)
     return member
 
@@ -252,7 +216,7 @@ def _dynamic_member(group: ConsumerGroup, member_id: str, message: Any) -> Consu
 def _static_member(group: ConsumerGroup, member_id: str, message: Any, records: list[GroupRecord]) -> ConsumerMember:
     instance_id = message.instance_id
     if message.member_epoch != JOINING_EPOCH:
-        member = static_member(group, member_id, instance_id)
+        member = static_member(group.static_members, group.members, member_id, instance_id)
         _check_epoch(member, message)
         return member
     replaced = group.static_member(instance_id)
@@ -285,17 +249,9 @@ def _check_epoch(member: ConsumerMember, message: Any) -> None:
     epoch = message.member_epoch
     if epoch == member.member_epoch:
         return
-    if epoch < member.member_epoch:
-        if epoch == member.previous_member_epoch and is_subset(message.topic_partitions, member.assigned):
-            return
-        size = "smaller"
-    else:
-        size = "greater"
-    text = (
-        f"The consumer group member has a {size} member epoch ({epoch}) than the one known by the group coordinator "
-        f"({member.member_epoch}). The member must abandon all its partitions and rejoin."
-    )
-    raise RequestRefused(error_codes.FENCED_MEMBER_EPOCH, text)
+    is_last = epoch == member.previous_member_epoch and epoch < member.member_epoch
+    if not is_last or not is_subset(message.topic_partitions, member.assigned):
+        raise fenced(CONSUMER, epoch, member.member_epoch)
 
 
 def _updated(member: ConsumerMember, request: GroupRequest) -> ConsumerMember:
@@ -344,7 +300,8 @@ def advance(
 ) -> MemberTarget:
     """Move the group to its next epoch if subscriptions or topics changed; return the target of the member."""
     epoch, is_homogeneous = next_epoch(group, member, updated, records, decision, bumps=bumps)
-    if not may_assign(group, epoch, decision):
+    interval_ms = decision.settings_of(group.group_id).consumer_assignment_interval_ms
+    if not may_assign(group, epoch, interval_ms, decision):
         return last_target(group, updated, epoch, decision)
     return assign(group, epoch, member, updated, records, decision, is_homogeneous=is_homogeneous)
 

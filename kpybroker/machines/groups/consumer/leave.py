@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 
 from kpybroker.machines.groups.consumer.consumer_group import ConsumerGroup
-from kpybroker.machines.groups.consumer.java_order import in_hash_order, string_hash
-from kpybroker.machines.groups.consumer.member import AWAY_EPOCH, NOTHING, ConsumerMember
+from kpybroker.machines.groups.consumer.member import ConsumerMember
 from kpybroker.machines.groups.consumer.records import (
     current_record,
     epoch_record,
@@ -13,7 +12,9 @@ from kpybroker.machines.groups.consumer.records import (
     target_epoch_record,
 )
 from kpybroker.machines.groups.decision import GroupDecision
-from kpybroker.machines.groups.epoch_members import NEVER_MS
+from kpybroker.machines.groups.epochs.epoch_members import NEVER_MS
+from kpybroker.machines.groups.epochs.java_order import in_hash_order, string_hash
+from kpybroker.machines.groups.epochs.member import AWAY_EPOCH, NOTHING
 from kpybroker.machines.groups.record import GroupRecord
 
 

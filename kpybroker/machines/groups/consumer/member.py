@@ -3,24 +3,16 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
+from kpybroker.machines.groups.epochs.member import AWAY_EPOCH, NOTHING
+
 STABLE: Final = 0
 UNREVOKED: Final = 1
 UNRELEASED: Final = 2
 UNKNOWN: Final = 127
 """The states of a member, as record 8 contains them (Kafka: ``MemberState``)."""
 
-JOINING_EPOCH: Final = 0
-LEAVING_EPOCH: Final = -1
-AWAY_EPOCH: Final = -2
-"""The epoch of a static member that will come back."""
-
 Partitions = Mapping[bytes, Mapping[int, int]]
 """By topic id and partition: the epoch at which the member got the partition (KIP-1251)."""
-
-Target = Mapping[bytes, tuple[int, ...]]
-"""The partitions of each topic id that the assignor gave to a member."""
-
-NOTHING: Final[Any] = {}
 
 
 class ClassicMember(NamedTuple):

@@ -10,17 +10,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from kpybroker.machines.groups.consumer.consumer_group import ConsumerGroup
-from kpybroker.machines.groups.consumer.member import (
-    NOTHING,
-    STABLE,
-    UNKNOWN,
-    UNRELEASED,
-    UNREVOKED,
-    ConsumerMember,
-    Target,
-    owns_any,
-)
-from kpybroker.machines.groups.consumer.refused import RequestRefused
+from kpybroker.machines.groups.consumer.member import STABLE, UNKNOWN, UNRELEASED, UNREVOKED, ConsumerMember, owns_any
+from kpybroker.machines.groups.epochs.member import NOTHING, Target
+from kpybroker.machines.groups.epochs.refused import RequestRefused
 from kpybroker.machines.metadata.topic_view import TopicView
 from kpywire import error_codes
 

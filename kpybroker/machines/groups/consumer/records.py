@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable, Mapping
 
-from kpybroker.machines.groups.consumer.java_order import string_key
-from kpybroker.machines.groups.consumer.member import ConsumerMember, Partitions, Target
+from kpybroker.machines.groups.consumer.member import ConsumerMember, Partitions
+from kpybroker.machines.groups.epochs.java_order import string_key
+from kpybroker.machines.groups.epochs.member import Target
 from kpybroker.machines.groups.record import GroupRecord
 from kpywire.group_records.consumer_group_current_member_assignment import (
     ConsumerGroupCurrentMemberAssignmentKey,

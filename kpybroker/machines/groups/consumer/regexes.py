@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 from kpybroker.machines.coordination.pattern import whole_match
 from kpybroker.machines.groups.consumer.consumer_group import CONSUMER, ConsumerGroup, ResolvedRegex
-from kpybroker.machines.groups.consumer.java_order import in_hash_order, in_timeline_order, string_hash
 from kpybroker.machines.groups.consumer.member import ConsumerMember
 from kpybroker.machines.groups.consumer.records import epoch_record, regex_record, regex_tombstone
-from kpybroker.machines.groups.consumer.refused import RequestRefused
 from kpybroker.machines.groups.decision import GroupDecision
+from kpybroker.machines.groups.epochs.java_order import in_hash_order, in_timeline_order, string_hash
+from kpybroker.machines.groups.epochs.refused import RequestRefused
 from kpybroker.machines.groups.record import GroupRecord
 from kpybroker.machines.groups.shard import GroupShard
 from kpybroker.machines.re2_patterns import InvalidPattern
@@ -43,6 +43,10 @@ class ResolveRegexes(NamedTuple):
     regexes: Sequence[str]
     visible: Visible | None
     timestamp_ms: int
+
+
+class Resolutions(dict[str, int]):
+    """The groups whose regular expressions are being resolved, and since when on the clock of ``now_ms``."""
 
 
 def update_regex(
@@ -76,7 +80,7 @@ def update_regex(
                 wanted[regex] = wanted.get(regex, 0) + by
         regexes = [regex for regex, count in wanted.items() if count > 0]
         if regexes and (is_new or _is_due(group, len(regexes), decision)):
-            shard.resolving_since_ms[group.group_id] = decision.now_ms
+            shard.notes(Resolutions)[group.group_id] = decision.now_ms
             regexes = in_hash_order(regexes, string_hash)
             decision.then = ResolveRegexes(group.group_id, regexes, visible, decision.timestamp_ms)
     return change
@@ -84,10 +88,9 @@ def update_regex(
 
 def resolve_regexes(shard: GroupShard, event: ResolveRegexes, decision: GroupDecision) -> None:
     """Write the topics that the regular expressions match. If they are others, the group goes on at the next epoch."""
-    shard.resolving_since_ms.pop(event.group_id, None)
-    known = shard.groups.get(event.group_id)
-    group = None if known is None else known.membership
-    if not isinstance(group, ConsumerGroup):
+    shard.notes(Resolutions).pop(event.group_id, None)
+    group = shard.find(event.group_id, ConsumerGroup)
+    if group is None:
         return
     topics = decision.topics
     matched = {regex: _matching(regex, topics.by_name) for regex in event.regexes if regex in group.regex_members}
@@ -121,7 +124,7 @@ def check_regex(regex: str) -> None:
 def _may_begin(shard: GroupShard, group: ConsumerGroup, decision: GroupDecision) -> bool:
     """Whether no resolution is under way, and the last one is some time ago. One whose heartbeat could not be written
     never ends, so it is forgotten after that time."""
-    since_ms = shard.resolving_since_ms.get(group.group_id)
+    since_ms = shard.notes(Resolutions).get(group.group_id)
     if since_ms is not None and decision.now_ms <= since_ms + LEAST_INTERVAL_MS:
         return False
     last = _last_resolved(group)

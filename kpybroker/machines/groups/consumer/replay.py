@@ -1,15 +1,12 @@
-"""How the records of consumer groups change a shard (Kafka: ``GroupMetadataManager.replay``).
-
-Compaction may leave records in another order than they were written, and tombstones of what was never seen here.
-"""
+"""How the records of consumer groups change a group."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from kpybroker.machines.groups.consumer.consumer_group import ConsumerGroup, ResolvedRegex
-from kpybroker.machines.groups.consumer.member import LEAVING_EPOCH, NOTHING, ClassicMember, ConsumerMember, Partitions
-from kpybroker.machines.groups.group import NO_MEMBERS, Group
-from kpybroker.machines.groups.shard import GroupShard
+from kpybroker.machines.groups.consumer.member import ClassicMember, ConsumerMember, Partitions
+from kpybroker.machines.groups.epochs.member import LEAVING_EPOCH, NOTHING
+from kpybroker.machines.groups.epochs.replay import replays_of, take_epoch, take_target, take_target_epoch
 from kpywire.group_records.consumer_group_current_member_assignment import ConsumerGroupCurrentMemberAssignmentKey
 from kpywire.group_records.consumer_group_member_metadata import ConsumerGroupMemberMetadataKey
 from kpywire.group_records.consumer_group_metadata import ConsumerGroupMetadataKey
@@ -42,18 +39,6 @@ def _take_member(group: ConsumerGroup, key: Any, value: Any | None) -> None:
             ),
         )
     )
-
-
-def _take_target(group: ConsumerGroup, key: Any, value: Any | None) -> None:
-    target = None
-    if value is not None:
-        target = {each.topic_id: tuple(each.partitions) for each in value.topic_partitions}
-    group.set_target(key.member_id, target)
-
-
-def _take_target_epoch(group: ConsumerGroup, _key: Any, value: Any | None) -> None:
-    group.assignment_epoch = LEAVING_EPOCH if value is None else value.assignment_epoch
-    group.assignment_timestamp_ms = 0 if value is None else value.assignment_timestamp
 
 
 def _take_current(group: ConsumerGroup, key: Any, value: Any | None) -> None:
@@ -101,44 +86,14 @@ def _take_partition_metadata(group: ConsumerGroup, _key: Any, value: Any | None)
     group.has_partition_metadata = value is not None
 
 
-def _take_epoch(group: ConsumerGroup, _key: Any, value: Any) -> None:
-    group.epoch = value.epoch
-    group.metadata_hash = value.metadata_hash
-
-
 _TAKES: Mapping[type, Callable[[ConsumerGroup, Any, Any], None]] = {
     ConsumerGroupCurrentMemberAssignmentKey: _take_current,
     ConsumerGroupMemberMetadataKey: _take_member,
-    ConsumerGroupMetadataKey: _take_epoch,
+    ConsumerGroupMetadataKey: take_epoch,
     ConsumerGroupPartitionMetadataKey: _take_partition_metadata,
     ConsumerGroupRegularExpressionKey: _take_regex,
-    ConsumerGroupTargetAssignmentMemberKey: _take_target,
-    ConsumerGroupTargetAssignmentMetadataKey: _take_target_epoch,
+    ConsumerGroupTargetAssignmentMemberKey: take_target,
+    ConsumerGroupTargetAssignmentMetadataKey: take_target_epoch,
 }
 
-KEYS = tuple(_TAKES)
-"""The types of the keys of all records of consumer groups."""
-
-
-def take_consumer_group(shard: GroupShard, key: Any, value: Any | None) -> None:
-    """Apply one record of a consumer group, or its tombstone. The tombstone of its epoch is the end of the group."""
-    group = shard.groups.get(key.group_id)
-    consumer = None if group is None else group.membership
-    if not isinstance(consumer, ConsumerGroup):
-        if value is None:
-            return
-        if group is None:
-            group = shard.groups[key.group_id] = Group(key.group_id)
-        consumer = group.membership = ConsumerGroup(key.group_id)
-    if value is None and type(key) is ConsumerGroupMetadataKey:
-        if group is not None:
-            _end(shard, group)
-        return
-    _TAKES[type(key)](consumer, key, value)
-
-
-def _end(shard: GroupShard, group: Group) -> None:
-    group.membership = group.successor or NO_MEMBERS
-    group.successor = None
-    if group.membership is NO_MEMBERS and group.is_unknown:
-        del shard.groups[group.group_id]
+REPLAYS = replays_of(ConsumerGroup, _TAKES, ConsumerGroupMetadataKey)

@@ -4,35 +4,27 @@
 """
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from kpybroker.machines.groups.consumer.assignors import ASSIGNORS, GroupSpec, PartitionAssignorFailed
 from kpybroker.machines.groups.consumer.assignors.group_spec import MemberSpec
-from kpybroker.machines.groups.consumer.consumer_group import ConsumerGroup, add_counts
-from kpybroker.machines.groups.consumer.java_order import (
+from kpybroker.machines.groups.consumer.consumer_group import ConsumerGroup
+from kpybroker.machines.groups.consumer.member import ConsumerMember
+from kpybroker.machines.groups.consumer.reconcile import subscribed_ids
+from kpybroker.machines.groups.consumer.records import target_epoch_record, target_record
+from kpybroker.machines.groups.decision import GroupDecision
+from kpybroker.machines.groups.epochs.epoch_members import add_counts
+from kpybroker.machines.groups.epochs.java_order import (
     copied_map_capacity,
     in_hash_order,
     in_timeline_order,
     string_hash,
 )
-from kpybroker.machines.groups.consumer.member import NOTHING, ConsumerMember, Target
-from kpybroker.machines.groups.consumer.reconcile import subscribed_ids
-from kpybroker.machines.groups.consumer.records import target_epoch_record, target_record
-from kpybroker.machines.groups.consumer.refused import RequestRefused
-from kpybroker.machines.groups.decision import GroupDecision
+from kpybroker.machines.groups.epochs.member import NOTHING, Target
+from kpybroker.machines.groups.epochs.refused import RequestRefused
+from kpybroker.machines.groups.epochs.target import MemberTarget, is_same
 from kpybroker.machines.groups.record import GroupRecord
 from kpybroker.machines.groups.stories import ASSIGNED, assigned_to
 from kpywire import error_codes
-
-
-class MemberTarget(NamedTuple):
-    """The target of one member, and the epoch at which it was computed."""
-
-    epoch: int
-    target: Target
-    is_old: bool = False
-    """Whether the group is at no later epoch, and has been at this one for a while."""
-
 
 SETTLING_MS = 5_000
 """After this time without changes a target counts as old. Members often come and go together."""
@@ -42,16 +34,6 @@ def last_target(group: ConsumerGroup, member: ConsumerMember, epoch: int, decisi
     """The target of a member that was computed last, when the group is at ``epoch``."""
     is_old = group.assignment_epoch >= epoch and decision.ms_since(group.assignment_timestamp_ms) >= SETTLING_MS
     return MemberTarget(group.assignment_epoch, group.target_of(member), is_old)
-
-
-def may_assign(group: ConsumerGroup, epoch: int, decision: GroupDecision) -> bool:
-    """Whether a target is to be computed: the group is at a new epoch, and the last computation is long enough ago
-    (KIP-1263)."""
-    if group.assignment_epoch >= epoch:
-        return False
-    since_ms = group.assignment_timestamp_ms
-    interval_ms = decision.settings_of(group.group_id).consumer_assignment_interval_ms
-    return since_ms == 0 or decision.ms_since(since_ms) >= interval_ms
 
 
 def assign(
@@ -137,10 +119,3 @@ def _specs(group: ConsumerGroup, updated: ConsumerMember, decision: GroupDecisio
             target = group.target.get(replaced.member_id, NOTHING)
         specs[member_id] = MemberSpec(member.instance_id, topic_ids, target)
     return specs
-
-
-def is_same(one: Target, other: Target | None) -> bool:
-    """Whether two targets have the same partitions, in whatever order."""
-    if other is None or len(one) != len(other):
-        return False
-    return all(topic_id in other and set(indexes) == set(other[topic_id]) for topic_id, indexes in one.items())

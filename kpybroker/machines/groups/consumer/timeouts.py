@@ -1,22 +1,19 @@
 """The timeouts of members of consumer groups: when one ends, the member is removed.
 
-(Kafka: ``scheduleConsumerGroupSessionTimeout``, ``scheduleConsumerGroupRebalanceTimeout``.) A timer is known by its
-purpose, its group and its member, so it stays when the group becomes a new object.
+(Kafka: ``scheduleConsumerGroupSessionTimeout``, ``scheduleConsumerGroupRebalanceTimeout``.)
 """
 
-from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from kpybroker.machines.groups.consumer.consumer_group import ConsumerGroup
 from kpybroker.machines.groups.consumer.leave import fence_members
 from kpybroker.machines.groups.consumer.member import UNREVOKED, ConsumerMember
 from kpybroker.machines.groups.decision import GroupDecision
+from kpybroker.machines.groups.epochs.member import REBALANCE, SESSION
+from kpybroker.machines.groups.epochs.timeouts import cancel, ended, set_timer
 from kpybroker.machines.groups.shard import GroupShard
 from kpybroker.machines.groups.stories import LATE_JOIN, LATE_REVOKE, LATE_SYNC, SILENT
-from kpybroker.machines.groups.timers import GroupTimer
 
-SESSION: Final = "session"
-REBALANCE: Final = "rebalance"
 JOIN: Final = "join"
 SYNC: Final = "sync"
 _PURPOSES = (SESSION, REBALANCE, JOIN, SYNC)
@@ -31,11 +28,9 @@ def renew_session(shard: GroupShard, group_id: str, member_id: str, decision: Gr
 def limit_rebalance(shard: GroupShard, group_id: str, member: ConsumerMember, decision: GroupDecision) -> None:
     """Give a member its rebalance timeout to give up partitions. Without any, nothing limits it."""
     key = (REBALANCE, group_id, member.member_id)
+    cancel(shard, *key, decision)
     if member.state == UNREVOKED:
-        _cancel(shard, key, decision)
         set_timer(shard, key, _end_rebalance, member.rebalance_timeout_ms, decision, member.member_epoch)
-    else:
-        _cancel(shard, key, decision)
 
 
 def limit_classic(
@@ -45,81 +40,39 @@ def limit_classic(
     set_timer(shard, (purpose, group_id, member_id), _end_member, ms, decision)
 
 
-def has_limit(shard: GroupShard, purpose: str, group_id: str, member_id: str) -> bool:
-    """Whether a timer of this purpose runs."""
-    timer = shard.member_timers.get((purpose, group_id, member_id))
-    return timer is not None and timer.deadline_ms is not None
-
-
-def cancel(shard: GroupShard, purpose: str, group_id: str, member_id: str, decision: GroupDecision) -> None:
-    """End one timer of a member."""
-    _cancel(shard, (purpose, group_id, member_id), decision)
-
-
 def cancel_all(shard: GroupShard, group_id: str, member_id: str, decision: GroupDecision) -> None:
     """End all timers of a member."""
     for purpose in _PURPOSES:
-        _cancel(shard, (purpose, group_id, member_id), decision)
+        cancel(shard, purpose, group_id, member_id, decision)
 
 
 def begin_timeouts(shard: GroupShard, group_id: str, decision: GroupDecision) -> bool:
     """Begin the timeouts of a group that was just loaded."""
-    group = shard.groups.get(group_id)
-    if group is not None and isinstance(group.membership, ConsumerGroup):
+    group = shard.find(group_id, ConsumerGroup)
+    if group is not None:
         timeout_ms = decision.settings_of(group_id).consumer_session_timeout_ms
-        for member in map(group.membership.members.__getitem__, group.membership.ordered_members()):
+        for member in map(group.members.__getitem__, group.ordered_members()):
             renew_session(shard, group_id, member.member_id, decision, timeout_ms)
             if member.state == UNREVOKED:
                 limit_rebalance(shard, group_id, member, decision)
     return True
 
 
-def set_timer(
-    shard: GroupShard,
-    key: tuple[str, str, str],
-    fire: Callable[..., None],
-    delay_ms: int,
-    decision: GroupDecision,
-    *context: Any,
-) -> None:
-    """Set a timer of a group to fire after this time: ``fire(shard, key, *context, decision)``."""
-    timer = shard.member_timers.get(key)
-    if timer is None:
-        timer = shard.member_timers[key] = GroupTimer(fire, shard, key, *context)
-    decision.set_timer(timer, delay_ms)
-
-
-def _cancel(shard: GroupShard, key: tuple[str, str, str], decision: GroupDecision) -> None:
-    timer = shard.member_timers.pop(key, None)
-    if timer is not None:
-        decision.timers.cancel(timer)
-
-
 def _end_member(shard: GroupShard, key: tuple[str, str, str], decision: GroupDecision) -> None:
     """Remove a member whose time is up."""
-    shard.member_timers.pop(key, None)
-    group, member = _find(shard, key)
-    if group is not None and member is not None:
+    if (found := ended(shard, key, ConsumerGroup)) is not None:
+        group, member = found
         decision.tell(group.group_id, _LATE[key[0]], member)
         fence(shard, group, [member], decision)
 
 
 def _end_rebalance(shard: GroupShard, key: tuple[str, str, str], member_epoch: int, decision: GroupDecision) -> None:
     """Remove a member that has not given up its partitions: it is still at the same epoch."""
-    shard.member_timers.pop(key, None)
-    group, member = _find(shard, key)
-    if group is not None and member is not None and member.member_epoch == member_epoch:
+    found = ended(shard, key, ConsumerGroup)
+    if found is not None and found[1].member_epoch == member_epoch:
+        group, member = found
         decision.tell(group.group_id, LATE_REVOKE, member)
         fence(shard, group, [member], decision)
-
-
-def _find(shard: GroupShard, key: tuple[str, str, str]) -> tuple[ConsumerGroup | None, ConsumerMember | None]:
-    _, group_id, member_id = key
-    group = shard.groups.get(group_id)
-    membership = None if group is None else group.membership
-    if not isinstance(membership, ConsumerGroup):
-        return None, None
-    return membership, membership.members.get(member_id)
 
 
 def fence(shard: GroupShard, group: ConsumerGroup, members: list[ConsumerMember], decision: GroupDecision) -> None:

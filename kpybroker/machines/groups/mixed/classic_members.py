@@ -10,30 +10,22 @@ from kpybroker.machines.groups.classic.responses import join_error, sync_error
 from kpybroker.machines.groups.consumer.consumer_group import CONSUMER, ConsumerGroup
 from kpybroker.machines.groups.consumer.heartbeat import (
     advance,
-    known_member,
     new_member_id,
     next_epoch,
     reconcile,
     replace_static,
-    static_member,
     throw_if_full,
     write_subscription,
 )
 from kpybroker.machines.groups.consumer.member import UNRELEASED, UNREVOKED, ClassicMember, ConsumerMember
 from kpybroker.machines.groups.consumer.reconcile import is_waiting
-from kpybroker.machines.groups.consumer.refused import RequestRefused
 from kpybroker.machines.groups.consumer.regexes import RegexChange
-from kpybroker.machines.groups.consumer.target import MemberTarget
-from kpybroker.machines.groups.consumer.timeouts import (
-    JOIN,
-    SYNC,
-    cancel,
-    fence,
-    has_limit,
-    limit_classic,
-    renew_session,
-)
+from kpybroker.machines.groups.consumer.timeouts import JOIN, SYNC, fence, limit_classic, renew_session
 from kpybroker.machines.groups.decision import GroupDecision
+from kpybroker.machines.groups.epochs.finding import known_member, static_member
+from kpybroker.machines.groups.epochs.refused import RequestRefused
+from kpybroker.machines.groups.epochs.target import MemberTarget
+from kpybroker.machines.groups.epochs.timeouts import cancel, has_limit
 from kpybroker.machines.groups.events import GroupRequest
 from kpybroker.machines.groups.mixed.downgrade import downgrade_replacing, may_replace
 from kpybroker.machines.groups.mixed.protocol import names_of, owned_by, read_subscription, version_of, write_assignment
@@ -134,7 +126,7 @@ def _member(group: ConsumerGroup, message: Any, member_id: str, records: list[Gr
     if instance_id is None:
         return group.members.get(member_id) or ConsumerMember(member_id)
     if message.member_id:
-        return static_member(group, member_id, instance_id)
+        return static_member(group.static_members, group.members, member_id, instance_id)
     replaced = group.static_member(instance_id)
     if replaced is None:
         return group.members.get(member_id) or ConsumerMember(member_id)
@@ -216,9 +208,9 @@ def leave(shard: GroupShard, group: ConsumerGroup, request: GroupRequest, decisi
 
 def _leaving_member(group: ConsumerGroup, identity: Any) -> ConsumerMember:
     if identity.group_instance_id is None:
-        return known_member(group, identity.member_id)
+        return known_member(group.group_id, group.members, identity.member_id)
     if identity.member_id:
-        return static_member(group, identity.member_id, identity.group_instance_id)
+        return static_member(group.static_members, group.members, identity.member_id, identity.group_instance_id)
     member = group.static_member(identity.group_instance_id)
     if member is None:
         raise RequestRefused(error_codes.UNKNOWN_MEMBER_ID, f"Instance id {identity.group_instance_id} is unknown.")
@@ -228,9 +220,9 @@ def _leaving_member(group: ConsumerGroup, identity: Any) -> ConsumerMember:
 def _classic_member(group: ConsumerGroup, message: Any) -> ConsumerMember:
     """The classic member that sent a request of its generation. Raises Refused."""
     if message.group_instance_id is None:
-        member = known_member(group, message.member_id)
+        member = known_member(group.group_id, group.members, message.member_id)
     else:
-        member = static_member(group, message.member_id, message.group_instance_id)
+        member = static_member(group.static_members, group.members, message.member_id, message.group_instance_id)
     if member.classic is None:
         text = f"Member {member.member_id} does not use the classic protocol."
         raise RequestRefused(error_codes.UNKNOWN_MEMBER_ID, text)

@@ -12,9 +12,10 @@ from kpybroker.machines.groups.classic.member import ClassicGroupMember, Protoco
 from kpybroker.machines.groups.classic.rebalance import end_session, prepare_rebalance
 from kpybroker.machines.groups.classic.snapshot import group_record
 from kpybroker.machines.groups.consumer.consumer_group import CONSUMER, ConsumerGroup
-from kpybroker.machines.groups.consumer.member import NOTHING, ConsumerMember, Target
+from kpybroker.machines.groups.consumer.member import ConsumerMember
 from kpybroker.machines.groups.consumer.records import group_tombstones
 from kpybroker.machines.groups.decision import GroupDecision
+from kpybroker.machines.groups.epochs.member import NOTHING, Target
 from kpybroker.machines.groups.mixed.protocol import version_of, write_assignment
 from kpybroker.machines.groups.shard import GroupShard
 from kpybroker.machines.groups.timers import GroupTimer

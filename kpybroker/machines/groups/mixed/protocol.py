@@ -6,8 +6,8 @@
 from collections.abc import Iterable
 from typing import Any
 
-from kpybroker.machines.groups.consumer.java_order import in_hash_order, uuid_hash
 from kpybroker.machines.groups.consumer.member import Partitions
+from kpybroker.machines.groups.epochs.java_order import in_hash_order, uuid_hash
 from kpybroker.machines.metadata.topic_view import TopicView
 from kpywire.codec import decode, encode
 from kpywire.errors import Malformed

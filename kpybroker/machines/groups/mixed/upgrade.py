@@ -8,7 +8,7 @@ from kpybroker.machines.groups.classic.classic_group import ClassicGroup, Classi
 from kpybroker.machines.groups.classic.member import ClassicGroupMember
 from kpybroker.machines.groups.classic.rebalance import refuse_waiting
 from kpybroker.machines.groups.consumer.consumer_group import ConsumerGroup
-from kpybroker.machines.groups.consumer.member import NOTHING, ClassicMember, ConsumerMember, Partitions
+from kpybroker.machines.groups.consumer.member import ClassicMember, ConsumerMember, Partitions
 from kpybroker.machines.groups.consumer.records import (
     current_record,
     epoch_record,
@@ -16,9 +16,10 @@ from kpybroker.machines.groups.consumer.records import (
     target_epoch_record,
     target_record,
 )
-from kpybroker.machines.groups.consumer.refused import RequestRefused
 from kpybroker.machines.groups.consumer.timeouts import renew_session
 from kpybroker.machines.groups.decision import GroupDecision
+from kpybroker.machines.groups.epochs.member import NOTHING
+from kpybroker.machines.groups.epochs.refused import RequestRefused
 from kpybroker.machines.groups.group import Group
 from kpybroker.machines.groups.mixed.protocol import read_assignment, read_subscription
 from kpybroker.machines.groups.record import GroupRecord

@@ -6,13 +6,14 @@
 from collections.abc import Iterator
 
 from kpybroker.machines.groups.decision import GroupDecision
+from kpybroker.machines.groups.events import ExpireOffsets
 from kpybroker.machines.groups.group import SINCE_COMMIT, Group
 from kpybroker.machines.groups.offsets.committed import NO_TIMESTAMP, unpack
 from kpybroker.machines.groups.offsets.offset_deletion import append_tombstones
 from kpybroker.machines.groups.shard import GroupShard
 
 
-def expire_offsets(shard: GroupShard) -> None:
+def expire_offsets(shard: GroupShard, _event: ExpireOffsets, _decision: GroupDecision) -> None:
     """Begin a sweep over every group."""
     shard.sweeps.begin(shard.groups, _visit)
 

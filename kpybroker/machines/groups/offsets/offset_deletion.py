@@ -4,6 +4,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
+from kpybroker.machines.coordination.events import MetadataChanged
 from kpybroker.machines.groups.decision import GroupDecision
 from kpybroker.machines.groups.events import GroupRequest
 from kpybroker.machines.groups.group import Group
@@ -90,13 +91,13 @@ class _Forgetting:
         return append_tombstones(group, found, decision)
 
 
-def forget_partitions(shard: GroupShard, partitions: Mapping[str, Sequence[int]]) -> None:
-    """Begin to drop the committed offsets of these partitions, by topic. Later commits are not affected.
+def forget_partitions(shard: GroupShard, event: MetadataChanged, _decision: GroupDecision) -> None:
+    """Begin to drop the committed offsets of the partitions that were deleted. Later commits are not affected.
 
     Topics may be created and deleted quickly. So sweeps that have not begun are merged, and a topic that no group has
     read costs nothing.
     """
-    read = {topic: indexes for topic, indexes in partitions.items() if topic in shard.topics}
+    read = {topic: indexes for topic, indexes in event.deleted.items() if topic in shard.topics}
     if not read:
         return
     waiting = shard.sweeps.waiting

@@ -1,20 +1,27 @@
 """ShareGroupDescribe (KIP-932): a share group as administrators see it."""
 
-from kpybroker.machines.groups.consumer.refused import RequestRefused
+from functools import partial
+
 from kpybroker.machines.groups.decision import GroupDecision
+from kpybroker.machines.groups.epochs import finding
+from kpybroker.machines.groups.epochs.finding import find_group
+from kpybroker.machines.groups.epochs.refused import RequestRefused
 from kpybroker.machines.groups.events import GroupRequest
 from kpybroker.machines.groups.shard import GroupShard
-from kpybroker.machines.groups.share.heartbeat import find_share_group
 from kpybroker.machines.groups.share.member import ShareMember
+from kpybroker.machines.groups.share.share_group import SHARE, ShareGroup
 from kpywire import error_codes
 from kpywire.messages.share_group_describe import Assignment, DescribedGroup, Member, TopicPartitions
+
+not_described = partial(finding.not_described, DescribedGroup, assignor_name="")
+"""A group that is not described."""
 
 
 def describe_share_group(shard: GroupShard, request: GroupRequest, decision: GroupDecision) -> None:
     """Answer a `DescribeShareGroup`."""
     group_id = request.message.group_id
     try:
-        group = find_share_group(shard, group_id)
+        group = find_group(shard, group_id, ShareGroup, SHARE)
     except RequestRefused as refused:
         decision.reply(request.ticket, not_described(group_id, refused.error_code, refused.text))
         return
@@ -28,20 +35,6 @@ def describe_share_group(shard: GroupShard, request: GroupRequest, decision: Gro
         members=[_member(group.members[member_id], decision) for member_id in group.ordered_members()],
     )
     decision.reply(request.ticket, described)
-
-
-def not_described(group_id: str, error_code: int, text: str | None = None) -> DescribedGroup:
-    """A group that is not described."""
-    return DescribedGroup(
-        error_code=error_code,
-        error_message=text,
-        group_id=group_id,
-        group_state="",
-        group_epoch=0,
-        assignment_epoch=0,
-        assignor_name="",
-        members=[],
-    )
 
 
 def _member(member: ShareMember, decision: GroupDecision) -> Member:

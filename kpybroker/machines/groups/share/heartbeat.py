@@ -11,22 +11,24 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from kpybroker.machines.groups.beats import BEATING_OFTEN, Beat, at_rest_ms
-from kpybroker.machines.groups.consumer.member import JOINING_EPOCH, NOTHING, STABLE
-from kpybroker.machines.groups.consumer.refused import RequestRefused, tell_refusal
-from kpybroker.machines.groups.consumer.target import MemberTarget, is_same
 from kpybroker.machines.groups.decision import GroupDecision
+from kpybroker.machines.groups.epochs.finding import fenced, find_group, known_member
+from kpybroker.machines.groups.epochs.member import JOINING_EPOCH, NOTHING, SESSION
+from kpybroker.machines.groups.epochs.refused import RequestRefused, tell_refusal
+from kpybroker.machines.groups.epochs.target import MemberTarget, is_same
+from kpybroker.machines.groups.epochs.timeouts import cancel
 from kpybroker.machines.groups.events import GroupRequest
 from kpybroker.machines.groups.record import GroupRecord
 from kpybroker.machines.groups.resting import keep_answer
 from kpybroker.machines.groups.shard import GroupShard
 from kpybroker.machines.groups.share.events import Initialize
 from kpybroker.machines.groups.share.leave import fence
-from kpybroker.machines.groups.share.member import ShareMember
+from kpybroker.machines.groups.share.member import STABLE, ShareMember
 from kpybroker.machines.groups.share.records import current_record, epoch_record, states_record, subscription_record
 from kpybroker.machines.groups.share.share_group import SHARE, ShareGroup
-from kpybroker.machines.groups.share.state_topics import StateTopic, StateTopics, merged
+from kpybroker.machines.groups.share.state_topics import Initializations, StateTopic, StateTopics, merged
 from kpybroker.machines.groups.share.target import assign, has_unassigned, may_assign, subscribed
-from kpybroker.machines.groups.share.timeouts import SESSION, end_session, renew_session
+from kpybroker.machines.groups.share.timeouts import renew_session
 from kpybroker.machines.groups.stories import JOINED, LEFT
 from kpywire import error_codes
 from kpywire.messages.share_group_heartbeat import Assignment, ShareGroupHeartbeatResponse, TopicPartitions
@@ -61,31 +63,21 @@ def heartbeat_error(error_code: int, text: str | None = None) -> ShareGroupHeart
     )
 
 
-def find_share_group(shard: GroupShard, group_id: str) -> ShareGroup:
-    """The share group of this id. Raises Refused if there is none."""
-    group = shard.groups.get(group_id)
-    if group is None:
-        raise RequestRefused(error_codes.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
-    if not isinstance(group.membership, ShareGroup):
-        raise RequestRefused(error_codes.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a share group.")
-    return group.membership
-
-
 def find_or_make(shard: GroupShard, group_id: str, *, makes: bool) -> ShareGroup:
     """The share group of this id, or a new one that is not in the shard. Raises Refused."""
     if group_id in shard.groups:
-        return find_share_group(shard, group_id)
+        return find_group(shard, group_id, ShareGroup, SHARE)
     if not makes:
         raise RequestRefused(error_codes.GROUP_ID_NOT_FOUND, f"Share group {group_id} not found.")
     return ShareGroup(group_id)
 
 
 def _leave(shard: GroupShard, message: Any, decision: GroupDecision) -> ShareGroupHeartbeatResponse:
-    group = find_share_group(shard, message.group_id)
-    member = _known_member(group, message.member_id)
+    group = find_group(shard, message.group_id, ShareGroup, SHARE)
+    member = known_member(group.group_id, group.members, message.member_id)
     decision.tell(group.group_id, LEFT, member)
     fence(group, member, decision)
-    end_session(shard, message.group_id, message.member_id, decision)
+    cancel(shard, SESSION, message.group_id, message.member_id, decision)
     return ShareGroupHeartbeatResponse(
         throttle_time_ms=0,
         error_code=error_codes.NONE,
@@ -93,14 +85,6 @@ def _leave(shard: GroupShard, message: Any, decision: GroupDecision) -> ShareGro
         member_epoch=message.member_epoch,
         heartbeat_interval_ms=0,
     )
-
-
-def _known_member(group: ShareGroup, member_id: str) -> ShareMember:
-    member = group.members.get(member_id)
-    if member is None:
-        text = f"Member {member_id} is not a member of group {group.group_id}."
-        raise RequestRefused(error_codes.UNKNOWN_MEMBER_ID, text)
-    return member
 
 
 def _stay(shard: GroupShard, request: GroupRequest, decision: GroupDecision) -> Initialize:
@@ -156,20 +140,12 @@ def _member(group: ShareGroup, message: Any) -> ShareMember:
     epoch = message.member_epoch
     if epoch == JOINING_EPOCH:
         return group.members.get(message.member_id) or ShareMember(message.member_id)
-    member = _known_member(group, message.member_id)
+    member = known_member(group.group_id, group.members, message.member_id)
     if epoch > member.member_epoch:
-        text = (
-            f"The share group member has a greater member epoch ({epoch}) than the one known by the group coordinator "
-            f"({member.member_epoch}). The member must abandon all its partitions and rejoin."
-        )
-        raise RequestRefused(error_codes.FENCED_MEMBER_EPOCH, text)
+        raise fenced(SHARE, epoch, member.member_epoch)
     if epoch < member.member_epoch and epoch != member.previous_member_epoch:
-        text = (
-            f"The share group member has a smaller member epoch ({epoch}) than the one known by the group coordinator "
-            f"({member.member_epoch}), and it does not match the previous member epoch "
-            f"({member.previous_member_epoch}). The member must abandon all its partitions and rejoin."
-        )
-        raise RequestRefused(error_codes.FENCED_MEMBER_EPOCH, text)
+        more = f", and it does not match the previous member epoch ({member.previous_member_epoch})"
+        raise fenced(SHARE, epoch, member.member_epoch, more)
     return member
 
 
@@ -244,7 +220,7 @@ def _initialize(
     waiting for long is initialised again.
     """
     states = group.states or StateTopics()
-    since_ms = shard.initializing_since_ms.get(group.group_id, decision.loaded_ms)
+    since_ms = shard.notes(Initializations).get(group.group_id, decision.loaded_ms)
     is_fresh = decision.now_ms - since_ms < decision.settings.share_initialize_retry_interval_ms
     known = merged(states.initialized, states.initializing) if is_fresh else states.initialized
     new: dict[bytes, StateTopic] = {}
@@ -267,4 +243,4 @@ def _initialize(
 def write_states(shard: GroupShard, group: ShareGroup, states: StateTopics, decision: GroupDecision) -> None:
     """Write the topics whose states a group has."""
     decision.records.append(states_record(group.group_id, states))
-    shard.initializing_since_ms[group.group_id] = decision.now_ms
+    shard.notes(Initializations)[group.group_id] = decision.now_ms

@@ -1,7 +1,7 @@
 """A member that leaves a share group, or is removed from it (Kafka: ``shareGroupFenceMember``)."""
 
 from kpybroker.machines.groups.decision import GroupDecision
-from kpybroker.machines.groups.epoch_members import NEVER_MS
+from kpybroker.machines.groups.epochs.epoch_members import NEVER_MS
 from kpybroker.machines.groups.share.member import ShareMember
 from kpybroker.machines.groups.share.records import epoch_record, member_tombstones, target_epoch_record
 from kpybroker.machines.groups.share.share_group import ShareGroup

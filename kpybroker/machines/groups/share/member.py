@@ -1,8 +1,11 @@
 """A member of a share group (Kafka: ``ShareGroupMember``). Members are never changed, only replaced."""
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from kpybroker.machines.groups.consumer.member import NOTHING, STABLE, Target
+from kpybroker.machines.groups.epochs.member import NOTHING, Target
+
+STABLE: Final = 0
+"""The only state of a member, as record 14 contains it (Kafka: ``MemberState``)."""
 
 
 class ShareMember(NamedTuple):
@@ -17,3 +20,11 @@ class ShareMember(NamedTuple):
     topic_names: frozenset[str] = frozenset()
     state: int = STABLE
     assigned: Target = NOTHING
+
+    @property
+    def instance_id(self) -> None:
+        """None: a share group has no static members."""
+
+    def is_reconciled_to(self, epoch: int) -> bool:
+        """Whether the member has what the assignor gave to it at this epoch."""
+        return self.member_epoch == epoch

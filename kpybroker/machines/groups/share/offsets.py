@@ -6,9 +6,11 @@ and after the share coordinator is asked.
 
 from typing import Any
 
-from kpybroker.machines.groups.consumer.refused import RequestRefused
+from kpybroker.machines.coordination.events import MetadataChanged
 from kpybroker.machines.groups.decision import GroupDecision
-from kpybroker.machines.groups.events import DeleteGroup, GroupRequest
+from kpybroker.machines.groups.epochs.finding import find_group
+from kpybroker.machines.groups.epochs.refused import RequestRefused
+from kpybroker.machines.groups.events import GroupRequest
 from kpybroker.machines.groups.shard import GroupShard
 from kpybroker.machines.groups.share.events import (
     DeleteStates,
@@ -17,8 +19,8 @@ from kpybroker.machines.groups.share.events import (
     OffsetsDeleted,
     StatesInitialized,
 )
-from kpybroker.machines.groups.share.heartbeat import find_or_make, find_share_group, write_states
-from kpybroker.machines.groups.share.share_group import ShareGroup
+from kpybroker.machines.groups.share.heartbeat import find_or_make, write_states
+from kpybroker.machines.groups.share.share_group import SHARE, ShareGroup
 from kpybroker.machines.groups.share.state_topics import StateTopic, StateTopics, named
 from kpywire import error_codes
 from kpywire.messages.alter_share_group_offsets import (
@@ -26,7 +28,6 @@ from kpywire.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsResponsePartition,
     AlterShareGroupOffsetsResponseTopic,
 )
-from kpywire.messages.delete_groups import DeletableGroupResult
 from kpywire.messages.delete_share_group_offsets import (
     DeleteShareGroupOffsetsResponse,
     DeleteShareGroupOffsetsResponseTopic,
@@ -40,9 +41,8 @@ _UNKNOWN = error_codes.UNKNOWN_TOPIC_OR_PARTITION
 def states_initialized(shard: GroupShard, request: GroupRequest, decision: GroupDecision) -> None:
     """Note which states were initialised, or could not be."""
     message: StatesInitialized = request.message
-    group = shard.groups.get(message.group_id)
-    share = None if group is None else group.membership
-    if isinstance(share, ShareGroup):
+    share = shard.find(message.group_id, ShareGroup)
+    if share is not None:
         states, view = share.states or StateTopics(), decision.topics
         if message.error_code == error_codes.NONE:
             write_states(shard, share, states.with_initialized(message.partitions, view), decision)
@@ -54,9 +54,8 @@ def states_initialized(shard: GroupShard, request: GroupRequest, decision: Group
 def initialized_partitions(shard: GroupShard, request: GroupRequest, decision: GroupDecision) -> None:
     """Answer an `InitializedPartitions`."""
     message: InitializedPartitions = request.message
-    group = shard.groups.get(message.group_id)
-    share = None if group is None else group.membership
-    states = share.states if isinstance(share, ShareGroup) else None
+    share = shard.find(message.group_id, ShareGroup)
+    states = None if share is None else share.states
     found = {} if states is None else states.initialized
     decision.reply(request.ticket, {topic_id: sorted(topic.partitions) for topic_id, topic in found.items()})
 
@@ -131,7 +130,7 @@ def delete_offsets(shard: GroupShard, request: GroupRequest, decision: GroupDeci
     `OffsetsDeleted` adds the others."""
     message = request.message
     try:
-        group = find_share_group(shard, message.group_id)
+        group = find_group(shard, message.group_id, ShareGroup, SHARE)
         _check_empty(group)
     except RequestRefused as refused:
         decision.reply(request.ticket, DeleteStates(delete_error(refused.error_code, refused.text), {}))
@@ -161,10 +160,9 @@ def delete_offsets(shard: GroupShard, request: GroupRequest, decision: GroupDeci
 def offsets_deleted(shard: GroupShard, request: GroupRequest, decision: GroupDecision) -> None:
     """Note that the states of topics were deleted."""
     message: OffsetsDeleted = request.message
-    group = shard.groups.get(message.group_id)
-    share = None if group is None else group.membership
+    share = shard.find(message.group_id, ShareGroup)
     topics = []
-    if isinstance(share, ShareGroup) and share.states is not None:
+    if share is not None and share.states is not None:
         states = share.states
         left = [topic_id for topic_id in states.deleting if topic_id not in message.topics]
         write_states(shard, share, states._replace(deleting=named(left, decision.topics)), decision)
@@ -197,48 +195,23 @@ def _not_deleted(name: str, text: str) -> DeleteShareGroupOffsetsResponseTopic:
     )
 
 
-# Groups and topics that are deleted
+# Topics that are deleted
 
 
-def states_to_delete(
-    shard: GroupShard, group: ShareGroup, request: GroupRequest, decision: GroupDecision
-) -> DeleteStates | None:
-    """Note that all states of an empty group are being deleted, and return them; None if it has none."""
-    message: DeleteGroup = request.message
-    if group.members or group.states is None:
-        return None
-    states, view = group.states, decision.topics
-    doomed = {topic_id: set(topic.partitions) for topic_id, topic in states.all_partitions.items()}
-    names = {topic_id: topic.name for topic_id, topic in states.all_partitions.items()}
-    for topic_id in states.deleting:
-        known = view.by_id.get(topic_id)
-        if known is not None:
-            doomed.setdefault(topic_id, set()).update(known.partitions)
-            names[topic_id] = known.name
-    write_states(shard, group, StateTopics(deleting=names), decision)
-    if not doomed:
-        return None
-    result = DeletableGroupResult(group_id=message.group_id, error_code=error_codes.NONE)
-    return DeleteStates(result, {topic_id: sorted(each) for topic_id, each in doomed.items()})
-
-
-def forget_topics(shard: GroupShard, topic_ids: frozenset[bytes]) -> None:
+def forget_topics(shard: GroupShard, event: MetadataChanged, _decision: GroupDecision) -> None:
     """Begin to forget the states of deleted topics. The share coordinator deletes the states itself."""
 
+    topic_ids = frozenset(event.deleted_ids)
+
     def visit(shard: GroupShard, group_id: str, decision: GroupDecision) -> bool:
-        group = shard.groups.get(group_id)
-        share = None if group is None else group.membership
-        if isinstance(share, ShareGroup) and share.states is not None and share.states.has_any(topic_ids):
+        share = shard.find(group_id, ShareGroup)
+        if share is not None and share.states is not None and share.states.has_any(topic_ids):
             states = share.states.without_topics(topic_ids, decision.topics)
             write_states(shard, share, states, decision)
         return True
 
-    concerned = [
-        group_id
-        for group_id, group in shard.groups.items()
-        if isinstance(group.membership, ShareGroup)
-        and group.membership.states is not None
-        and group.membership.states.has_any(topic_ids)
-    ]
+    kept = ((group_id, group.membership) for group_id, group in shard.groups.items())
+    shares = [(group_id, share.states) for group_id, share in kept if isinstance(share, ShareGroup)]
+    concerned = [group_id for group_id, states in shares if states is not None and states.has_any(topic_ids)]
     if concerned:
         shard.sweeps.begin(concerned, visit)

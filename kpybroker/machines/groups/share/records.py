@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Mapping
 
-from kpybroker.machines.groups.consumer.java_order import string_key
-from kpybroker.machines.groups.consumer.member import Target
+from kpybroker.machines.groups.epochs.java_order import string_key
+from kpybroker.machines.groups.epochs.member import Target
 from kpybroker.machines.groups.record import GroupRecord
 from kpybroker.machines.groups.share.member import ShareMember
 from kpybroker.machines.groups.share.state_topics import StateTopic, StateTopics
@@ -12,10 +12,7 @@ from kpywire.group_records.share_group_current_member_assignment import (
     ShareGroupCurrentMemberAssignmentValue,
 )
 from kpywire.group_records.share_group_current_member_assignment import TopicPartitions as CurrentPartitions
-from kpywire.group_records.share_group_member_metadata import (
-    ShareGroupMemberMetadataKey,
-    ShareGroupMemberMetadataValue,
-)
+from kpywire.group_records.share_group_member_metadata import ShareGroupMemberMetadataKey, ShareGroupMemberMetadataValue
 from kpywire.group_records.share_group_metadata import ShareGroupMetadataKey, ShareGroupMetadataValue
 from kpywire.group_records.share_group_state_partition_metadata import (
     ShareGroupStatePartitionMetadataKey,

@@ -7,47 +7,39 @@ Invariant: counts follow from the members.
 
 from typing import Any, Final
 
-from kpybroker.machines.groups.consumer.consumer_group import FIRST_EPOCH, STABLE, add_counts
-from kpybroker.machines.groups.consumer.java_order import in_timeline_order
-from kpybroker.machines.groups.consumer.member import Target
 from kpybroker.machines.groups.decision import GroupDecision
-from kpybroker.machines.groups.events import GroupRequest
-from kpybroker.machines.groups.group import EMPTY, Group, Membership
+from kpybroker.machines.groups.epochs.epoch_members import STABLE, EpochMembers, add_counts
+from kpybroker.machines.groups.epochs.member import Target
+from kpybroker.machines.groups.events import DeleteGroup, GroupRequest
+from kpybroker.machines.groups.facts import MembershipFacts
+from kpybroker.machines.groups.group import EMPTY, Group, Timers
 from kpybroker.machines.groups.record import GroupRecord
+from kpybroker.machines.groups.settings import GroupSettings
+from kpybroker.machines.groups.share.events import DeleteStates
 from kpybroker.machines.groups.share.member import ShareMember
-from kpybroker.machines.groups.share.records import group_tombstones
+from kpybroker.machines.groups.share.records import group_tombstones, states_record
 from kpybroker.machines.groups.share.state_topics import StateTopics
+from kpybroker.machines.groups.timers import GroupTimer
 from kpywire import error_codes
+from kpywire.messages.delete_groups import DeletableGroupResult
 
 SHARE: Final = "share"
 
 
-class ShareGroup(Membership):
+class ShareGroup(EpochMembers):
     """The state of one group that the log holds."""
 
     __slots__ = (
-        "_most_members",
-        "assignment_epoch",
-        "assignment_timestamp_ms",
         "by_name",
         "checked_version",
-        "epoch",
-        "group_id",
-        "members",
-        "metadata_hash",
         "states",
-        "target",
     )
 
+    members: dict[str, ShareMember]
+    target: dict[str, Target]
+
     def __init__(self, group_id: str) -> None:
-        self.group_id = group_id
-        self.epoch = FIRST_EPOCH
-        self.metadata_hash = 0
-        self.assignment_epoch = FIRST_EPOCH
-        self.assignment_timestamp_ms = 0
-        self.members: dict[str, ShareMember] = {}
-        self._most_members = 0
-        self.target: dict[str, Target] = {}
+        super().__init__(group_id)
         self.by_name: dict[str, int] = {}
         """How many members subscribe to each topic."""
         self.states: StateTopics | None = None
@@ -59,11 +51,6 @@ class ShareGroup(Membership):
     def state(self) -> str:
         """The state that ListGroups and ShareGroupDescribe show."""
         return STABLE if self.members else EMPTY
-
-    def ordered_members(self, *joining: str) -> list[str]:
-        """The member ids in the order of Kafka's table, with those that are about to join."""
-        ids = [*self.members, *joining]
-        return in_timeline_order(ids, max(self._most_members, len(ids)))
 
     def by_name_with(self, old: ShareMember, new: ShareMember | None) -> dict[str, int]:
         """The counts of subscribers with ``new`` in the place of ``old``."""
@@ -77,9 +64,7 @@ class ShareGroup(Membership):
 
     def put(self, member: ShareMember) -> None:
         """Add or replace a member."""
-        old = self.members.get(member.member_id)
-        self._most_members = max(self._most_members, len(self.members) + 1)  # Kafka's table grows before it replaces
-        self.members[member.member_id] = member
+        old = self.replace(member)
         if old is not None:
             add_counts(self.by_name, old.topic_names, -1)
         add_counts(self.by_name, member.topic_names, 1)
@@ -99,16 +84,27 @@ class ShareGroup(Membership):
 
     # What is asked of groups of every kind
 
-    @property
-    def is_recorded(self) -> bool:
-        return True
+    def facts(self) -> MembershipFacts:
+        return self.facts_in(self.state, SHARE)
+
+    def sessions(self, timers: Timers, settings: GroupSettings) -> dict[str, tuple[GroupTimer, int]]:
+        return self.sessions_of(timers, settings.share_session_timeout_ms)
 
     @property
-    def size(self) -> int:
-        return len(self.members)
+    def keeps_offsets(self) -> bool:
+        return False
 
-    def summary(self, _decision: GroupDecision) -> tuple[str, str, str]:
-        return SHARE, self.state, SHARE
+    def begin_deletion(self, request: GroupRequest, decision: GroupDecision) -> DeleteStates | None:
+        """Note that all states of an empty group are being deleted, and name them."""
+        message: DeleteGroup = request.message
+        if message.states_deleted or self.members or self.states is None:
+            return None
+        names, doomed = self.states.doomed(decision.topics)
+        decision.records.append(states_record(self.group_id, StateTopics(deleting=names)))
+        if not doomed:
+            return None
+        result = DeletableGroupResult(group_id=message.group_id, error_code=error_codes.NONE)
+        return DeleteStates(result, {topic_id: sorted(each) for topic_id, each in doomed.items()})
 
     def check_commit(self, _group: Group, _request: GroupRequest, _generation_id: int, _decision: GroupDecision) -> int:
         """Refuse: a share group keeps no offsets here."""
@@ -122,9 +118,6 @@ class ShareGroup(Membership):
     def check_fetch(self, _message: Any) -> int:
         """Accept: there are no offsets."""
         return error_codes.NONE
-
-    def check_deletion(self, _group: Group, _decision: GroupDecision) -> int:
-        return error_codes.NON_EMPTY_GROUP if self.members else error_codes.NONE
 
     def check_offset_deletion(self, _group: Group, _decision: GroupDecision) -> int:
         return error_codes.GROUP_ID_NOT_FOUND

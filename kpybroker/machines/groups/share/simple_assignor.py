@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import ceil
 from typing import Any, Final, NamedTuple
 
-from kpybroker.machines.groups.consumer.java_order import copied_set_capacity, identity, in_hash_order, uuid_hash
-from kpybroker.machines.groups.consumer.member import Target
+from kpybroker.machines.groups.epochs.java_order import copied_set_capacity, identity, in_hash_order, uuid_hash
+from kpybroker.machines.groups.epochs.member import Target
 
 _MASK: Final = 0xFFFF_FFFF
 

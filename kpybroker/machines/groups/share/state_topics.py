@@ -6,7 +6,7 @@
 from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple
 
-from kpybroker.machines.groups.consumer.member import NOTHING
+from kpybroker.machines.groups.epochs.member import NOTHING
 from kpybroker.machines.metadata.topic_view import TopicView
 
 UNKNOWN_NAME: Final = "<UNKNOWN>"
@@ -62,9 +62,25 @@ class StateTopics(NamedTuple):
             named([topic_id for topic_id in self.deleting if topic_id not in topic_ids], view),
         )
 
+    def doomed(self, view: TopicView) -> tuple[dict[bytes, str], dict[bytes, set[int]]]:
+        """All topics by name, and all their partitions that have a state, or may have one."""
+        names = {topic_id: topic.name for topic_id, topic in self.all_partitions.items()}
+        partitions = {topic_id: set(topic.partitions) for topic_id, topic in self.all_partitions.items()}
+        for topic_id in self.deleting:
+            known = view.by_id.get(topic_id)
+            if known is not None:
+                partitions.setdefault(topic_id, set()).update(known.partitions)
+                names[topic_id] = known.name
+        return names, partitions
+
     def has_any(self, topic_ids: Collection[bytes]) -> bool:
         """Whether one of these topics is among them."""
         return any(topic_id in each for topic_id in topic_ids for each in self)
+
+
+class Initializations(dict[str, int]):
+    """The time when each group last wrote its topics with states, on the clock of ``now_ms``; none if that was before
+    the load."""
 
 
 def merged(one: Mapping[bytes, StateTopic], other: Mapping[bytes, StateTopic]) -> dict[bytes, StateTopic]:

@@ -3,10 +3,11 @@
 Only partitions whose delivery state is initialised are assigned.
 """
 
-from kpybroker.machines.groups.consumer.java_order import copied_set_capacity, in_hash_order, string_hash, string_key
-from kpybroker.machines.groups.consumer.member import NOTHING, Target
-from kpybroker.machines.groups.consumer.target import MemberTarget, is_same
 from kpybroker.machines.groups.decision import GroupDecision
+from kpybroker.machines.groups.epochs import target as epochs
+from kpybroker.machines.groups.epochs.java_order import copied_set_capacity, in_hash_order, string_hash, string_key
+from kpybroker.machines.groups.epochs.member import NOTHING, Target
+from kpybroker.machines.groups.epochs.target import MemberTarget, is_same
 from kpybroker.machines.groups.record import GroupRecord
 from kpybroker.machines.groups.share.member import ShareMember
 from kpybroker.machines.groups.share.records import target_epoch_record, target_record
@@ -16,16 +17,10 @@ from kpybroker.machines.groups.stories import ASSIGNED, assigned_to
 
 
 def may_assign(group: ShareGroup, epoch: int, decision: GroupDecision) -> bool:
-    """Whether a target is to be computed: the group is at a new epoch, and the last computation is long enough ago
-    (KIP-1263)."""
-    if group.assignment_epoch >= epoch:
-        return False
+    """Whether a target is to be computed. As long as no member has anything, nothing is moved too often."""
     settings = decision.settings_of(group.group_id)
-    if settings.share_unsettled_heartbeat_interval_ms and not any(group.target.values()):
-        return True  # nobody has anything yet, so nothing is moved too often
-    since_ms = group.assignment_timestamp_ms
-    interval_ms = settings.share_assignment_interval_ms
-    return since_ms == 0 or decision.ms_since(since_ms) >= interval_ms
+    is_first = settings.share_unsettled_heartbeat_interval_ms and not any(group.target.values())
+    return epochs.may_assign(group, epoch, 0 if is_first else settings.share_assignment_interval_ms, decision)
 
 
 def assign(

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import NamedTuple
 
-from kpybroker.machines.groups.consumer.java_order import in_computed_order, in_hash_order, string_hash, string_key
+from kpybroker.machines.groups.epochs.java_order import in_computed_order, in_hash_order, string_hash, string_key
 from kpybroker.machines.groups.streams.java_queue import JavaQueue
 from kpybroker.machines.groups.streams.tasks import NO_TASKS, TargetTasks, TaskOffsets
 

@@ -7,8 +7,8 @@ the log: a coordinator computes it again when a topic of the topology has change
 from collections.abc import Collection, Mapping
 from typing import Any, Final, NamedTuple
 
-from kpybroker.machines.groups.consumer.java_order import in_hash_order, string_hash, string_key
-from kpybroker.machines.groups.consumer.refused import RequestRefused
+from kpybroker.machines.groups.epochs.java_order import in_hash_order, string_hash, string_key
+from kpybroker.machines.groups.epochs.refused import RequestRefused
 from kpybroker.machines.groups.streams.partition_counts import (
     INCORRECTLY_PARTITIONED_TOPICS,
     MISSING_INTERNAL_TOPICS,

@@ -1,15 +1,20 @@
 """StreamsGroupDescribe (KIP-1071): a streams group as administrators see it."""
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any, Final
 
-from kpybroker.machines.groups.consumer.java_order import string_key
 from kpybroker.machines.groups.decision import GroupDecision
-from kpybroker.machines.groups.events import DescribeStreamsGroup, GroupRequest
+from kpybroker.machines.groups.epochs import finding
+from kpybroker.machines.groups.epochs.finding import find_group
+from kpybroker.machines.groups.epochs.java_order import string_key
+from kpybroker.machines.groups.epochs.refused import RequestRefused
+from kpybroker.machines.groups.events import GroupRequest
 from kpybroker.machines.groups.shard import GroupShard
 from kpybroker.machines.groups.streams.configured import ConfiguredSubtopology, InternalTopic
+from kpybroker.machines.groups.streams.events import DescribeStreamsGroup
 from kpybroker.machines.groups.streams.member import StreamsMember
-from kpybroker.machines.groups.streams.streams_group import StreamsGroup
+from kpybroker.machines.groups.streams.streams_group import STREAMS, StreamsGroup
 from kpybroker.machines.groups.streams.tasks import TargetTasks, TaskOffsets
 from kpywire import error_codes
 from kpywire.group_records import streams_group_topology as recorded
@@ -32,38 +37,28 @@ AVAILABLE: Final = 3
 """The statuses of the description of a topology: none is kept, it could not be had, here it is."""
 
 
+not_described = partial(finding.not_described, DescribedGroup)
+"""A group that is not described."""
+
+
 def describe_streams_group(shard: GroupShard, request: GroupRequest, decision: GroupDecision) -> None:
     """Answer a `DescribeStreamsGroup`."""
     message: DescribeStreamsGroup = request.message
     group_id = message.group_id
-    found = shard.groups.get(group_id)
-    if found is None:
-        described = not_described(group_id, error_codes.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
-    elif not isinstance(found.membership, StreamsGroup):
-        text = f"Group {group_id} is not a streams group."
-        described = not_described(group_id, error_codes.GROUP_ID_NOT_FOUND, text)
-    elif found.membership.topology is None:
+    try:
+        group = find_group(shard, group_id, StreamsGroup, STREAMS)
+    except RequestRefused as refused:
+        decision.reply(request.ticket, not_described(group_id, refused.error_code, refused.text))
+        return
+    if group.topology is None:
         described = not_described(group_id, error_codes.UNKNOWN_SERVER_ERROR)
     else:
-        described = _describe(found.membership)
+        described = _describe(group)
         described.assignor_name = decision.settings_of(group_id).streams_assignor_name
         if message.with_description:
-            is_kept = found.membership.topology.description is not None
+            is_kept = group.topology.description is not None
             described.topology_description_status = AVAILABLE if is_kept else NOT_STORED
     decision.reply(request.ticket, described)
-
-
-def not_described(group_id: str, error_code: int, text: str | None = None) -> DescribedGroup:
-    """A group that is not described."""
-    return DescribedGroup(
-        error_code=error_code,
-        error_message=text,
-        group_id=group_id,
-        group_state="",
-        group_epoch=0,
-        assignment_epoch=0,
-        members=[],
-    )
 
 
 def _describe(group: StreamsGroup) -> DescribedGroup:

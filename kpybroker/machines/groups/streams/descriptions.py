@@ -10,13 +10,16 @@ Invariant: all descriptions of a shard together take no more than `MOST_BYTES`, 
 
 from typing import Final
 
-from kpybroker.machines.groups.asking import NO_EPOCH, DescriptionAsking
 from kpybroker.machines.groups.counts import NOT_SHOWN, REFUSED, SHOWN, STORED
 from kpybroker.machines.groups.decision import GroupDecision
-from kpybroker.machines.groups.events import DescriptionOf, GroupRequest, StoreDescription
+from kpybroker.machines.groups.epochs.finding import find_group, known_member
+from kpybroker.machines.groups.epochs.refused import RequestRefused
+from kpybroker.machines.groups.events import GroupRequest
 from kpybroker.machines.groups.shard import GroupShard
+from kpybroker.machines.groups.streams.asking import NO_EPOCH, DescriptionAsking, DescriptionNotes
+from kpybroker.machines.groups.streams.events import DescriptionOf, StoreDescription
 from kpybroker.machines.groups.streams.records import topology_record
-from kpybroker.machines.groups.streams.streams_group import StreamsGroup
+from kpybroker.machines.groups.streams.streams_group import STREAMS, StreamsGroup
 from kpybroker.machines.groups.streams.topology import Topology, as_recorded
 from kpybroker.machines.groups.timers import GroupTimer
 from kpywire import error_codes
@@ -32,7 +35,7 @@ def asks_for_description(shard: GroupShard, group: StreamsGroup, topology: Topol
     is_kept = group.topology is not None and group.topology.description is not None
     if is_kept or decision.settings.streams_description_max_bytes == 0:
         return False
-    asking = shard.asking.get(group.group_id)
+    asking = shard.notes(DescriptionNotes).asking.get(group.group_id)
     if asking is not None and not asking.may_ask(topology.epoch, decision.now_ms):
         return False
     _wait(shard, group.group_id, topology.epoch, decision)
@@ -40,9 +43,10 @@ def asks_for_description(shard: GroupShard, group: StreamsGroup, topology: Topol
 
 
 def _asking(shard: GroupShard, group_id: str) -> DescriptionAsking:
-    found = shard.asking.get(group_id)
+    known = shard.notes(DescriptionNotes).asking
+    found = known.get(group_id)
     if found is None:
-        found = shard.asking[group_id] = DescriptionAsking(GroupTimer(_wake, shard, group_id))
+        found = known[group_id] = DescriptionAsking(GroupTimer(_wake, shard, group_id))
     return found
 
 
@@ -58,7 +62,7 @@ def _wake(shard: GroupShard, group_id: str, _decision: GroupDecision) -> None:
 
 def forget_asking(shard: GroupShard, group_id: str) -> None:
     """Forget when the members of a group that ends were asked."""
-    asking = shard.asking.pop(group_id, None)
+    asking = shard.notes(DescriptionNotes).asking.pop(group_id, None)
     if asking is not None:
         shard.timers.cancel(asking.timer)
 
@@ -66,18 +70,12 @@ def forget_asking(shard: GroupShard, group_id: str) -> None:
 def store_description(shard: GroupShard, request: GroupRequest, decision: GroupDecision) -> None:
     """Answer a `StoreDescription`."""
     message: StoreDescription = request.message
-    found = shard.groups.get(message.group_id)
-    group = None if found is None else found.membership
-    if found is None:
-        answer = update_error(error_codes.GROUP_ID_NOT_FOUND, f"Group {message.group_id} not found.")
-    elif not isinstance(group, StreamsGroup):
-        text = f"Group {message.group_id} is not a streams group."
-        answer = update_error(error_codes.GROUP_ID_NOT_FOUND, text)
-    elif message.member_id not in group.members:
-        text = f"Member {message.member_id} is not a member of group {message.group_id}."
-        answer = update_error(error_codes.UNKNOWN_MEMBER_ID, text)
-    else:
+    try:
+        group = find_group(shard, message.group_id, StreamsGroup, STREAMS)
+        known_member(group.group_id, group.members, message.member_id)
         answer = _store(shard, group, message, decision)
+    except RequestRefused as refused:
+        answer = update_error(refused.error_code, refused.text)
     decision.reply(request.ticket, answer)
 
 
@@ -100,7 +98,7 @@ def _store(
             decision,
         )
     before = len(topology.description or b"")
-    if shard.description_bytes - before + len(description) > MOST_BYTES:
+    if shard.notes(DescriptionNotes).bytes - before + len(description) > MOST_BYTES:
         _wait(shard, group.group_id, epoch, decision)
         return _not_kept("The topology descriptions of other groups leave no memory for this one.", decision)
     decision.counts.count_description(STORED)
@@ -128,9 +126,8 @@ def update_error(error_code: int, text: str | None = None) -> StreamsGroupTopolo
 def description_of(shard: GroupShard, request: GroupRequest, decision: GroupDecision) -> None:
     """Answer a `DescriptionOf`."""
     message: DescriptionOf = request.message
-    found = shard.groups.get(message.group_id)
-    group = None if found is None else found.membership
-    topology = group.topology if isinstance(group, StreamsGroup) else None
+    group = shard.find(message.group_id, StreamsGroup)
+    topology = None if group is None else group.topology
     kept = None if topology is None else topology.description
     if kept is not None and len(kept) > message.most_bytes:
         kept = b""

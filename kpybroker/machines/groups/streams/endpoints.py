@@ -5,7 +5,7 @@
 
 from collections.abc import Collection, Mapping
 
-from kpybroker.machines.groups.consumer.refused import RequestRefused
+from kpybroker.machines.groups.epochs.refused import RequestRefused
 from kpybroker.machines.groups.streams.configured import ConfiguredSubtopology
 from kpybroker.machines.groups.streams.member import StreamsMember
 from kpybroker.machines.groups.streams.streams_group import StreamsGroup

@@ -8,9 +8,11 @@ from collections.abc import Collection, Mapping
 from typing import Any, Final, NamedTuple
 
 from kpybroker.machines.groups.beats import Beat
-from kpybroker.machines.groups.consumer.refused import RequestRefused, tell_refusal
-from kpybroker.machines.groups.consumer.timeouts import SESSION
 from kpybroker.machines.groups.decision import GroupDecision
+from kpybroker.machines.groups.epochs.finding import ends_classic, fenced, find_group, known_member, static_member
+from kpybroker.machines.groups.epochs.member import AWAY_EPOCH, JOINING_EPOCH, SESSION
+from kpybroker.machines.groups.epochs.refused import RequestRefused, tell_refusal
+from kpybroker.machines.groups.epochs.target import may_assign
 from kpybroker.machines.groups.events import GroupRequest
 from kpybroker.machines.groups.record import GroupRecord
 from kpybroker.machines.groups.resting import keep_answer
@@ -20,7 +22,7 @@ from kpybroker.machines.groups.stories import JOINED, LEFT
 from kpybroker.machines.groups.streams.configured import ConfiguredTopology, InternalTopic, configure
 from kpybroker.machines.groups.streams.descriptions import asks_for_description
 from kpybroker.machines.groups.streams.endpoints import endpoints_of
-from kpybroker.machines.groups.streams.member import AWAY_EPOCH, JOINING_EPOCH, StreamsMember, UserEndpoint
+from kpybroker.machines.groups.streams.member import StreamsMember, UserEndpoint
 from kpybroker.machines.groups.streams.reconcile import next_step
 from kpybroker.machines.groups.streams.records import (
     current_record,
@@ -31,7 +33,7 @@ from kpybroker.machines.groups.streams.records import (
     topology_record,
 )
 from kpybroker.machines.groups.streams.streams_group import NOT_VALIDATED, STREAMS, StreamsGroup
-from kpybroker.machines.groups.streams.target import RACK_TAGS, STANDBY_REPLICAS, assign, may_assign, target_of
+from kpybroker.machines.groups.streams.target import RACK_TAGS, STANDBY_REPLICAS, assign, target_of
 from kpybroker.machines.groups.streams.tasks import (
     MemberTasks,
     ReportedOffsets,
@@ -114,49 +116,22 @@ def _response(member_id: str, member_epoch: int) -> StreamsGroupHeartbeatRespons
 
 
 def _leave(shard: GroupShard, message: Any, decision: GroupDecision) -> HeartbeatAnswer:
-    group = shard.groups.get(message.group_id)
-    if group is None:
-        raise RequestRefused(error_codes.GROUP_ID_NOT_FOUND, f"Group {message.group_id} not found.")
-    if not isinstance(group.membership, StreamsGroup):
-        raise _of_another_kind(message.group_id)
+    group = find_group(shard, message.group_id, StreamsGroup, STREAMS)
     if message.shutdown_application:
-        group.membership.ask_for_shutdown(message.member_id)
+        group.ask_for_shutdown(message.member_id)
         shard.rouse(message.group_id)
     if message.instance_id is None:
-        member = _known_member(group.membership, message.member_id)
+        member = known_member(group.group_id, group.members, message.member_id)
     else:
-        member = _static_member(group.membership, message.member_id, message.instance_id)
+        member = static_member(group.static_members, group.members, message.member_id, message.instance_id)
         if message.member_epoch == AWAY_EPOCH:
             decision.tell(message.group_id, LEFT, member, "for a while")
             decision.records.append(current_record(message.group_id, _away(member)))
             return HeartbeatAnswer(_response(message.member_id, AWAY_EPOCH))
     detail = "it asked for the end of the application" if message.shutdown_application else ""
     decision.tell(message.group_id, LEFT, member, detail)
-    fence(shard, group.membership, member.member_id, decision)
+    fence(shard, group, member.member_id, decision)
     return HeartbeatAnswer(_response(message.member_id, message.member_epoch))
-
-
-def _of_another_kind(group_id: str) -> RequestRefused:
-    return RequestRefused(error_codes.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a streams group.")
-
-
-def _known_member(group: StreamsGroup, member_id: str) -> StreamsMember:
-    member = group.members.get(member_id)
-    if member is None:
-        text = f"Member {member_id} is not a member of group {group.group_id}."
-        raise RequestRefused(error_codes.UNKNOWN_MEMBER_ID, text)
-    return member
-
-
-def _static_member(group: StreamsGroup, member_id: str, instance_id: str) -> StreamsMember:
-    """The member with this instance id. Raises Refused if there is none, or another one took its place."""
-    known = group.static_members.get(instance_id)
-    if known is None:
-        raise RequestRefused(error_codes.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
-    if known != member_id:
-        text = f"Static member {member_id} with instance id {instance_id} was fenced by member {known}."
-        raise RequestRefused(error_codes.FENCED_INSTANCE_ID, text)
-    return group.members[known]
 
 
 def _away(member: StreamsMember) -> StreamsMember:
@@ -325,11 +300,9 @@ class _Heartbeat:
                 text = f"The streams group has reached its maximum capacity of {most} members."
                 raise RequestRefused(error_codes.GROUP_MAX_SIZE_REACHED, text)
             return membership
-        kind, _, _ = membership.summary(decision)
-        if joins and kind == "classic" and not membership.check_deletion(group, decision):
-            self.records += membership.tombstones(group_id)
+        if joins and ends_classic(group, self.records, decision):
             return StreamsGroup(group_id)
-        raise _of_another_kind(group_id)
+        return find_group(self.shard, group_id, StreamsGroup, STREAMS)
 
     def _member(self) -> StreamsMember:
         group, message = self.group, self.message
@@ -339,9 +312,9 @@ class _Heartbeat:
         if joins:
             return group.members.get(message.member_id) or StreamsMember(message.member_id)
         if message.instance_id is None:
-            member = _known_member(group, message.member_id)
+            member = known_member(group.group_id, group.members, message.member_id)
         else:
-            member = _static_member(group, message.member_id, message.instance_id)
+            member = static_member(group.static_members, group.members, message.member_id, message.instance_id)
         _check_epoch(member, message)
         return member
 
@@ -451,7 +424,8 @@ class _Heartbeat:
         last = group.assignment_epoch, TargetTasks() if target is None else target
         if group.assignment_epoch >= epoch:
             return last
-        if not may_assign(group, self.decision):
+        interval_ms = self.decision.settings_of(self.group_id).streams_assignment_interval_ms
+        if not may_assign(group, epoch, interval_ms, self.decision):
             self._note(ASSIGNMENT_DELAYED, _DELAYED.format("assignment interval"))
             return last
         assigned = assign(group, epoch, updated, configured, configs, self.records, self.decision, self.replaced)
@@ -486,12 +460,7 @@ def _check_epoch(member: StreamsMember, message: Any) -> None:
         and are_among(message.warmup_tasks, assigned.warmup)
     ):
         return
-    size = "greater" if epoch > member.member_epoch else "smaller"
-    text = (
-        f"The streams group member has a {size} member epoch ({epoch}) than the one known by the group coordinator "
-        f"({member.member_epoch}). The member must abandon all its partitions and rejoin."
-    )
-    raise RequestRefused(error_codes.FENCED_MEMBER_EPOCH, text)
+    raise fenced(STREAMS, epoch, member.member_epoch)
 
 
 def _assignment_configs(settings: GroupSettings) -> dict[str, str]:

@@ -11,11 +11,6 @@ UNRELEASED: Final = 3
 UNKNOWN: Final = 127
 """The states of a member, as record 22 contains them (Kafka: ``MemberState``)."""
 
-JOINING_EPOCH: Final = 0
-LEAVING_EPOCH: Final = -1
-AWAY_EPOCH: Final = -2
-"""The epoch of a static member that left for a while. It keeps its tasks until it returns or its session ends."""
-
 NO_TAGS: Final[Any] = {}
 
 

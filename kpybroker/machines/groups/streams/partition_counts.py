@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from heapq import heappop, heappush
 from typing import Final
 
-from kpybroker.machines.groups.consumer.java_order import in_hash_order, string_hash, string_key
-from kpybroker.machines.groups.consumer.refused import RequestRefused
+from kpybroker.machines.groups.epochs.java_order import in_hash_order, string_hash, string_key
+from kpybroker.machines.groups.epochs.refused import RequestRefused
 from kpybroker.machines.groups.streams.topology import Topology, input_topics
 from kpywire import error_codes
 from kpywire.group_records.streams_group_topology import CopartitionGroup, Subtopology, TopicInfo

@@ -8,7 +8,7 @@ changes the role stays with it all the time.
 from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from kpybroker.machines.groups.consumer.refused import RequestRefused
+from kpybroker.machines.groups.epochs.refused import RequestRefused
 from kpybroker.machines.groups.streams.member import STABLE, UNKNOWN, UNRELEASED, UNREVOKED, StreamsMember
 from kpybroker.machines.groups.streams.streams_group import StreamsGroup
 from kpybroker.machines.groups.streams.tasks import ActiveTasks, MemberTasks, TargetTasks, Tasks

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from kpybroker.machines.groups.consumer.java_order import string_key
 from kpybroker.machines.groups.described_topology import DescribedTopologyValue
+from kpybroker.machines.groups.epochs.java_order import string_key
 from kpybroker.machines.groups.record import GroupRecord
 from kpybroker.machines.groups.streams.member import StreamsMember
 from kpybroker.machines.groups.streams.tasks import ActiveTasks, TargetTasks, Tasks

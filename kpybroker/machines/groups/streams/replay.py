@@ -1,15 +1,14 @@
-"""How the records of streams groups change a shard (Kafka: ``GroupMetadataManager.replay``).
-
-Compaction may leave records in another order than they were written, and tombstones of what was never seen here.
-"""
+"""How the records of streams groups change a group."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from kpybroker.machines.groups.group import NO_MEMBERS, Group
+from kpybroker.machines.groups.epochs.member import LEAVING_EPOCH
+from kpybroker.machines.groups.epochs.replay import replays_of, take_target_epoch
 from kpybroker.machines.groups.shard import GroupShard
+from kpybroker.machines.groups.streams.asking import DescriptionNotes
 from kpybroker.machines.groups.streams.descriptions import forget_asking
-from kpybroker.machines.groups.streams.member import LEAVING_EPOCH, StreamsMember, UserEndpoint
+from kpybroker.machines.groups.streams.member import StreamsMember, UserEndpoint
 from kpybroker.machines.groups.streams.records import Descriptions
 from kpybroker.machines.groups.streams.streams_group import StreamsGroup
 from kpybroker.machines.groups.streams.tasks import ActiveTasks, MemberTasks, TargetTasks, tasks_of
@@ -50,11 +49,6 @@ def _take_target(group: StreamsGroup, key: Any, value: Any | None) -> None:
     else:
         listed = (value.active_tasks, value.standby_tasks, value.warmup_tasks)
         group.target[key.member_id] = TargetTasks(*map(tasks_of, listed))
-
-
-def _take_target_epoch(group: StreamsGroup, _key: Any, value: Any | None) -> None:
-    group.assignment_epoch = LEAVING_EPOCH if value is None else value.assignment_epoch
-    group.assignment_timestamp_ms = 0 if value is None else value.assignment_timestamp
 
 
 def _take_current(group: StreamsGroup, key: Any, value: Any | None) -> None:
@@ -117,38 +111,30 @@ _TAKES: Mapping[type, Callable[[StreamsGroup, Any, Any], None]] = {
     StreamsGroupMemberMetadataKey: _take_member,
     StreamsGroupMetadataKey: _take_epoch,
     StreamsGroupTargetAssignmentMemberKey: _take_target,
-    StreamsGroupTargetAssignmentMetadataKey: _take_target_epoch,
+    StreamsGroupTargetAssignmentMetadataKey: take_target_epoch,
     StreamsGroupTopologyKey: _take_topology,
 }
 
-KEYS = tuple(_TAKES)
-"""The types of the keys of all records of streams groups."""
+
+def _forget(shard: GroupShard, group_id: str) -> None:
+    forget_delay(shard, group_id)
+    forget_asking(shard, group_id)
 
 
-def take_streams_group(shard: GroupShard, key: Any, value: Any | None) -> None:
-    """Apply one record of a streams group, or its tombstone. The tombstone of its epoch is the end of the group."""
-    group = shard.groups.get(key.group_id)
-    streams = None if group is None else group.membership
-    if not isinstance(streams, StreamsGroup):
-        if value is None:
-            return
-        if group is None:
-            group = shard.groups[key.group_id] = Group(key.group_id)
-        streams = group.membership = StreamsGroup(key.group_id)
-    if value is None and type(key) is StreamsGroupMetadataKey:
-        forget_delay(shard, key.group_id)
-        forget_asking(shard, key.group_id)
-        shard.description_bytes -= streams.description_bytes
-        if group is not None:
-            _end(shard, group)
-        return
-    before = streams.description_bytes
-    _TAKES[type(key)](streams, key, value)
-    shard.description_bytes += streams.description_bytes - before
+REPLAYS = replays_of(StreamsGroup, _TAKES, StreamsGroupMetadataKey, _forget)
 
 
-def _end(shard: GroupShard, group: Group) -> None:
-    group.membership = group.successor or NO_MEMBERS
-    group.successor = None
-    if group.membership is NO_MEMBERS and group.is_unknown:
-        del shard.groups[group.group_id]
+def _counted(shard: GroupShard, key: Any, value: Any | None) -> None:
+    """Apply a record that may change whether the group has a description."""
+    before = _description_bytes(shard, key.group_id)
+    _uncounted(shard, key, value)
+    shard.notes(DescriptionNotes).bytes += _description_bytes(shard, key.group_id) - before
+
+
+def _description_bytes(shard: GroupShard, group_id: str) -> int:
+    group = shard.find(group_id, StreamsGroup)
+    return 0 if group is None else group.description_bytes
+
+
+_uncounted = REPLAYS[StreamsGroupTopologyKey]
+REPLAYS[StreamsGroupTopologyKey] = REPLAYS[StreamsGroupMetadataKey] = _counted

@@ -9,26 +9,27 @@ Invariant: the processes of tasks follow from the members.
 from collections.abc import Iterable
 from typing import Any, Final
 
-from kpybroker.machines.groups.consumer.java_order import in_timeline_order
+from kpybroker.machines.groups.counts import DELETED
 from kpybroker.machines.groups.decision import GroupDecision
-from kpybroker.machines.groups.epoch_members import EpochMembers
-from kpybroker.machines.groups.group import EMPTY
+from kpybroker.machines.groups.epochs.epoch_members import ASSIGNING, RECONCILING, STABLE, EpochMembers
+from kpybroker.machines.groups.epochs.member import NOTHING
+from kpybroker.machines.groups.events import GroupRequest
+from kpybroker.machines.groups.facts import MemberFacts, MembershipFacts
+from kpybroker.machines.groups.group import EMPTY, Timers
 from kpybroker.machines.groups.record import GroupRecord
+from kpybroker.machines.groups.settings import GroupSettings
 from kpybroker.machines.groups.streams.configured import ConfiguredTopology
 from kpybroker.machines.groups.streams.member import StreamsMember
 from kpybroker.machines.groups.streams.records import Descriptions, group_tombstones
 from kpybroker.machines.groups.streams.tasks import MemberTasks, ReportedOffsets, TargetTasks
 from kpybroker.machines.groups.streams.topology import Topology
+from kpybroker.machines.groups.timers import GroupTimer
 from kpybroker.machines.metadata.topic_view import TopicView
 from kpywire.messages.streams_group_heartbeat import EndpointToPartitions
 
 STREAMS: Final = "streams"
 NOT_READY: Final = "NotReady"
-ASSIGNING: Final = "Assigning"
-RECONCILING: Final = "Reconciling"
-STABLE: Final = "Stable"
-FIRST_EPOCH: Final = 1
-"""The epoch of a group that has no record yet, and of its target, which is empty."""
+NOT_READY_FILTER: Final = "not_ready"
 
 NOT_VALIDATED: Final = -1
 """The validated topology epoch of a group whose topics do not fit its topology."""
@@ -42,43 +43,31 @@ class StreamsGroup(EpochMembers):
 
     __slots__ = (
         "_checked",
-        "_most_members",
         "active_processes",
         "assignment_configs",
-        "assignment_epoch",
-        "assignment_timestamp_ms",
         "configured",
         "descriptions",
         "endpoint_cache",
         "endpoint_epoch",
-        "epoch",
-        "group_id",
-        "members",
-        "metadata_hash",
         "shutdown_member_id",
         "standby_processes",
         "static_members",
-        "target",
         "task_offsets",
         "topology",
         "validated_topology_epoch",
         "warmup_processes",
     )
 
+    members: dict[str, StreamsMember]
+    target: dict[str, TargetTasks]
+
     def __init__(self, group_id: str) -> None:
-        self.group_id = group_id
-        self.epoch = FIRST_EPOCH
-        self.metadata_hash = 0
+        super().__init__(group_id)
         self.validated_topology_epoch = 0
         self.assignment_configs: dict[str, str] = {}
         """The configs of the last epoch."""
         self.descriptions = Descriptions()
-        self.assignment_epoch = FIRST_EPOCH
-        self.assignment_timestamp_ms = 0
-        self.members: dict[str, StreamsMember] = {}
-        self._most_members = 0
         self.static_members: dict[str, str] = {}
-        self.target: dict[str, TargetTasks] = {}
         self.task_offsets: dict[str, ReportedOffsets] = {}
         """The offsets that members reported last. They are in no record, as in Kafka."""
         self.topology: Topology | None = None
@@ -107,10 +96,6 @@ class StreamsGroup(EpochMembers):
         if all(member.is_reconciled_to(self.assignment_epoch) for member in self.members.values()):
             return STABLE
         return RECONCILING
-
-    def ordered_members(self) -> list[str]:
-        """The member ids in the order of Kafka's table."""
-        return in_timeline_order(self.members, self._most_members)
 
     def offsets_of(self, member_id: str) -> ReportedOffsets:
         """The offsets that a member reported last."""
@@ -146,9 +131,7 @@ class StreamsGroup(EpochMembers):
 
     def put(self, member: StreamsMember) -> None:
         """Add or replace a member."""
-        old = self.members.get(member.member_id)
-        self._most_members = max(self._most_members, len(self.members) + 1)  # Kafka's table grows before it replaces
-        self.members[member.member_id] = member
+        old = self.replace(member)
         if old is not None:
             self._release(old)
         for tasks in (member.assigned, member.pending_revocation):
@@ -199,8 +182,21 @@ class StreamsGroup(EpochMembers):
 
     # What is asked of groups of every kind
 
-    def summary(self, _decision: GroupDecision) -> tuple[str, str, str]:
-        return STREAMS, self.state, STREAMS
+    def facts(self) -> MembershipFacts:
+        state = self.state
+        return self.facts_in(state, STREAMS)._replace(filter_state=NOT_READY_FILTER if state == NOT_READY else "")
+
+    def facts_of(self, member: StreamsMember) -> MemberFacts:
+        facts = super().facts_of(member)
+        return facts._replace(partitions=NOTHING, tasks=tuple(member.assigned))
+
+    def sessions(self, timers: Timers, settings: GroupSettings) -> dict[str, tuple[GroupTimer, int]]:
+        return self.sessions_of(timers, settings.streams_session_timeout_ms)
+
+    def begin_deletion(self, _request: GroupRequest, decision: GroupDecision) -> None:
+        """Count the description that ends with an empty group."""
+        if not self.members and self.description_bytes:
+            decision.counts.count_description(DELETED)
 
     def granted_epoch(self, member: StreamsMember, topic: str, partition: int, _decision: GroupDecision) -> int | None:
         subtopology = None if self.topology is None else self.topology.subtopology_of.get(topic)

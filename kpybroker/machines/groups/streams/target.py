@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Final
 
-from kpybroker.machines.groups.consumer.java_order import in_hash_order, string_hash
-from kpybroker.machines.groups.consumer.refused import RequestRefused
 from kpybroker.machines.groups.decision import GroupDecision
+from kpybroker.machines.groups.epochs.java_order import in_hash_order, string_hash
+from kpybroker.machines.groups.epochs.refused import RequestRefused
 from kpybroker.machines.groups.record import GroupRecord
 from kpybroker.machines.groups.stories import ASSIGNED, assigned_to
 from kpybroker.machines.groups.streams.assignor import (
@@ -23,13 +23,6 @@ from kpywire import error_codes
 
 STANDBY_REPLICAS: Final = "num.standby.replicas"
 RACK_TAGS: Final = "rack.aware.assignment.tags"
-
-
-def may_assign(group: StreamsGroup, decision: GroupDecision) -> bool:
-    """Whether the last target was computed long enough ago (KIP-1263)."""
-    since_ms = group.assignment_timestamp_ms
-    interval_ms = decision.settings_of(group.group_id).streams_assignment_interval_ms
-    return since_ms == 0 or decision.ms_since(since_ms) >= interval_ms
 
 
 def assign(  # noqa: PLR0913

@@ -5,15 +5,17 @@
 
 from typing import Final
 
-from kpybroker.machines.groups.consumer.timeouts import REBALANCE, SESSION, cancel, has_limit, set_timer
 from kpybroker.machines.groups.decision import GroupDecision
-from kpybroker.machines.groups.epoch_members import NEVER_MS
+from kpybroker.machines.groups.epochs.epoch_members import NEVER_MS
+from kpybroker.machines.groups.epochs.member import REBALANCE, SESSION
+from kpybroker.machines.groups.epochs.target import may_assign
+from kpybroker.machines.groups.epochs.timeouts import cancel, ended, has_limit, set_timer
 from kpybroker.machines.groups.shard import GroupShard
 from kpybroker.machines.groups.stories import LATE_REVOKE, SILENT
 from kpybroker.machines.groups.streams.member import UNREVOKED, StreamsMember
 from kpybroker.machines.groups.streams.records import epoch_record, member_tombstones, target_epoch_record
 from kpybroker.machines.groups.streams.streams_group import StreamsGroup
-from kpybroker.machines.groups.streams.target import assign, may_assign
+from kpybroker.machines.groups.streams.target import assign
 
 DELAY: Final = "initial rebalance"
 _NO_MEMBER = ""
@@ -54,7 +56,7 @@ def forget_delay(shard: GroupShard, group_id: str) -> None:
 
 def begin_timeouts(shard: GroupShard, group_id: str, decision: GroupDecision) -> bool:
     """Begin the timeouts of a group that was just loaded."""
-    group = _group(shard, group_id)
+    group = shard.find(group_id, StreamsGroup)
     if group is not None:
         for member_id in group.ordered_members():
             renew_session(shard, group_id, member_id, decision)
@@ -81,38 +83,29 @@ def fence(shard: GroupShard, group: StreamsGroup, member_id: str, decision: Grou
         cancel(shard, purpose, group.group_id, member_id, decision)
 
 
-def _group(shard: GroupShard, group_id: str) -> StreamsGroup | None:
-    group = shard.groups.get(group_id)
-    membership = None if group is None else group.membership
-    return membership if isinstance(membership, StreamsGroup) else None
-
-
 def _end_session(shard: GroupShard, key: tuple[str, str, str], decision: GroupDecision) -> None:
     """Remove a member that was silent."""
-    shard.member_timers.pop(key, None)
-    _, group_id, member_id = key
-    group = _group(shard, group_id)
-    if group is not None and member_id in group.members:
-        decision.tell(group_id, SILENT, group.members[member_id])
-        fence(shard, group, member_id, decision)
+    if (found := ended(shard, key, StreamsGroup)) is not None:
+        group, member = found
+        decision.tell(group.group_id, SILENT, member)
+        fence(shard, group, member.member_id, decision)
 
 
 def _end_rebalance(shard: GroupShard, key: tuple[str, str, str], member_epoch: int, decision: GroupDecision) -> None:
     """Remove a member that has not given up its tasks: it is still at the same epoch."""
-    shard.member_timers.pop(key, None)
-    _, group_id, member_id = key
-    group = _group(shard, group_id)
-    member = None if group is None else group.members.get(member_id)
-    if group is not None and member is not None and member.member_epoch == member_epoch:
-        decision.tell(group_id, LATE_REVOKE, member)
-        fence(shard, group, member_id, decision)
+    found = ended(shard, key, StreamsGroup)
+    if found is not None and found[1].member_epoch == member_epoch:
+        group, member = found
+        decision.tell(group.group_id, LATE_REVOKE, member)
+        fence(shard, group, member.member_id, decision)
 
 
 def _end_delay(shard: GroupShard, key: tuple[str, str, str], decision: GroupDecision) -> None:
     """Compute the first target. Without a configured topology, the next heartbeat does it."""
     shard.member_timers.pop(key, None)
-    group = _group(shard, key[1])
-    if group is None or not group.members or group.configured is None or group.epoch <= group.assignment_epoch:
+    group = shard.find(key[1], StreamsGroup)
+    if group is None or not group.members or group.configured is None:
         return
-    if may_assign(group, decision):
+    interval_ms = decision.settings_of(group.group_id).streams_assignment_interval_ms
+    if may_assign(group, group.epoch, interval_ms, decision):
         assign(group, group.epoch, None, group.configured, group.assignment_configs, decision.records, decision)

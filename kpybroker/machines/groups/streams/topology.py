@@ -4,8 +4,8 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from kpybroker.machines.groups.consumer.java_order import in_hash_order, string_hash
 from kpybroker.machines.groups.described_topology import DescribedTopologyValue
+from kpybroker.machines.groups.epochs.java_order import in_hash_order, string_hash
 from kpywire.group_records import streams_group_topology as records
 from kpywire.group_records.streams_group_topology import Subtopology, TopicInfo
 

@@ -7,29 +7,16 @@ from typing import Final
 
 from kpybroker.machines.authorization.resources import AclOperation, ResourceType
 from kpybroker.machines.console import stuck
-from kpybroker.machines.console.groups import (
-    GroupPage,
-    GroupRow,
-    Groups,
-    MemberRow,
-    PositionRow,
-    ReaderRow,
-    ShareRow,
-    story_of,
-)
-from kpybroker.machines.console.stuck_shares import verdict_on_shares
-from kpybroker.machines.console.stuck_streams import verdict_on_streams
+from kpybroker.machines.console.groups import GroupPage, GroupRow, Groups, MemberRow, PositionRow, ReaderRow, story_of
 from kpybroker.machines.console.topics import PER_PAGE, pages_of
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.groups import stories
-from kpybroker.machines.groups.classic.classic_group import ClassicGroup
-from kpybroker.machines.groups.consumer.consumer_group import ConsumerGroup
 from kpybroker.machines.groups.coordinator import GroupCoordinator
 from kpybroker.machines.groups.group import Group
-from kpybroker.machines.groups.share.share_group import SHARE, ShareGroup
-from kpybroker.machines.groups.streams.streams_group import STREAMS, StreamsGroup
+from kpybroker.machines.groups.share.share_group import SHARE
+from kpybroker.machines.groups.streams.streams_group import STREAMS
 from kpybroker.machines.partition.leader import PartitionLeader
-from kpybroker.monitoring.console.answers.kinds import dead_letters_row, share_facts, share_rows, streams_facts
+from kpybroker.monitoring.console.answers.kinds import VERDICTS, dead_letters_row, share_rows
 from kpybroker.monitoring.console.answers.members import members_of, silence_of
 from kpybroker.monitoring.console.answers.positions import (
     lag_of_group,
@@ -55,6 +42,7 @@ from kpywire.messages.list_groups import ListGroupsRequest
 REMOVED: Final = (stories.SILENT, stories.LATE_JOIN, stories.LATE_SYNC, stories.LATE_REVOKE)
 ASSIGNED: Final = (stories.JOINED, stories.GENERATION, stories.ASSIGNED)
 MOST_CLIENT_IDS: Final = 20
+OFFSETS_ONLY: Final = "offsets only"
 
 
 async def groups(node: NodeParts, viewer: Viewer, query: Query) -> Groups:
@@ -151,13 +139,16 @@ async def group(node: NodeParts, viewer: Viewer, query: Query) -> GroupPage:
     )
     positions, left_out, hidden = await position_rows(node, viewer, found, members, await gathered(node))
     events = coordinator.shard.stories.of(name)
-    kind, state, generation, protocol = _summary(found)
+    of_members = found.membership.facts()
+    state, generation = of_members.state, of_members.generation
+    kind = OFFSETS_ONLY if generation is None else of_members.kind
     shares = await share_rows(node, viewer, name, members) if kind == SHARE else ()
     led = total_of([each.lag for each in positions if each.end_offset is not None])
     lag = led.records if kind != SHARE else sum(each.unread for each in shares) if shares else None
     lag_s = max((each.lag_s for each in positions if each.lag_s is not None), default=None)
     watched = node.lags.look((name, str(viewer.principal)), (lag, lag_s), watched_spots(positions))
-    found_of_kind = _verdict_of_kind(node, viewer, (coordinator, found), members, shares)
+    verdict_of = VERDICTS.get(kind)
+    found_of_kind = verdict_of and verdict_of(node, viewer, coordinator.shard, found.membership, members, shares)
     if found_of_kind is None:
         facts = await _facts(node, viewer, state, (members, positions), events)
         facts = replace(facts, still_s=watched.still_s, pace=watched.pace, is_partial=bool(left_out or hidden))
@@ -169,7 +160,7 @@ async def group(node: NodeParts, viewer: Viewer, query: Query) -> GroupPage:
         name,
         kind,
         state,
-        protocol,
+        of_members.protocol_name,
         generation,
         node.broker.node_id,
         verdict,
@@ -198,23 +189,6 @@ def _seen(viewer: Viewer, assigned: tuple[str, ...]) -> tuple[str, ...]:
     )
 
 
-def _verdict_of_kind(
-    node: NodeParts,
-    viewer: Viewer,
-    where: tuple[GroupCoordinator, Group],
-    members: tuple[MemberRow, ...],
-    shares: tuple[ShareRow, ...],
-) -> tuple[bool, str] | None:
-    """The verdict on a share group, or on the tasks of a streams group; None where positions decide."""
-    coordinator, group = where
-    membership = group.membership
-    if isinstance(membership, ShareGroup):
-        return verdict_on_shares(share_facts(node, viewer, membership, members, shares))
-    if isinstance(membership, StreamsGroup):
-        return verdict_on_streams(streams_facts(coordinator.shard, viewer, membership, members))
-    return None
-
-
 def _find(node: NodeParts, viewer: Viewer, name: str) -> tuple[GroupCoordinator, Group]:
     viewer.must(AclOperation.DESCRIBE, ResourceType.GROUP, name)
     for shard in list(node.broker.groups.shards.values()):
@@ -223,20 +197,6 @@ def _find(node: NodeParts, viewer: Viewer, name: str) -> tuple[GroupCoordinator,
             return machine, machine.shard.groups[name]
     refuse(error_codes.GROUP_ID_NOT_FOUND, f"group {name[:249]!r} on this node", "this node coordinates no such group")
     raise AssertionError
-
-
-def _summary(group: Group) -> tuple[str, str, int | None, str]:
-    """(type, state, generation, protocol)."""
-    membership = group.membership
-    if isinstance(membership, ClassicGroup):
-        return "classic", membership.state.value, membership.generation_id, membership.protocol_name or ""
-    if isinstance(membership, ConsumerGroup):
-        return "consumer", membership.state, membership.epoch, ""
-    if isinstance(membership, StreamsGroup):
-        return STREAMS, membership.state, membership.epoch, ""
-    if isinstance(membership, ShareGroup):
-        return SHARE, membership.state, membership.epoch, ""
-    return "offsets only", "Empty", None, ""
 
 
 async def _facts(

@@ -1,16 +1,16 @@
 """The facts about share groups and streams groups that other groups do not have."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from kpybroker.machines.console.groups import DeadLettersRow, MemberRow, ShareRow
 from kpybroker.machines.console.stuck import TASK
-from kpybroker.machines.console.stuck_shares import ShareFacts
-from kpybroker.machines.console.stuck_streams import Handover, StreamsFacts
+from kpybroker.machines.console.stuck_shares import ShareFacts, verdict_on_shares
+from kpybroker.machines.console.stuck_streams import Handover, StreamsFacts, verdict_on_streams
 from kpybroker.machines.groups.shard import GroupShard
-from kpybroker.machines.groups.share.share_group import ShareGroup
+from kpybroker.machines.groups.share.share_group import SHARE, ShareGroup
 from kpybroker.machines.groups.share.state_topics import StateTopic, StateTopics
-from kpybroker.machines.groups.streams.streams_group import NOT_READY, StreamsGroup
+from kpybroker.machines.groups.streams.streams_group import NOT_READY, STREAMS, StreamsGroup
 from kpybroker.machines.groups.streams.timeouts import is_delayed
 from kpybroker.machines.lag import lag_in_records
 from kpybroker.machines.share.record_state import ACQUIRED, ARCHIVING, RecordState
@@ -99,7 +99,7 @@ def _states(led: LedSharePartition) -> Iterator[tuple[int, int, RecordState]]:
                 yield max(first, start), last, state
 
 
-def share_facts(
+def _share_facts(
     node: NodeParts, viewer: Viewer, group: ShareGroup, members: Sequence[MemberRow], shares: Sequence[ShareRow]
 ) -> ShareFacts:
     """The facts about a share group at its coordinator, with its partitions that are led here."""
@@ -120,7 +120,7 @@ def share_facts(
     return ShareFacts(members, shares, spots(states.initializing), unassigned)
 
 
-def streams_facts(shard: GroupShard, viewer: Viewer, group: StreamsGroup, members: Sequence[MemberRow]) -> StreamsFacts:
+def _task_facts(shard: GroupShard, viewer: Viewer, group: StreamsGroup, members: Sequence[MemberRow]) -> StreamsFacts:
     """The facts about the tasks of a streams group."""
     names = {each.id: f"{each.client_id} at {each.host}" for each in members}
     configured = group.configured
@@ -170,3 +170,10 @@ def _owners(tasks: Iterable[tuple[str, Mapping[str, Iterable[int]]]]) -> dict[tu
 def _task(task: tuple[str, int]) -> str:
     name, index = task
     return f"{TASK}{name}_{index}"
+
+
+VERDICTS: Final[Mapping[str, Callable[..., tuple[bool, str] | None]]] = {
+    SHARE: lambda node, viewer, _shard, *facts: verdict_on_shares(_share_facts(node, viewer, *facts)),
+    STREAMS: lambda _node, viewer, shard, *facts: verdict_on_streams(_task_facts(shard, viewer, *facts[:2])),
+}
+"""The verdicts by kind of group. Where there is none, the positions of the group decide."""

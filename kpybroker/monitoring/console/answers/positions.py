@@ -8,7 +8,6 @@ from kpybroker.machines.console.stuck import TASK
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.groups.group import Group
 from kpybroker.machines.groups.offsets.committed import find_committed
-from kpybroker.machines.groups.share.share_group import ShareGroup
 from kpybroker.machines.partition.leader import PartitionLeader
 from kpybroker.monitoring.console.lag_history import Spots
 from kpybroker.monitoring.console.node_parts import NodeParts
@@ -59,7 +58,7 @@ def owners_of(group: Group, members: Sequence[MemberRow]) -> dict[Spot, str]:
     """The client id of the member that has each partition. Tasks of Kafka Streams do not name theirs, and members of a
     share group have no positions."""
     owners: dict[Spot, str] = {}
-    for member in () if isinstance(group.membership, ShareGroup) else members:
+    for member in members if group.membership.keeps_offsets else ():
         for each in member.assigned:
             topic, _, index = each.rpartition("-")
             if not each.startswith(TASK) and index.isdigit():

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from kpybroker.machines.groups.consumer.member import NOTHING, Target
+from kpybroker.machines.groups.epochs.member import NOTHING, Target
 
 Assignment = dict[str, Target]
 

@@ -5,7 +5,7 @@ member had.
 """
 
 from kpybroker.machines.groups.consumer.assignors.group_spec import Assignment, GroupSpec
-from kpybroker.machines.groups.consumer.java_order import string_key
+from kpybroker.machines.groups.epochs.java_order import string_key
 
 
 def assign_ranges(spec: GroupSpec) -> Assignment:

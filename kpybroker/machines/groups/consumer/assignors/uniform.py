@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from kpybroker.machines.groups.consumer.assignors.group_spec import Assignment, GroupSpec, PartitionAssignorFailed
 from kpybroker.machines.groups.consumer.assignors.uniform_heterogeneous import assign_heterogeneous
-from kpybroker.machines.groups.consumer.java_order import copied_set_capacity, identity, in_hash_order, uuid_hash
+from kpybroker.machines.groups.epochs.java_order import copied_set_capacity, identity, in_hash_order, uuid_hash
 
 Partition = tuple[bytes, int]
 

@@ -8,7 +8,7 @@ passed.
 from collections.abc import Iterable, Sequence
 
 from kpybroker.machines.groups.consumer.assignors.group_spec import Assignment, GroupSpec
-from kpybroker.machines.groups.consumer.java_order import uuid_key
+from kpybroker.machines.groups.epochs.java_order import uuid_key
 
 MOST_ROUNDS = 16
 NO_OWNER = -1

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from kpybroker.machines.groups.epochs.epoch_members import EpochMembers
 from kpybroker.machines.groups.stories import FENCED
 from kpywire import error_codes
 
@@ -27,7 +28,6 @@ def tell_refusal(
     if refused.error_code != error_codes.FENCED_MEMBER_EPOCH:
         return
     group_id, member_id = request.message.group_id, request.message.member_id
-    group = shard.groups.get(group_id)
-    members = {} if group is None else getattr(group.membership, "members", {})
-    if member_id in members:
-        decision.tell(group_id, FENCED, members[member_id], f"epoch {request.message.member_epoch}")
+    group = shard.find(group_id, EpochMembers)
+    if group is not None and member_id in group.members:
+        decision.tell(group_id, FENCED, group.members[member_id], f"epoch {request.message.member_epoch}")

@@ -53,3 +53,15 @@ class DescriptionAsking:
     def refuse(self, epoch: int) -> None:
         """Ask for no description of this epoch any more."""
         self.refused_epoch = epoch
+
+
+class DescriptionNotes:
+    """The descriptions of all topologies that groups of a shard have."""
+
+    __slots__ = ("asking", "bytes")
+
+    def __init__(self) -> None:
+        self.asking: dict[str, DescriptionAsking] = {}
+        """The groups whose members are asked for a description, or were."""
+        self.bytes = 0
+        """The size of all descriptions that are kept."""
