@@ -19,7 +19,7 @@ from rich.progress import track
 
 from benchmarks import CHECKOUT
 from benchmarks.profile_broker import launcher
-from benchmarks.rows import SUITES, Row
+from benchmarks.rows import SUITES, RoundError, Row
 from benchmarks.rows.row import QUICK
 from benchmarks.sides import Kpybroker, Side
 from hatch_build import MODULES
@@ -65,10 +65,15 @@ def main(keys: str, least: float, output: Path | None) -> None:
     rows = {row.key: row for suite in SUITES.values() for row in suite(QUICK)}
     shares: dict[str, dict[str, float]] = {}
     for key in track(keys.split(","), "rows"):
-        for file, percent in sampled(rows[key]).items():
+        try:
+            of_row = sampled(rows[key])
+        except RoundError as problem:
+            click.echo(f"{key} is left out: {problem}", err=True)
+            continue
+        for file, percent in of_row.items():
             shares.setdefault(file, {})[key] = round(percent, 2)
-    if output is not None:
-        output.write_text(json.dumps(shares, indent=1, sort_keys=True))
+        if output is not None:
+            output.write_text(json.dumps(shares, indent=1, sort_keys=True))
     best = {file: max(of_rows.items(), key=lambda each: each[1]) for file, of_rows in shares.items()}
     for module in MODULES:
         row, percent = best.get(file_of(module), ("no row", 0.0))
