@@ -141,9 +141,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.skip(reason=reason))
 
 
+# Thousands of collected tests are never garbage: each full collection would walk through all of them.
+def pytest_collection() -> None:
+    gc.disable()
+
+
 def pytest_collection_finish() -> None:
-    # Thousands of collected tests are never garbage: each full collection would walk through all of them.
     gc.freeze()
+    gc.enable()
 
 
 def time_limit_s(item: pytest.Item) -> float:
