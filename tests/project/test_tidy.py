@@ -252,7 +252,7 @@ def rows_of_compiled_modules() -> dict[str, str]:
     """The modules that a wheel may compile, each with the row of the benchmarks that shows why."""
     named = (node for node in tree_of(ROOT / "hatch_build.py").body if isinstance(node, ast.Assign))
     (modules,) = (ast.literal_eval(node.value) for node in named if ast.unparse(node.targets[0]) == "MODULES")
-    return modules  # type: ignore[no-any-return]
+    return dict(modules)
 
 
 def compiled_modules() -> dict[str, Path]:
