@@ -42,7 +42,7 @@ stacks = pytest.StashKey[int]()
 # A deadline asserts wall time, which a busy machine does not keep.
 UNTIMED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
 settings.register_profile("searching", UNTIMED)
-settings.register_profile("repeatable", UNTIMED, derandomize=True, max_examples=50)
+settings.register_profile("repeatable", UNTIMED, derandomize=True, max_examples=30)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "searching"))
 
 
