@@ -7,12 +7,13 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from sources import ROOT
+from sources import ROOT, python_files, relative
 
 STAGES = (
     *("lint", "test-fast", "test-slow", "test-project"),
     *("compat-java", "compat-rest", "compat-groups", "compat-spark"),
 )
+MARKS = re.compile(r"mark\.(slow|java|spark)\b")
 PROGRAM = """\
 #!/bin/sh
 case "$*" in
@@ -81,3 +82,10 @@ def test_continuous_integration_measures_every_stage() -> None:
 
 def test_what_is_linted_already_is_not_linted_again(tmp_path: Path) -> None:
     assert sorted(table(ran(tmp_path, 0, LINTED="1").stdout)[:-1]) == sorted(set(STAGES) - {"lint"})
+
+
+def test_marks_that_choose_a_part_stand_in_modules_of_tests() -> None:
+    """The Makefile finds the modules of a part by them."""
+    marked = [path for path in python_files("tests", "compat-tests") if MARKS.search(path.read_text())]
+    assert len(marked) > 100
+    assert not [relative(path) for path in marked if not path.name.startswith("test_")]
