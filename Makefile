@@ -11,10 +11,12 @@ PYTEST := $(BIN)/python -m pytest
 SLOW := slow or java or spark
 SLOWEST := --durations=20 --durations-min=5
 # A busy machine may make one test late; what fails twice is a failure, and each rerun is named before the last summary.
-TESTS := $(PYTEST) tests --reruns 1 $(SLOWEST)
+TESTS := $(PYTEST) --reruns 1 $(SLOWEST)
 COMPAT := $(PYTEST) --target kpybroker --reruns 2 $(SLOWEST)
 GROUPS := compat-tests/groups compat-tests/security
-PARTS := test-slow compat-java compat-groups compat-rest compat-spark
+# The modules with tests of some marks. A process that collects all others too takes half a minute of a core for it.
+marked = $(shell grep -rlE --include='test_*.py' 'mark\.($(1))\b' $(2) | sort)
+PARTS := test-slow compat-java test-project compat-rest compat-groups compat-spark
 LOGS := $(PARTS:%=build/%.log)
 # The tests of `make check`, below tests/.
 QUICK := project/test_tidy.py project/test_language.py project/test_documents.py broker/test_plain_start.py \
@@ -77,28 +79,32 @@ quick: setup
 test: export KPYBROKER_RERUNS = $(CURDIR)/build/reruns.txt
 test: setup ## all tests: what continuous integration runs, with what each part took
 	@mkdir -p build; rm -f $(LOGS) $$KPYBROKER_RERUNS $(if $(filter file,$(origin KPYBROKER_STAGES)),$$KPYBROKER_STAGES)
-	@.ci/stage lint $(MAKE) --no-print-directory lint
+	@$(if $(LINTED),,.ci/stage lint $(MAKE) --no-print-directory lint)
 	@$(MAKE) --no-print-directory --keep-going --jobs=3 test-fast-timed $(PARTS); failed=$$?; \
 	cat $(LOGS) > build/tests.log; touch $$KPYBROKER_RERUNS; \
 	sed '$$d' build/tests.log; cat $$KPYBROKER_RERUNS; .ci/stage; tail --lines=1 build/tests.log; exit $$failed
 
 .PHONY: test-fast
 test-fast: setup ## the tests that take seconds and need no Java
-	$(TESTS) -m "not ($(SLOW))"
+	$(TESTS) tests -m "not ($(SLOW))"
 
 # `test` runs these and the fast tests, three at a time, the longest first; each writes a log, printed when all are over.
 
 .PHONY: test-fast-timed $(PARTS)
 test-fast-timed: setup
-	@.ci/stage test-fast $(TESTS) -m "not ($(SLOW))"
+	@.ci/stage test-fast $(TESTS) tests -m "not ($(SLOW))"
 
 test-slow: setup
 	@echo "The slow tests run too: build/$@.log"
-	@exec .ci/stage $@ $(TESTS) -m "$(SLOW)" > build/$@.log 2>&1
+	@exec .ci/stage $@ $(TESTS) $(filter-out tests/project/%,$(call marked,slow|java|spark,tests)) -m "$(SLOW)" > build/$@.log 2>&1
+
+test-project: setup
+	@echo "Wheels, installations and demos are tried too: build/$@.log"
+	@exec .ci/stage $@ $(TESTS) $(filter tests/project/%,$(call marked,slow|java|spark,tests)) -m "$(SLOW)" > build/$@.log 2>&1
 
 compat-java: setup
 	@echo "Clients in Java run too: build/$@.log"
-	@exec .ci/stage $@ $(COMPAT) compat-tests -m "not slow and java and not spark" > build/$@.log 2>&1
+	@exec .ci/stage $@ $(COMPAT) $(call marked,java,compat-tests) -m "not slow and java and not spark" > build/$@.log 2>&1
 
 compat-groups: setup
 	@echo "Clients in groups and with logins run too: build/$@.log"
@@ -110,7 +116,7 @@ compat-rest: setup
 
 compat-spark: setup
 	@echo "Spark runs too: build/$@.log"
-	@exec .ci/stage $@ $(COMPAT) compat-tests -m "not slow and spark" > build/$@.log 2>&1
+	@exec .ci/stage $@ $(COMPAT) $(call marked,spark,compat-tests) -m "not slow and spark" > build/$@.log 2>&1
 
 .PHONY: lint
 lint: setup ## ruff, mypy, import rules
@@ -204,6 +210,13 @@ helm: ## build helm with Go into build/, which the tests of the chart render it 
 	@if command -v helm > /dev/null || [ -x build/helm/helm ]; then exit 0; fi; \
 	command -v go > /dev/null || { echo "no Go, no helm: the tests of the chart are skipped"; exit 0; }; \
 	echo "Building $(HELM): some minutes"; GOBIN=$(CURDIR)/build/helm go install -ldflags '-s -w' $(HELM)
+
+# The third side of the benchmarks, which a test plays a row on: it finds all compiled that `go build` has kept.
+
+.PHONY: kfake
+kfake: ## compile kfake, the broker in Go that benchmarks play beside, into the cache of Go
+	@command -v go > /dev/null || { echo "no Go, no kfake"; exit 0; }; \
+	cd benchmarks/kfake && go build -trimpath -o /dev/null .
 
 .PHONY: kubernetes
 kubernetes: setup ## install kubernetes-validate (100 MB): the tests of the chart then ask Kubernetes' own definitions

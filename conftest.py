@@ -42,7 +42,7 @@ stacks = pytest.StashKey[int]()
 # A deadline asserts wall time, which a busy machine does not keep.
 UNTIMED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
 settings.register_profile("searching", UNTIMED)
-settings.register_profile("repeatable", UNTIMED, derandomize=True, max_examples=50)
+settings.register_profile("repeatable", UNTIMED, derandomize=True, max_examples=30)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "searching"))
 
 
@@ -141,9 +141,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.skip(reason=reason))
 
 
+# Thousands of collected tests are never garbage: each full collection would walk through all of them.
+def pytest_collection() -> None:
+    gc.disable()
+
+
 def pytest_collection_finish() -> None:
-    # Thousands of collected tests are never garbage: each full collection would walk through all of them.
     gc.freeze()
+    gc.enable()
 
 
 def time_limit_s(item: pytest.Item) -> float:

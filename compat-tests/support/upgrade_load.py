@@ -26,6 +26,8 @@ ABORTED_EACH: Final = 4
 SESSION_MS: Final = 300_000
 """Longer than any node is away, also on a machine that does much else: a member that is too slow is not the subject."""
 PAUSE_S: Final = 0.02
+TURN_S: Final = 0.025
+"""The writer's pause between 50 records: nodes have work at every moment, and a core is left for their restarts."""
 
 
 class Client(ABC):
@@ -129,6 +131,7 @@ class Load:
 
     def __init__(self, access: Access, name: str = "confluent-kafka", *, in_transactions: bool = True) -> None:
         self.writer = ConfluentWriter(name, access, TOPIC, PARTITIONS)
+        self.writer.turn_s = TURN_S
         self.reader, self.transactions = GroupReader(access), TransactionWriter(access)
         self._in_transactions = in_transactions
 

@@ -12,7 +12,7 @@ from benchmarks.soak import outcome
 from benchmarks.soak.sampling import GC_PAUSE, GC_TOTAL, LATE_TOTAL, LOOP_LAG, parse
 from benchmarks.soak.trend import BOUNDS, Sample, after_warm_up, growths, slope
 
-SHORT_SOAK_S = 75
+SHORT_SOAK_S = 60
 HOUR_S = 3600
 
 SCRAPE = """# TYPE kpybroker_gc_pause_seconds gauge

@@ -23,7 +23,6 @@ pytestmark = [
 ]
 
 TESTS_OF_COMPILED_MODULES = (
-    "authorization/test_authorizer.py",
     "wire/test_produce.py",
     "wire/test_skim.py",
     "wire/test_varint.py",
@@ -31,8 +30,6 @@ TESTS_OF_COMPILED_MODULES = (
     "groups",
     "partition/test_validation.py",
     "journal",
-    "sasl/test_login.py",
-    "sasl/test_scram.py",
     "server",
     "storage/test_cleaner.py",
     "storage/test_control_batches.py",

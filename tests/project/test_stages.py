@@ -7,13 +7,17 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from sources import ROOT
+from sources import ROOT, python_files, relative
 
-STAGES = ("lint", "test-fast", "test-slow", "compat-java", "compat-groups", "compat-rest", "compat-spark")
+STAGES = (
+    *("lint", "test-fast", "test-slow", "test-project"),
+    *("compat-java", "compat-rest", "compat-groups", "compat-spark"),
+)
+MARKS = re.compile(r"mark\.(slow|java|spark)\b")
 PROGRAM = """\
 #!/bin/sh
 case "$*" in
-*"compat-tests"*"not slow and spark"*) echo "7 passed in 0.1s"; exit {status};;
+*"--target kpybroker"*"not slow and spark"*) echo "7 passed in 0.1s"; exit {status};;
 *pytest*) echo "1 passed in 0.1s";;
 esac
 """
@@ -71,6 +75,17 @@ def test_stages_before_the_tests_are_in_the_table(tmp_path: Path) -> None:
 
 def test_continuous_integration_measures_every_stage() -> None:
     script = (ROOT / ".ci" / "run").read_text()
-    measured = set(re.findall(r"^stage ([\w-]+)", script, re.MULTILINE))
-    assert {"setup", "helm", "kerberos", "prometheus", "browser", "wheels-elsewhere-short"} <= measured
+    measured = set(re.findall(r"^ *stage ([\w-]+)", script, re.MULTILINE))
+    assert {"setup", "lint", "helm", "kfake", "kerberos", "prometheus", "browser", "wheels-elsewhere-short"} <= measured
     assert "make --no-print-directory test" in script
+
+
+def test_what_is_linted_already_is_not_linted_again(tmp_path: Path) -> None:
+    assert sorted(table(ran(tmp_path, 0, LINTED="1").stdout)[:-1]) == sorted(set(STAGES) - {"lint"})
+
+
+def test_marks_that_choose_a_part_stand_in_modules_of_tests() -> None:
+    """The Makefile finds the modules of a part by them."""
+    marked = [path for path in python_files("tests", "compat-tests") if MARKS.search(path.read_text())]
+    assert len(marked) > 100
+    assert not [relative(path) for path in marked if not path.name.startswith("test_")]

@@ -9,6 +9,8 @@ import grimp
 import pytest
 from sources import ROOT, SHIPPED, project_files, python_files, relative, text_files, tree_of
 
+from benchmarks.rows import SUITES
+from benchmarks.rows.row import QUICK
 from kpybroker.machines.controller.deciders import DECIDERS
 from kpybroker.requests import handlers
 from kpybroker.requests.handlers import forwarded, quorum
@@ -246,15 +248,27 @@ SET_BY_TESTS = {
 """Constants of compiled modules that tests set to other values."""
 
 
-def compiled_modules() -> dict[str, Path]:
-    """The modules that a wheel may compile, with their files."""
+def rows_of_compiled_modules() -> dict[str, str]:
+    """The modules that a wheel may compile, each with the row of the benchmarks that shows why."""
     named = (node for node in tree_of(ROOT / "hatch_build.py").body if isinstance(node, ast.Assign))
     (modules,) = (ast.literal_eval(node.value) for node in named if ast.unparse(node.targets[0]) == "MODULES")
+    return dict(modules)
+
+
+def compiled_modules() -> dict[str, Path]:
+    """The modules that a wheel may compile, with their files."""
+    modules = rows_of_compiled_modules()
     roots = {Path(package).name: Path(package).parent for package in SHIPPED}
     return {
         module: (ROOT / roots[module.partition(".")[0]] / module.replace(".", "/")).with_suffix(".py")
         for module in modules
     }
+
+
+def test_a_compiled_module_is_there_and_names_a_row_of_the_benchmarks() -> None:
+    known = {row.key for suite in SUITES.values() for row in suite(QUICK)}
+    assert not [f"{module}: {row}" for module, row in rows_of_compiled_modules().items() if row not in known]
+    assert not [module for module, path in compiled_modules().items() if not path.exists()]
 
 
 def test_a_class_that_inherits_from_a_compiled_one_is_compiled() -> None:

@@ -293,7 +293,7 @@ def test_decoders_show_their_source_in_tracebacks() -> None:
 
 def test_arrays_never_take_more_memory_than_their_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every array at the top of every message, at its oldest and newest version: as many elements as are let in."""
-    budget = 200_000
+    budget = 100_000
     monkeypatch.setattr(decoding, "MAX_OBJECT_BYTES", budget)
     for cls in dict.fromkeys(cls for cls, _ in MESSAGES):
         for version in {cls.VERSIONS[0], cls.VERSIONS[-1]}:
