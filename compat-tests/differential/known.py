@@ -99,6 +99,10 @@ def _beyond_a_full_answer(request: Any, difference: Difference, kafka: Any) -> b
     return bool(request.session_epoch > 0 and request.max_bytes <= 100)
 
 
+def _no_partitions(request: Any, difference: Difference, kafka: Any) -> bool:  # noqa: ARG001
+    return any(not topic.partitions for group in request.groups for topic in group.topics or ())
+
+
 def _removed_while_it_waits(request: Any, difference: Difference, kafka: Any) -> bool:  # noqa: ARG001
     answer = difference.kpybroker
     if kafka != "waits" or not isinstance(answer, dict):
@@ -172,6 +176,12 @@ KNOWN = (
         _keys(api.FETCH),
         _beyond_a_full_answer,
         ends=True,
+    ),
+    Known(
+        "a topic without partitions",
+        "DescribeShareGroupOffsets that names a topic without partitions",
+        _keys(api.DESCRIBE_SHARE_GROUP_OFFSETS),
+        _no_partitions,
     ),
     Known(
         "an offset that is removed while a fetch waits",
