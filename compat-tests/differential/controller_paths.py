@@ -32,7 +32,7 @@ FAR = 1 << 40
 FEATURES = {name: (levels.lowest, levels.highest) for name, levels in SUPPORTED.items()}
 DIRECTORY, OTHER_DIRECTORY = bytes(range(50, 66)), bytes(range(70, 86))
 OWN_DIRECTORIES = bytes(range(90, 106)), bytes(range(110, 126))
-"""Those of `REGISTERED`."""
+"""The directories of `REGISTERED`."""
 
 
 class Facts(NamedTuple):

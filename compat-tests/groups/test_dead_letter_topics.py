@@ -139,7 +139,7 @@ ENDINGS: dict[str, tuple[Callable[[Rejecting], None], Callable[[Rejecting], None
     "closed": (Rejecting.close, Rejecting.open, [0, 3], "DLQ is not enabled on configured DLQ topic"),
     "denied": (Rejecting.deny, Rejecting.allow, [0, 3], ""),
 }
-"""What happens to the topic, and what takes it back; the dead letters in the end; what the group's description says."""
+"""The end of the topic, its return, the offsets with dead letters afterwards, and the reason that the group shows."""
 
 
 @pytest.mark.parametrize("ending", ENDINGS)

@@ -131,7 +131,7 @@ def test_old_clients_get_concurrent_transactions_while_a_transaction_ends(node: 
 
 
 def test_no_batch_opens_a_transaction_before_an_earlier_one_that_was_refused(raw: RawClient) -> None:
-    """Also where the partition was added before, so that its coordinator is not asked."""
+    """The rule holds where the partition was added before, too, so that its coordinator is not asked."""
     create(raw, "narrow", max_message_bytes="300")
     producer = producer_of(raw)
     assert producer.add(("narrow", 0)) == {error_codes.NONE}

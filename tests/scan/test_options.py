@@ -89,7 +89,7 @@ def test_partitions_and_offsets_are_json() -> None:
     ],
 )
 def test_a_pattern_takes_topics_in_whose_names_it_is_found(pattern: str, found: list[str]) -> None:
-    """As Spark's source: ``topicRegex.findFirstIn(name)``."""
+    """Spark's source does the same: ``topicRegex.findFirstIn(name)``."""
     topics = read_options({"kafka.bootstrap.servers": "a:1", "subscribePattern": pattern}).topics
     assert isinstance(topics, Matching)
     assert [name for name in ("orders", "orders-eu", "other") if topics.takes(name)] == found
