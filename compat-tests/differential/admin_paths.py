@@ -380,6 +380,10 @@ def _update_features(version: int) -> Iterator[Any]:
     updates = [("metadata.version", 29, 2), ("metadata.version", 30, 1), ("metadata.version", 31, 1)]
     updates += [("metadata.version", 1, 3), ("metadata.version", 0, 3), ("no.such.feature", 1, 1), ("", 1, 1)]
     updates += [("metadata.version", 29, 1), ("metadata.version", -1, 1), ("metadata.version", 29, 9)]
+    updates += [("metadata.version", level, kind) for level in (32, 33, 34) for kind in (1, 2, 3)]
+    updates += [("share.version", 3, 1), ("share.version", 3, 2), ("kraft.version", 2, 1), ("streams.version", 2, 1)]
+    if version >= 1:
+        updates += [("share.version", 1, kind) for kind in (1, 2, 3)]
     for name, level, kind in updates:
         update = FeatureUpdateKey(feature=name, max_version_level=level)
         if version >= 1:

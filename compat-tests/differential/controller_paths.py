@@ -8,6 +8,7 @@ Nothing here changes what the only broker and the only voter are.
 from collections.abc import Callable, Generator, Mapping
 from typing import Any, NamedTuple
 
+from kpybroker.machines.metadata.features import SUPPORTED
 from kpywire import api
 from kpywire.messages import (
     allocate_producer_ids,
@@ -25,12 +26,13 @@ from support.raw_requests import UNKNOWN_ID
 
 NEW, NO_SUCH_NODE = 77, 99
 """A broker that registers, and one that never does."""
+REGISTERED = 177
+"""The first of the brokers by which registrations are tried."""
 FAR = 1 << 40
-FEATURES = {
-    "metadata.version": (7, 30), "kraft.version": (0, 1), "transaction.version": (0, 2), "group.version": (0, 1),
-    "eligible.leader.replicas.version": (0, 1), "share.version": (0, 2), "streams.version": (0, 1),
-}  # fmt: skip
+FEATURES = {name: (levels.lowest, levels.highest) for name, levels in SUPPORTED.items()}
 DIRECTORY, OTHER_DIRECTORY = bytes(range(50, 66)), bytes(range(70, 86))
+OWN_DIRECTORIES = bytes(range(90, 106)), bytes(range(110, 126))
+"""The directories of `REGISTERED`."""
 
 
 class Facts(NamedTuple):
@@ -67,22 +69,27 @@ def registration(facts: Facts, broker_id: int = NEW, **changes: Any) -> broker_r
 
 
 def _registration(facts: Facts, version: int) -> Asking:
-    yield registration(facts, cluster_id="another")
-    yield registration(facts, 1)
-    yield registration(facts, -1)
-    yield registration(facts, listeners={})
-    yield registration(facts, features={})
-    yield registration(facts, features={**FEATURES, "metadata.version": (7, 8)})
-    yield registration(facts, features={**FEATURES, "no.such.feature": (1, 2)})
+    def own(broker_id: int = REGISTERED, **changes: Any) -> broker_registration.BrokerRegistrationRequest:
+        return registration(facts, broker_id, **{"log_dirs": [OWN_DIRECTORIES[0]], **changes})
+
+    yield own(cluster_id="another")
+    yield own(1)
+    yield own(-1)
+    yield own(listeners={})
+    yield own(features={})
+    for highest in (8, 30, 32):
+        yield own(features={**FEATURES, "metadata.version": (7, highest)})
+    yield own(features={**FEATURES, "share.version": (0, 1)})
+    yield own(features={**FEATURES, "no.such.feature": (1, 2)})
     if version >= 2:
-        yield registration(facts, log_dirs=[])
-        yield registration(facts, log_dirs=[DIRECTORY, DIRECTORY])
-        yield registration(facts, log_dirs=[ZERO_UUID])
-    yield registration(facts)
-    yield registration(facts)
-    yield registration(facts, incarnation_id=bytes(range(1, 17)), rack="r")
-    yield registration(facts, NEW + 1, log_dirs=[DIRECTORY])
-    yield registration(facts, NEW + 2, previous_broker_epoch=5, log_dirs=[OTHER_DIRECTORY])
+        yield own(log_dirs=[])
+        yield own(log_dirs=[OWN_DIRECTORIES[0]] * 2)
+        yield own(log_dirs=[ZERO_UUID])
+    yield own()
+    yield own()
+    yield own(incarnation_id=bytes(range(1, 17)), rack="r")
+    yield own(REGISTERED + 1, log_dirs=[OWN_DIRECTORIES[0]])
+    yield own(REGISTERED + 2, previous_broker_epoch=5, log_dirs=[OWN_DIRECTORIES[1]])
 
 
 def _heartbeat(facts: Facts, version: int) -> Asking:

@@ -99,6 +99,18 @@ def _beyond_a_full_answer(request: Any, difference: Difference, kafka: Any) -> b
     return bool(request.session_epoch > 0 and request.max_bytes <= 100)
 
 
+def _no_partitions(request: Any, difference: Difference, kafka: Any) -> bool:  # noqa: ARG001
+    return any(not topic.partitions for group in request.groups for topic in group.topics or ())
+
+
+def _removed_while_it_waits(request: Any, difference: Difference, kafka: Any) -> bool:  # noqa: ARG001
+    answer = difference.kpybroker
+    if kafka != "waits" or not isinstance(answer, dict):
+        return False
+    parts = [part for topic in answer["responses"] for part in topic["partitions"]]
+    return any(part["error_code"] == error_codes.OFFSET_OUT_OF_RANGE for part in parts)
+
+
 def _topic_id_of_zeros(request: Any, difference: Difference, kafka: Any) -> bool:  # noqa: ARG001
     failed = isinstance(kafka, dict) and kafka.get("error_code") == error_codes.UNKNOWN_SERVER_ERROR
     named = any(topic.topic_id == ZERO_UUID for topic in request.topics)
@@ -163,6 +175,19 @@ KNOWN = (
         "Fetch in a session whose answer is full",
         _keys(api.FETCH),
         _beyond_a_full_answer,
+        ends=True,
+    ),
+    Known(
+        "a topic without partitions",
+        "DescribeShareGroupOffsets that names a topic without partitions",
+        _keys(api.DESCRIBE_SHARE_GROUP_OFFSETS),
+        _no_partitions,
+    ),
+    Known(
+        "an offset that is removed while a fetch waits",
+        "a Fetch that waits at an offset which DeleteRecords has removed",
+        _keys(api.FETCH),
+        _removed_while_it_waits,
         ends=True,
     ),
     Known(

@@ -90,6 +90,7 @@ def played(port: int, facts: Facts, key: int, version: int) -> Iterator[tuple[An
             of = api_key_of(request)
             at = version if of == key else api.API_KEYS[of].max_version
             answer = controller.call(request, at)
+            assert of == key or not answer.error_code, f"{request}: {answer}"
             tree = normalised(answer, View(of, at, "~", 0, port, {facts.topic_id: "<known>"}))
             yield request, without_own(tree)
             try:

@@ -92,6 +92,7 @@ HONOURED: Final = frozenset(
         "group.share.record.lock.duration.ms",
         "group.share.session.timeout.ms",
         "group.streams.assignment.interval.ms",
+        "group.streams.assignors",
         "group.streams.heartbeat.interval.ms",
         "group.streams.initial.rebalance.delay.ms",
         "group.streams.max.assignment.interval.ms",
@@ -103,6 +104,7 @@ HONOURED: Final = frozenset(
         "group.streams.min.heartbeat.interval.ms",
         "group.streams.min.session.timeout.ms",
         "group.streams.num.standby.replicas",
+        "group.streams.rack.aware.assignment.tags",
         "group.streams.session.timeout.ms",
         "group.streams.topology.description.plugin.class",
         "initial.broker.registration.timeout.ms",
@@ -372,9 +374,11 @@ HONOURED_GROUP: Final = frozenset(
         "share.renew.acknowledge.enable",
         "share.session.timeout.ms",
         "streams.assignment.interval.ms",
+        "streams.assignor.name",
         "streams.heartbeat.interval.ms",
         "streams.initial.rebalance.delay.ms",
         "streams.num.standby.replicas",
+        "streams.rack.aware.assignment.tags",
         "streams.session.timeout.ms",
     }
 )

@@ -14,7 +14,7 @@ from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kpywire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kpywire.record import Record, read_records
 from support.raw_client import RawClient, connect
-from support.raw_requests import SET, changed, configs_set, create, incremental_alteration
+from support.raw_requests import SET, changed, configs_set, create, deletion, incremental_alteration
 from support.waiting import eventually
 
 TOPIC = "dlq.g"
@@ -172,3 +172,83 @@ def test_many_rejected_records_are_written_in_few_batches_and_all_settled(client
     found = wait_for_letters(client, 450)
     assert [int(named(record)["offset"]) for record in found] == list(range(0, 900, 2))
     eventually(lambda: group.lag() == 450, "the second writes")
+
+
+def rejected(group: Group, member: Member, offset: int) -> None:
+    """A record comes, is rejected, and is archived."""
+    group.produce("a")
+    assert member.got() == [(offset, offset, 1)]
+    assert member.acknowledge((offset, offset, [REJECT])) == error_codes.NONE
+    eventually(lambda: group.lag() == 0, "the record to be archived")
+
+
+def counts_of(node: RunningNode) -> tuple[int, int]:
+    """The dead letters that were written, and those that were given up."""
+    found: Any = node.node.broker.share_leader.metrics.dead_letters["g"]
+    return found.written, found.given_up
+
+
+def deleted(client: RawClient) -> None:
+    (answer,) = client.call(deletion(TOPIC), 6).responses
+    assert answer.error_code == error_codes.NONE
+    eventually(lambda: letters(client) == [], "the topic to be gone")
+
+
+def allowed(client: RawClient, value: str) -> None:
+    name = "errors.deadletterqueue.group.enable"
+    changed(client, incremental_alteration((TOPIC_RESOURCE, TOPIC, [(name, SET, value)])), 1)
+    eventually(lambda: configs_set(client, TOPIC_RESOURCE, TOPIC)[name] == value, name)
+
+
+@pytest.mark.parametrize("end", ["deleted", "closed"])
+def test_dead_letters_are_given_up_with_one_line_while_their_topic_may_not_have_them(
+    node: RunningNode, client: RawClient, caplog: pytest.LogCaptureFixture, end: str
+) -> None:
+    set_of_cluster(client, "errors.deadletterqueue.auto.create.topics.enable", "false")
+    enabled_topic(client)
+    group = Group(client, **TO_TOPIC)
+    member = Member(client, group.topic_id, "m")
+    rejected(group, member, 0)
+    for twice, first in enumerate((1, 4)):
+        deleted(client) if end == "deleted" else allowed(client, "false")
+        rejected(group, member, first)
+        rejected(group, member, first + 1)
+        assert counts_of(node) == (1 + twice, 2 + 2 * twice)
+        lines = [each.getMessage() for each in caplog.records if "without dead letters" in each.getMessage()]
+        assert len(lines) == 1 + twice, "once for each time"
+        assert f"Share group g: records of t-0 from offset {first} to {first} are archived without" in lines[-1]
+        enabled_topic(client) if end == "deleted" else allowed(client, "true")
+        rejected(group, member, first + 2)
+    assert counts_of(node) == (3, 4)
+    kept = [6] if end == "deleted" else [0, 3, 6]
+    assert [int(named(record)["offset"]) for record in letters(client)] == kept
+
+
+def test_a_deleted_topic_is_made_again_for_dead_letters_that_come_and_those_that_wait(
+    node: RunningNode, client: RawClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kpybroker.machines.share.dead_letters.FIRST_PAUSE_MS", 10)
+    enabled_topic(client)
+    group = Group(client, **TO_TOPIC)
+    member = Member(client, group.topic_id, "m")
+    rejected(group, member, 0)
+    deleted(client)
+    rejected(group, member, 1)
+    assert [int(named(record)["offset"]) for record in wait_for_letters(client, 1)] == [1]
+
+    left: list[Any] = []
+
+    def held(*asked: Any) -> None:
+        left.append(asked)
+        monkeypatch.setattr(f"{dead_letter_writer.__name__}.produce", producing.produce)
+
+    monkeypatch.setattr(f"{dead_letter_writer.__name__}.produce", held)
+    group.produce("a")
+    assert member.got() == [(2, 2, 1)]
+    assert member.acknowledge((2, 2, [REJECT])) == error_codes.NONE
+    eventually(lambda: left, "the batch")
+    deleted(client)
+    node.call(lambda: producing.produce(*left[0]))
+    eventually(lambda: group.lag() == 0, "the record to be archived")
+    assert [int(named(record)["offset"]) for record in wait_for_letters(client, 1)] == [2]
+    assert counts_of(node) == (3, 0)

@@ -15,6 +15,7 @@ from kpywire.messages.incremental_alter_configs import IncrementalAlterConfigsRe
 from kpywire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kpywire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kpywire.record import Record, build_batch, read_records
+from support import raw_requests
 from support.raw_client import RawClient, connect
 from support.raw_transactions import Transactional, find_coordinator
 from support.share_group_requests import acknowledging, acquiring, describing, sharing
@@ -231,3 +232,12 @@ def test_states_survive_a_restart(tmp_path: Path) -> None:
             assert again.got(max_wait_ms=5_000) == [(1, 1, 2)]
     finally:
         running.stop()
+
+
+@pytest.mark.parametrize(("most", "codes"), [(0, []), (1, [-1]), (-1, [-1])])
+def test_a_group_without_states_cannot_read_but_for_no_records_at_all(
+    client: RawClient, most: int, codes: list[int]
+) -> None:
+    topic_id = raw_requests.create(client, "t")
+    answer = client.call(acquiring("unknown", "m", 0, topic_id, max_records=most), 2)
+    assert [part.error_code for topic in answer.responses for part in topic.partitions] == codes

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 from running_node import BreakableDisk, RunningNode, start
-from test_node import create
 
 from kpywire import api, error_codes
 from kpywire.batch import parse_header
@@ -15,6 +14,7 @@ from kpywire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kpywire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kpywire.record import read_batch
 from support.raw_client import RawClient
+from support.raw_requests import create
 from support.raw_transactions import (
     ADDING,
     Transactional,
@@ -128,6 +128,19 @@ def test_old_clients_get_concurrent_transactions_while_a_transaction_ends(node: 
         "Unable to verify the partition has been added to the transaction. Underlying error: CONCURRENT_TRANSACTIONS"
     )
     release()
+
+
+def test_no_batch_opens_a_transaction_before_an_earlier_one_that_was_refused(raw: RawClient) -> None:
+    """The rule holds where the partition was added before, too, so that its coordinator is not asked."""
+    create(raw, "narrow", max_message_bytes="300")
+    producer = producer_of(raw)
+    assert producer.add(("narrow", 0)) == {error_codes.NONE}
+    assert producer.produce("narrow", b"a" * 400).error_code == error_codes.MESSAGE_TOO_LARGE
+    refused = producer.produce("narrow", b"b", sequence=1)
+    assert refused.error_code == error_codes.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert producer.produce("narrow", b"a").error_code == error_codes.NONE
+    assert producer.produce("narrow", b"b").error_code == error_codes.NONE
+    assert values_in(fetch(raw, "narrow", committed=False)) == [b"a", b"b"]
 
 
 def test_a_transaction_ends_although_a_topic_of_it_is_deleted(node: RunningNode, raw: RawClient) -> None:

@@ -78,6 +78,23 @@ def test_partitions_and_offsets_are_json() -> None:
     assert options.ending == Bound("endingTimestamp", time_ms=99)
 
 
+@pytest.mark.parametrize(
+    ("pattern", "found"),
+    [
+        ("orders", ["orders", "orders-eu"]),
+        ("^orders$", ["orders"]),
+        ("s", ["orders", "orders-eu"]),
+        (r"o(?!rders).", ["other"]),
+        (r"\p{Lu}", []),
+    ],
+)
+def test_a_pattern_takes_topics_in_whose_names_it_is_found(pattern: str, found: list[str]) -> None:
+    """Spark's source does the same: ``topicRegex.findFirstIn(name)``."""
+    topics = read_options({"kafka.bootstrap.servers": "a:1", "subscribePattern": pattern}).topics
+    assert isinstance(topics, Matching)
+    assert [name for name in ("orders", "orders-eu", "other") if topics.takes(name)] == found
+
+
 def test_a_time_wins_over_times_and_these_over_offsets() -> None:
     configured = {"startingOffsets": "latest", "startingOffsetsByTimestamp": '{"t": {"0": 7}}'}
     by_partition = read_options(BASE | configured).starting

@@ -30,6 +30,7 @@ from kpybroker.requests.serving.transaction_verification import (
     Errors,
     Verifying,
     is_known,
+    keep_order,
     operation_of,
     refusal_of_a_produce,
     transactional_batches,
@@ -297,12 +298,13 @@ class Appending:
                 name = f"{held.name}-{index}"
                 self.postponed.append(Postponed(key, index, records, held.validation, name, answers, len(answers)))
                 answers.append(b"")
-            except KafkaError as error:
-                answers.append(self._refusal(key, held, index, error, error.code))
-            except StorageError as error:
+            except (KafkaError, StorageError) as error:
                 if isinstance(error, DiskFailure):
                     replicas.directory_failed(error)
-                answers.append(self._refusal(key, held, index, error, error.error_code))
+                code = error.code if isinstance(error, KafkaError) else error.error_code
+                answers.append(self._refusal(key, held, index, error, code))
+                if self.is_verified:
+                    keep_order(self.broker, (key, [(index, records)]), self.call.api_version, self.now_ms)
         if held is not None:
             held.records_in += self.records_in
             held.bytes_in += self.bytes_in

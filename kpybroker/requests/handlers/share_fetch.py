@@ -118,7 +118,7 @@ def _read(
         else:
             readable.append(partition)
     max_bytes = min(request.max_bytes, broker.config.fetch_max_bytes)
-    if not readable or request.max_records <= 0 or max_bytes <= 0:
+    if not readable or request.max_records == 0 or max_bytes <= 0:
         return errors
     is_limit = call.api_version >= RENEWS_FROM and request.share_acquire_mode == RECORD_LIMIT
     wanted = AcquireRequest(request.member_id or "", request.max_records, request.batch_size, is_limit)

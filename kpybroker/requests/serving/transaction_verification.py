@@ -127,6 +127,17 @@ def is_known(broker: Context, transactional_id: str, batches: Batches, operation
     return True
 
 
+def keep_order(broker: Context, refused: tuple[TopicKey, Partitions], produce_version: int, now_ms: int) -> None:
+    """Begin a verification for a batch that was refused though its transaction is known: until it comes again, no later
+    batch of its producer opens the transaction in this partition."""
+    batches = transactional_batches(broker, (refused,), produce_version)
+    adds = operation_of(produce_version) == ADDS
+    for leader, _, _, sequence in batches.wanted:
+        for producer_id, epoch in batches.producers:
+            if not leader.log.producers.has_open_transaction(producer_id, epoch):
+                leader.verifications.begin(producer_id, epoch, sequence, now_ms, bumps_epoch=adds)
+
+
 class Verifying:
     """One question about the partitions of one producer, until it is answered."""
 

@@ -6,7 +6,7 @@ from typing import Final
 from kpybroker.runtime.calls.call import Call
 from kpybroker.runtime.calls.close_connection import CloseConnection
 from kpywire import error_codes
-from kpywire.batch import ATTRIBUTES_POSITION, MAGIC, MAGIC_POSITION, TRANSACTIONAL_MASK
+from kpywire.batch import ATTRIBUTES_POSITION, LENGTH_END, MAGIC, MAGIC_POSITION, TRANSACTIONAL_MASK
 from kpywire.produce import Answers, Partitions, TopicKey, codec_for
 
 _FLAGS: Final = ATTRIBUTES_POSITION + 1
@@ -14,13 +14,16 @@ _FLAGS: Final = ATTRIBUTES_POSITION + 1
 
 
 def writes_into_transaction(topics: Sequence[tuple[TopicKey, Partitions]]) -> bool:
-    """Whether the first batch of any partition is transactional (``RequestUtils.hasTransactionalRecords``)."""
+    """Whether the first batch of any partition is transactional (``RequestUtils.hasTransactionalRecords``). A cut-off
+    batch is none."""
     for _, partitions in topics:
         for _, records in partitions:
             try:
                 # A length would be asked for with every partition; what is too short for this is no batch at all.
                 if records and records[_FLAGS] & TRANSACTIONAL_MASK and records[MAGIC_POSITION] == MAGIC:
-                    return True
+                    length = int.from_bytes(records[8:LENGTH_END], signed=True)
+                    if LENGTH_END + length <= len(records):
+                        return True
             except IndexError:
                 continue
     return False

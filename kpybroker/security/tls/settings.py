@@ -36,7 +36,6 @@ class TlsSettings(NamedTuple):
     truststore_location: str | None = None
     truststore_password: str | None = None
     truststore_certificates: str | None = None
-    protocol: str = "TLSv1.3"
     enabled_protocols: tuple[str, ...] = DEFAULT_PROTOCOLS
     cipher_suites: tuple[str, ...] = ()
     client_auth: str = NO_CLIENT_AUTH
@@ -85,7 +84,6 @@ def read_settings(value_of: Callable[[str], object]) -> TlsSettings:
         truststore_location=text("ssl.truststore.location"),
         truststore_password=text("ssl.truststore.password"),
         truststore_certificates=text("ssl.truststore.certificates"),
-        protocol=text("ssl.protocol") or "TLSv1.3",
         enabled_protocols=words("ssl.enabled.protocols", DEFAULT_PROTOCOLS) or DEFAULT_PROTOCOLS,
         cipher_suites=words("ssl.cipher.suites", ()),
         client_auth=text("ssl.client.auth") or NO_CLIENT_AUTH,

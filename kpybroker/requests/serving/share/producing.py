@@ -1,7 +1,7 @@
 """A batch that this node itself produces with ``acks=all`` to the leader of a partition: this node, or another one.
 
-(Kafka sends such requests over the network in both cases.) The connection to another node is one of its own, since the
-answer may take as long as the followers need.
+(Kafka sends such requests over the network in both cases.) With an authorizer this node does so too: its principal at
+brokers needs WRITE. The connection is one of its own, since the answer may take as long as the followers need.
 
 Invariant: ``done`` is called once with the error code, unless the node stops.
 """
@@ -26,7 +26,7 @@ Done = Callable[[int], object]
 def produce(broker: Context, topic: Topic, index: int, batch: bytes, done: Done) -> None:
     """Produce a batch, and report the error code."""
     leader = topic.partitions[index].leader
-    if leader == broker.node_id:
+    if leader == broker.node_id and broker.authorizer is None:
         _append(broker, topic.name, index, batch, done)
         return
     part = TopicProduceData(
