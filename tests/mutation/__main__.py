@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, Phase, settings  # noqa: E402
 
 from .mutants import mutants_of  # noqa: E402
 from .packages import PACKAGES, Package  # noqa: E402
-from .trial import FOUND, SURVIVED, Outcome, Trial  # noqa: E402
+from .trial import FOUND, NOT_RUN, Outcome, Trial  # noqa: E402
 
 PROFILE = "mutation"
 
@@ -73,11 +73,12 @@ def _play(name: str, package: Package, options: argparse.Namespace) -> None:
             print(f"  {mutant.path.relative_to(ROOT)}:{mutant.line} {outcome.fate}: {mutant.change}", flush=True)
     log.unlink(missing_ok=True)
     found = sum(each.fate == FOUND for each in outcomes)
+    survived = sum(each.fate not in (FOUND, NOT_RUN) for each in outcomes)
     score = 100 * found / len(outcomes) if outcomes else 100.0
     _report(
         options.score,
         f"{name}: {found} of {len(outcomes)} found, {score:.0f} % (of {total} mutants, seed {options.seed}, "
-        f"{sum(each.fate == SURVIVED for each in outcomes)} survived; tests {trial.cpu_s:.1f} s of CPU time; "
+        f"{survived} survived; tests {trial.cpu_s:.1f} s of CPU time; "
         f"{time.monotonic() - begun:.0f} s)",
     )
 
