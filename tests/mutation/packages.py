@@ -72,7 +72,9 @@ PACKAGES: Final[dict[str, Package]] = {
     ),
     "groups": Package(("kpybroker/machines/groups",), ("groups", "transcripts")),
     "journal": Package(("kpybroker/machines/journal.py", "kpybroker/machines/errors.py"), ("journal",)),
-    "metadata": Package(("kpybroker/machines/metadata",), ("metadata", "groups/test_topic_view.py", "controller")),
+    "metadata": Package(
+        ("kpybroker/machines/metadata",), ("metadata", "groups/test_topic_view.py", "quorum/test_formatter.py")
+    ),
     "raft": Package(("kpybroker/machines/raft",), ("raft", "transcripts")),
     "transactions": Package(("kpybroker/machines/transactions",), ("transactions", "transcripts")),
     "audit": Package(
