@@ -1,28 +1,27 @@
 """The tests of a package, played over its mutants.
 
-The tests are imported once. Each mutant lives in a fork of that process, in which the code of the changed function is
-replaced; so no file is written, and a mutant costs no imports. Only the test modules that call the changed function are
-played, the quickest first; a first run without a mutant says which they are. A fork has a limit of CPU time: one that
-does not end in it counts as found.
+The tests are imported and collected once. Each mutant lives in a fork of that process, in which the code of the changed
+function is replaced; so no file is written, and a mutant costs no imports. The tests that call the function are played,
+the quickest first, and if all of them pass the others of their modules: a result that is kept may be made by one test
+and used by another. A fork has a limit of CPU time: one that does not end in it counts as found.
 """
 
 import faulthandler
 import gc
 import importlib
-import json
 import os
 import resource
 import signal
 import sys
-import threading
 import time
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import pytest
 
+from .calls import Calls, Function, Played, read
 from .mutants import Mutant, tree_with
 from .packages import QUICK, ROOT, Package
 
@@ -43,79 +42,94 @@ class Outcome(NamedTuple):
     cpu_s: float
 
 
-Function = tuple[str, str, int]
-"""The module, the qualified name and the first line of a function."""
-
-
 class Trial:
-    """The imported tests of one package."""
+    """The tests of one package. As a plugin of pytest it plays them over mutants, in place of once."""
 
-    def __init__(self, package: Package, log: Path) -> None:
+    def __init__(self, package: Package, mutants: Iterable[Mutant], log: Path) -> None:
+        self._package = package
+        self._mutants = mutants
         self._log = log
         self._tests = [str(ROOT / "tests" / each) for each in package.tests]
         self._tests = [each for each in self._tests if Path(each).exists()]
-        with _output_in(log):
-            self.has_tests = bool(self._tests) and self._play("--collect-only") == 0
-        for name in package.modules():
-            importlib.import_module(name)  # some are imported only when they are used
+        self._terminal = os.fdopen(os.dup(1), "w")
+        self._played: list[Played] = []
+        self.passes = False
+        """Whether the tests pass as they are."""
+        self.outcomes: list[Outcome] = []
         self.cpu_s = 0.0
-        self._files = {str(path) for path in package.files()}
-        self._called: dict[str, tuple[float, set[Function]]] = {}
-        """The CPU time of each test module, and the functions that it calls."""
+        """The CPU time of the tests without a mutant."""
 
-    def without_mutant(self) -> bool:
-        """Whether the tests pass as they are. Notes their CPU time, and the functions that they call."""
-        notes = self._log.with_suffix(".called")
+    def run(self) -> None:
+        """Play all mutants."""
+        order = ["-q", "--no-header", "--capture=no", "-p", "no:cacheprovider", "-p", "no:rerunfailures", "-m", QUICK]
+        with _output_in(self._log):
+            pytest.main([f"--rootdir={ROOT}", *order, *self._tests], [self])
+        faulthandler.cancel_dump_traceback_later()  # conftest's, for a process that does not end: this one goes on
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        if session.testsfailed or not session.items:
+            return True
+        gc.unfreeze()  # conftest's: what is frozen is not found by `_plant`
+        for name in self._package.modules():
+            importlib.import_module(name)  # some are imported only when they are used
+        self.passes = self._without_mutant(session)
+        for mutant in self._mutants if self.passes else ():
+            outcome = self._play(session, mutant)
+            self.outcomes.append(outcome)
+            if outcome.fate != FOUND:
+                where = f"{mutant.path.relative_to(ROOT)}:{mutant.line}"
+                print(f"  {where} {outcome.fate}: {mutant.change}", file=self._terminal, flush=True)
+        return True
+
+    def _without_mutant(self, session: pytest.Session) -> bool:
+        notes = self._log.with_suffix(".calls")
 
         def run() -> int:
-            calls = Calls(self._files)
-            code = self._play("-x", plugins=[calls])
-            notes.write_text(calls.as_json())
-            return code
+            calls = Calls({str(path) for path in self._package.files()})
+            session.config.pluginmanager.register(calls)
+            if not _all_pass(session, session.items):
+                return 1
+            calls.write(notes, session.items)
+            return 0
 
         code, self.cpu_s = self._in_fork(run, ASLEEP_S * 10)
         if code == 0:
-            for module, (cpu_s, functions) in json.loads(notes.read_text()).items():
-                self._called[module] = cpu_s, {(path, name, line) for path, name, line in functions}
-        notes.unlink(missing_ok=True)
+            self._played = read(notes)
+            notes.unlink()
         return code == 0
 
-    def play(self, mutant: Mutant) -> Outcome:
-        """Play the tests over a mutant."""
+    def _play(self, session: pytest.Session, mutant: Mutant) -> Outcome:
         changed = _changed(mutant)
-        callers = sorted(
-            (cpu_s, each) for each, (cpu_s, called) in self._called.items() if not called.isdisjoint(changed)
-        )
+        callers = [each for each in self._played if not each.called.isdisjoint(changed)]
         if not callers:
             return Outcome(mutant, NOT_CALLED, 0.0)
-        tests_s = sum(cpu_s for cpu_s, _ in callers)
+        modules = {each.module for each in callers}
+        others = [each for each in self._played if each.module in modules and each not in callers]
+        chosen = [*sorted(callers, key=lambda each: each.cpu_s), *others]
+        tests_s = sum(each.cpu_s for each in chosen)
         limit_s = int(TIMES_THE_TESTS * tests_s) + LEAST_CPU_S
 
         def run() -> int:
             resource.setrlimit(resource.RLIMIT_CPU, (limit_s, limit_s))
-            return self._play("-x", tests=[each for _, each in callers]) if _plant(changed) else NOTHING_TO_CHANGE
+            if not _plant(changed):
+                return NOTHING_TO_CHANGE
+            return 0 if _all_pass(session, [session.items[each.number] for each in chosen]) else 1
 
         code, cpu_s = self._in_fork(run, ASLEEP_S + 10 * tests_s)
         fate = SURVIVED if code == 0 else NOT_RUN if code == NOTHING_TO_CHANGE else FOUND
         return Outcome(mutant, fate, cpu_s)
-
-    def _play(self, *options: str, tests: list[str] | None = None, plugins: list[Any] | None = None) -> int:
-        order = ["-q", "--no-header", "-p", "no:cacheprovider", "-p", "no:rerunfailures", "-m", QUICK]
-        code = int(pytest.main([f"--rootdir={ROOT}", *order, *options, *(tests or self._tests)], plugins))
-        faulthandler.cancel_dump_traceback_later()  # conftest's, for a process that does not end: this one goes on
-        gc.unfreeze()
-        return code
 
     def _in_fork(self, run: Callable[[], int], patience_s: float) -> tuple[int, float]:
         sys.stdout.flush()
         child = os.fork()
         if child == 0:
             os.setsid()
-            with _output_in(self._log):
-                try:
-                    code = run()
-                except BaseException:
-                    code = 1
+            os.truncate(self._log, 0)
+            try:
+                code = run()
+            except BaseException:
+                code = 1
             os._exit(code)
         until = time.monotonic() + patience_s
         while True:
@@ -127,6 +141,16 @@ class Trial:
             time.sleep(0.02)
 
 
+def _all_pass(session: pytest.Session, items: list[pytest.Item]) -> bool:
+    """Run tests until one fails."""
+    for number, item in enumerate(items):
+        following = items[number + 1] if number + 1 < len(items) else None
+        item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+        if session.testsfailed:
+            return False
+    return True
+
+
 class _output_in:  # noqa: N801  used like a function
     """Standard output and error of the block are in a file."""
 
@@ -136,7 +160,7 @@ class _output_in:  # noqa: N801  used like a function
     def __enter__(self) -> None:
         sys.stdout.flush()
         self._kept = [os.dup(1), os.dup(2)]
-        out = os.open(self._log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        out = os.open(self._log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND)
         os.dup2(out, 1)
         os.dup2(out, 2)
         os.close(out)
@@ -146,45 +170,6 @@ class _output_in:  # noqa: N801  used like a function
         for number, kept in enumerate(self._kept, 1):
             os.dup2(kept, number)
             os.close(kept)
-
-
-class Calls:
-    """A plugin of pytest: the functions of some modules that each test module calls."""
-
-    def __init__(self, files: set[str]) -> None:
-        self._files = files
-        self._cpu_s: dict[str, float] = {}
-        self._codes: dict[str, set[types.CodeType]] = {}
-        self._now: set[types.CodeType] = set()
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
-        module = str(item.path)
-        self._now = self._codes.setdefault(module, set())
-        begun_s = time.process_time()
-        threading.setprofile(self._called)
-        sys.setprofile(self._called)
-        try:
-            return (yield)
-        finally:
-            sys.setprofile(None)
-            self._cpu_s[module] = self._cpu_s.get(module, 0.0) + time.process_time() - begun_s
-
-    def _called(self, frame: types.FrameType, event: str, _argument: object) -> None:
-        if event == "call" and frame.f_code.co_filename in self._files:
-            self._now.add(frame.f_code)
-
-    def as_json(self) -> str:
-        """The CPU time of each test module, and the functions that it calls."""
-        return json.dumps(
-            {
-                module: (
-                    self._cpu_s[module],
-                    [(code.co_filename, code.co_qualname, code.co_firstlineno) for code in codes],
-                )
-                for module, codes in self._codes.items()
-            }
-        )
 
 
 def _changed(mutant: Mutant) -> dict[Function, types.CodeType]:
