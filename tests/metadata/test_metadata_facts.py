@@ -1,6 +1,7 @@
-"""Levels, features and topic names, held against Apache Kafka's own classes."""
+"""Levels, features and topic names, held against Apache Kafka's own classes, or what they said when they were asked."""
 
 from collections import defaultdict
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -8,26 +9,24 @@ import pytest
 from kpybroker.machines.metadata import features, metadata_version
 from kpybroker.machines.metadata.features import SUPPORTED
 from kpybroker.machines.metadata.topic_name import may_collide, reason_invalid, unify_collisions
-from oracle import compile_java, java
+from oracle.recorded import AskedAtOnce, Play
 
 NAMES = ["", ".", "..", "a b", "a/b", "é", "x" * 249, "x" * 250, "ok-1._", "__consumer_offsets", "a.b", "a_b", "日本"]
 
 Rows = dict[str, list[list[str]]]
 
 
-@pytest.fixture(scope="module")
-def facts() -> Rows:
-    classes = compile_java(Path(__file__).with_name("MetadataFacts.java"))
-    finished = java("MetadataFacts", classes=[classes], stdin="".join(f"{name}\n" for name in NAMES))
-    assert finished.returncode == 0, finished.stderr
+@pytest.fixture(params=["recorded", pytest.param("asked", marks=pytest.mark.java)])
+def facts(request: pytest.FixtureRequest, recorded: Play) -> Rows:
+    ask = partial(AskedAtOnce, Path(__file__).with_name("MetadataFacts.java"))
+    kafka = recorded(ask) if request.param == "recorded" else ask()
     rows: Rows = defaultdict(list)
-    for line in finished.stdout.splitlines():
+    for line in kafka.ask_for_line(*NAMES).splitlines():
         kind, *columns = line.split("\t")
         rows[kind].append(columns)
     return rows
 
 
-@pytest.mark.java
 def test_levels_of_metadata_version_are_kafkas(facts: Rows) -> None:
     ours = [
         [
@@ -44,7 +43,6 @@ def test_levels_of_metadata_version_are_kafkas(facts: Rows) -> None:
     assert ours == facts["version"]
 
 
-@pytest.mark.java
 def test_the_features_and_their_levels_are_kafkas(facts: Rows) -> None:
     kafkas = {name: (int(lowest), int(highest)) for name, lowest, highest in facts["feature"]}
     ours = {name: tuple(levels) for name, levels in features.SUPPORTED.items()}
@@ -52,14 +50,12 @@ def test_the_features_and_their_levels_are_kafkas(facts: Rows) -> None:
     assert ours == kafkas
 
 
-@pytest.mark.java
 def test_the_default_levels_of_features_are_kafkas(facts: Rows) -> None:
     kafkas = {(name, int(level)): int(default) for level, name, default in facts["default"] if name in SUPPORTED}
     assert {name for name, _ in kafkas} == {*SUPPORTED} - {metadata_version.FEATURE_NAME}
     assert {at: features.default_level(*at) for at in kafkas} == kafkas
 
 
-@pytest.mark.java
 def test_feature_levels_enable_the_same_as_in_kafka(facts: Rows) -> None:
     abilities = [
         metadata_version.SCRAM,
@@ -80,7 +76,6 @@ def test_feature_levels_enable_the_same_as_in_kafka(facts: Rows) -> None:
     assert ours == [row for row in facts["able"] if int(row[0]) <= metadata_version.LATEST]
 
 
-@pytest.mark.java
 def test_dependencies_of_feature_levels_are_kafkas(facts: Rows) -> None:
     needed = {(name, int(level)): what for name, level, what in facts["needs"] if name in SUPPORTED}
     assert len(needed) >= len(SUPPORTED)
@@ -90,7 +85,6 @@ def test_dependencies_of_feature_levels_are_kafkas(facts: Rows) -> None:
     }
 
 
-@pytest.mark.java
 def test_releases_name_the_levels_they_name_in_kafka(facts: Rows) -> None:
     for text, answer in facts["release"]:
         try:
@@ -100,7 +94,6 @@ def test_releases_name_the_levels_they_name_in_kafka(facts: Rows) -> None:
         assert ours == answer
 
 
-@pytest.mark.java
 def test_topic_names_are_judged_as_kafka_judges_them(facts: Rows) -> None:
     ours = [
         [name, reason_invalid(name) or "", str(may_collide(name)).lower(), unify_collisions(name)] for name in NAMES

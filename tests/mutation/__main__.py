@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, Phase, settings  # noqa: E402
 
 from .mutants import mutants_of  # noqa: E402
 from .packages import PACKAGES, Package  # noqa: E402
-from .trial import FOUND, SURVIVED, Outcome, Trial  # noqa: E402
+from .trial import FOUND, NOT_RUN, Trial  # noqa: E402
 
 PROFILE = "mutation"
 
@@ -61,23 +61,20 @@ def _play(name: str, package: Package, options: argparse.Namespace) -> None:
     elif options.sample and options.sample < total:
         mutants = random.Random(f"{options.seed} {name}").sample(mutants, options.sample)
     log = Path(tempfile.gettempdir()) / f"kpybroker-mutants-{os.getpid()}.log"
-    trial = Trial(package, log)
-    if not trial.has_tests or not trial.without_mutant():
+    trial = Trial(package, sorted(mutants, key=lambda each: (each.path, each.index)), log)
+    trial.run()
+    if not trial.passes:
         _report(options.score, f"{name}: no score, its tests do not pass as they are:\n{log.read_text()[-3000:]}")
         return
-    outcomes: list[Outcome] = []
-    for mutant in sorted(mutants, key=lambda each: (each.path, each.index)):
-        outcome = trial.play(mutant)
-        outcomes.append(outcome)
-        if outcome.fate != FOUND:
-            print(f"  {mutant.path.relative_to(ROOT)}:{mutant.line} {outcome.fate}: {mutant.change}", flush=True)
+    outcomes = trial.outcomes
     log.unlink(missing_ok=True)
     found = sum(each.fate == FOUND for each in outcomes)
+    survived = sum(each.fate not in (FOUND, NOT_RUN) for each in outcomes)
     score = 100 * found / len(outcomes) if outcomes else 100.0
     _report(
         options.score,
         f"{name}: {found} of {len(outcomes)} found, {score:.0f} % (of {total} mutants, seed {options.seed}, "
-        f"{sum(each.fate == SURVIVED for each in outcomes)} survived; tests {trial.cpu_s:.1f} s of CPU time; "
+        f"{survived} survived; tests {trial.cpu_s:.1f} s of CPU time; "
         f"{time.monotonic() - begun:.0f} s)",
     )
 

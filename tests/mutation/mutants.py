@@ -69,6 +69,11 @@ class _Places(ast.NodeTransformer):
     def visit_arg(self, node: ast.arg) -> ast.AST:
         return node
 
+    def visit_keyword(self, node: ast.keyword) -> ast.AST:
+        if node.arg == "strict":
+            return node  # of zip, which is given sequences of one length
+        return self.generic_visit(node)
+
     def visit_Raise(self, node: ast.Raise) -> ast.AST:
         return _removed(node) if self._here(node, "no raise") else node
 

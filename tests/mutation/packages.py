@@ -8,6 +8,11 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 ROOT: Final = Path(__file__).resolve().parents[2]
+ZOOKEEPER: Final = """
+another_reign bytes_of_zookeeper controller_requests differences features migration migration_progress protection_znodes
+refusals_of_brokers requests_of_clients session simulated topic_writes tree two_controllers words znode_contents
+zookeeper_controller_events zookeeper_protection zookeeper_registration
+"""
 QUICK: Final = "not (slow or java or spark)"
 
 
@@ -37,8 +42,8 @@ def _modules(folder: str, *names: str) -> tuple[str, ...]:
 
 
 PACKAGES: Final[dict[str, Package]] = {
-    "share": Package(("kpybroker/machines/share",), ("share",)),
-    "share_coordinator": Package(("kpybroker/machines/share_coordinator",), ("share_coordinator",)),
+    "share": Package(("kpybroker/machines/share",), ("share", "transcripts")),
+    "share_coordinator": Package(("kpybroker/machines/share_coordinator",), ("share_coordinator", "transcripts")),
     "quotas": Package(("kpybroker/machines/quotas",), ("quotas",)),
     "controller": Package(("kpybroker/machines/controller",), ("controller", "transcripts")),
     "fetch": Package(("kpybroker/machines/fetch",), ("fetch",)),
@@ -66,11 +71,13 @@ PACKAGES: Final[dict[str, Package]] = {
             for name in ("planning", "naming", "texts", "json_schema", "json_columns", "avro_values", "avro_shape")
         ),
     ),
-    "groups": Package(("kpybroker/machines/groups",), ("groups",)),
+    "groups": Package(("kpybroker/machines/groups",), ("groups", "transcripts")),
     "journal": Package(("kpybroker/machines/journal.py", "kpybroker/machines/errors.py"), ("journal",)),
-    "metadata": Package(("kpybroker/machines/metadata",), ("metadata", "groups/test_topic_view.py", "controller")),
-    "raft": Package(("kpybroker/machines/raft",), ("raft",)),
-    "transactions": Package(("kpybroker/machines/transactions",), ("transactions",)),
+    "metadata": Package(
+        ("kpybroker/machines/metadata",), ("metadata", "groups/test_topic_view.py", "quorum/test_formatter.py")
+    ),
+    "raft": Package(("kpybroker/machines/raft",), ("raft", "transcripts")),
+    "transactions": Package(("kpybroker/machines/transactions",), ("transactions", "transcripts")),
     "audit": Package(
         ("kpybroker/machines/audit",),
         (
@@ -94,21 +101,9 @@ PACKAGES: Final[dict[str, Package]] = {
             "kpybroker/hosts/zookeeper/broker/two_controllers.py",
             *_modules("kpybroker/hosts/zookeeper/controller", "topics", "words"),
         ),
-        tuple(
-            f"zookeeper/test_{name}.py"
-            for name in (
-                *("another_reign", "tree", "session", "zookeeper_controller_events", "controller_requests", "features"),
-                *("migration", "migration_progress", "two_controllers", "protection_znodes", "refusals_of_brokers"),
-                *("zookeeper_registration", "zookeeper_protection", "simulated"),
-                *(
-                    "topic_writes",
-                    "words",
-                    "znode_contents",
-                    "bytes_of_zookeeper",
-                    "requests_of_clients",
-                    "differences",
-                ),
-            )
+        (
+            "transcripts",
+            *(f"zookeeper/test_{name}.py" for name in ZOOKEEPER.split()),
         ),
     ),
     "kpywire": Package(("wire/kpywire",), ("wire", "columns")),

@@ -1,8 +1,9 @@
 """The tests of a package, played over its mutants.
 
-The tests are imported once. Each mutant lives in a fork of that process, in which the code of the changed function is
-replaced; so no file is written, and a mutant costs no imports. A fork has a limit of CPU time: one that does not end in
-it counts as found.
+The tests are imported and collected once. Each mutant lives in a fork of that process, in which the code of the changed
+function is replaced; so no file is written, and a mutant costs no imports. The tests that call the function are played,
+the quickest first, and if all of them pass the others of their modules: a result that is kept may be made by one test
+and used by another. A fork has a limit of CPU time: one that does not end in it counts as found.
 """
 
 import faulthandler
@@ -14,19 +15,20 @@ import signal
 import sys
 import time
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import pytest
 
+from .calls import Calls, Function, Played, read
 from .mutants import Mutant, tree_with
 from .packages import QUICK, ROOT, Package
 
-FOUND, SURVIVED, NOT_RUN = "found", "survived", "not run"
+FOUND, SURVIVED, NOT_CALLED, NOT_RUN = "found", "survived", "not called by any test", "not run"
 LEAST_CPU_S: Final = 5
-TIMES_THE_TESTS: Final = 4
-"""The CPU time of a mutant, in that of the tests without one."""
+TIMES_THE_TESTS: Final = 2
+"""The CPU time of a mutant, in that of the tests without one, which are slower: their calls are noted."""
 ASLEEP_S: Final = 240
 """A mutant that waits this long for what never happens is found."""
 NOTHING_TO_CHANGE: Final = 99
@@ -41,52 +43,93 @@ class Outcome(NamedTuple):
 
 
 class Trial:
-    """The imported tests of one package."""
+    """The tests of one package. As a plugin of pytest it plays them over mutants, in place of once."""
 
-    def __init__(self, package: Package, log: Path) -> None:
+    def __init__(self, package: Package, mutants: Iterable[Mutant], log: Path) -> None:
+        self._package = package
+        self._mutants = mutants
         self._log = log
         self._tests = [str(ROOT / "tests" / each) for each in package.tests]
         self._tests = [each for each in self._tests if Path(each).exists()]
-        with _output_in(log):
-            self.has_tests = bool(self._tests) and self._play("--collect-only") == 0
-        for name in package.modules():
-            importlib.import_module(name)  # some are imported only when they are used
+        self._terminal = os.fdopen(os.dup(1), "w")
+        self._played: list[Played] = []
+        self.passes = False
+        """Whether the tests pass as they are."""
+        self.outcomes: list[Outcome] = []
         self.cpu_s = 0.0
+        """The CPU time of the tests without a mutant."""
 
-    def without_mutant(self) -> bool:
-        """Whether the tests pass as they are. Notes their CPU time."""
-        code, self.cpu_s = self._in_fork(lambda: self._play("-x"), ASLEEP_S * 10)
+    def run(self) -> None:
+        """Play all mutants."""
+        order = ["-q", "--no-header", "--capture=no", "-p", "no:cacheprovider", "-p", "no:rerunfailures", "-m", QUICK]
+        with _output_in(self._log):
+            pytest.main([f"--rootdir={ROOT}", *order, *self._tests], [self])
+        faulthandler.cancel_dump_traceback_later()  # conftest's, for a process that does not end: this one goes on
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        if session.testsfailed or not session.items:
+            return True
+        gc.unfreeze()  # conftest's: what is frozen is not found by `_plant`
+        for name in self._package.modules():
+            importlib.import_module(name)  # some are imported only when they are used
+        self.passes = self._without_mutant(session)
+        for mutant in self._mutants if self.passes else ():
+            outcome = self._play(session, mutant)
+            self.outcomes.append(outcome)
+            if outcome.fate != FOUND:
+                where = f"{mutant.path.relative_to(ROOT)}:{mutant.line}"
+                print(f"  {where} {outcome.fate}: {mutant.change}", file=self._terminal, flush=True)
+        return True
+
+    def _without_mutant(self, session: pytest.Session) -> bool:
+        notes = self._log.with_suffix(".calls")
+
+        def run() -> int:
+            calls = Calls({str(path) for path in self._package.files()})
+            session.config.pluginmanager.register(calls)
+            if not _all_pass(session, session.items):
+                return 1
+            calls.write(notes, session.items)
+            return 0
+
+        code, self.cpu_s = self._in_fork(run, ASLEEP_S * 10)
+        if code == 0:
+            self._played = read(notes)
+            notes.unlink()
         return code == 0
 
-    def play(self, mutant: Mutant) -> Outcome:
-        """Play the tests over a mutant."""
-        limit_s = int(TIMES_THE_TESTS * self.cpu_s) + LEAST_CPU_S
+    def _play(self, session: pytest.Session, mutant: Mutant) -> Outcome:
+        changed = _changed(mutant)
+        callers = [each for each in self._played if not each.called.isdisjoint(changed)]
+        if not callers:
+            return Outcome(mutant, NOT_CALLED, 0.0)
+        modules = {each.module for each in callers}
+        others = [each for each in self._played if each.module in modules and each not in callers]
+        chosen = [*sorted(callers, key=lambda each: each.cpu_s), *others]
+        tests_s = sum(each.cpu_s for each in chosen)
+        limit_s = int(TIMES_THE_TESTS * tests_s) + LEAST_CPU_S
 
         def run() -> int:
             resource.setrlimit(resource.RLIMIT_CPU, (limit_s, limit_s))
-            return self._play("-x") if _plant(mutant) else NOTHING_TO_CHANGE
+            if not _plant(changed):
+                return NOTHING_TO_CHANGE
+            return 0 if _all_pass(session, [session.items[each.number] for each in chosen]) else 1
 
-        code, cpu_s = self._in_fork(run, ASLEEP_S + 10 * self.cpu_s)
+        code, cpu_s = self._in_fork(run, ASLEEP_S + 10 * tests_s)
         fate = SURVIVED if code == 0 else NOT_RUN if code == NOTHING_TO_CHANGE else FOUND
         return Outcome(mutant, fate, cpu_s)
-
-    def _play(self, *options: str) -> int:
-        order = ["-q", "--no-header", "-p", "no:cacheprovider", "-p", "no:rerunfailures", "-m", QUICK]
-        code = int(pytest.main([f"--rootdir={ROOT}", *order, *options, *self._tests]))
-        faulthandler.cancel_dump_traceback_later()  # conftest's, for a process that does not end: this one goes on
-        gc.unfreeze()
-        return code
 
     def _in_fork(self, run: Callable[[], int], patience_s: float) -> tuple[int, float]:
         sys.stdout.flush()
         child = os.fork()
         if child == 0:
             os.setsid()
-            with _output_in(self._log):
-                try:
-                    code = run()
-                except BaseException:
-                    code = 1
+            os.truncate(self._log, 0)
+            try:
+                code = run()
+            except BaseException:
+                code = 1
             os._exit(code)
         until = time.monotonic() + patience_s
         while True:
@@ -98,6 +141,16 @@ class Trial:
             time.sleep(0.02)
 
 
+def _all_pass(session: pytest.Session, items: list[pytest.Item]) -> bool:
+    """Run tests until one fails."""
+    for number, item in enumerate(items):
+        following = items[number + 1] if number + 1 < len(items) else None
+        item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+        if session.testsfailed:
+            return False
+    return True
+
+
 class _output_in:  # noqa: N801  used like a function
     """Standard output and error of the block are in a file."""
 
@@ -107,7 +160,7 @@ class _output_in:  # noqa: N801  used like a function
     def __enter__(self) -> None:
         sys.stdout.flush()
         self._kept = [os.dup(1), os.dup(2)]
-        out = os.open(self._log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        out = os.open(self._log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND)
         os.dup2(out, 1)
         os.dup2(out, 2)
         os.close(out)
@@ -119,19 +172,24 @@ class _output_in:  # noqa: N801  used like a function
             os.close(kept)
 
 
-def _plant(mutant: Mutant) -> bool:
-    """Give the changed function of a module the code of its mutant; False if there is no such function."""
-    as_it_is = set(_codes(compile(mutant.path.read_text(), str(mutant.path), "exec")))
-    changed = {
-        (code.co_qualname, code.co_firstlineno): code
-        for code in _codes(compile(tree_with(mutant), str(mutant.path), "exec"))
+def _changed(mutant: Mutant) -> dict[Function, types.CodeType]:
+    """The functions that a mutant changes, those around the changed one too, with their new code."""
+    path = str(mutant.path)
+    as_it_is = set(_codes(compile(mutant.path.read_text(), path, "exec")))
+    return {
+        (path, code.co_qualname, code.co_firstlineno): code
+        for code in _codes(compile(tree_with(mutant), path, "exec"))
         if code not in as_it_is
     }
+
+
+def _plant(changed: dict[Function, types.CodeType]) -> bool:
+    """Give the functions their new code; False if there is none of them."""
     planted = False
     for function in gc.get_objects():
-        if isinstance(function, types.FunctionType) and function.__code__.co_filename == str(mutant.path):
+        if isinstance(function, types.FunctionType):
             old = function.__code__
-            new = changed.get((old.co_qualname, old.co_firstlineno))
+            new = changed.get((old.co_filename, old.co_qualname, old.co_firstlineno))
             if new is not None and len(new.co_freevars) == len(old.co_freevars):
                 function.__code__ = new
                 planted = True

@@ -215,6 +215,7 @@ def test_a_name_that_is_no_text_is_refused(content: bytes) -> None:
         (b"\x09" + bytes(7), "8 bytes where 7 are left"),
         (b"\x0d" + bytes(3), "4 bytes where 3 are left"),
         (b"\xff" * 11, "does not end"),
+        (b"\x08" + b"\x80" * 10 + b"\x01", "does not end"),
         (b"\x08\x80", "does not end"),
         (b"\x0a\x80", "does not end"),
     ],

@@ -258,6 +258,15 @@ def test_series_of_one_client_are_bounded() -> None:
     assert len(clients.shown()) == MOST_SERIES
 
 
+def test_known_counters_go_on_when_a_client_has_all_its_series_and_new_ones_are_counted() -> None:
+    clients = Clients(series=2 * MOST_SERIES)
+    client = clients.join()
+    client.push(*(counter(f"c{each}", 1) for each in range(MOST_SERIES)))
+    client.push(counter("new", 1), gauge("newer"), counter("c0", 5))
+    assert clients.shown()["kafka_client_c0", ()] == 6
+    assert clients.receiver.counts.values_left_out == 2
+
+
 def test_the_instance_that_was_used_longest_ago_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(instances, "MOST_INSTANCES", 3)
     clients = Clients()
