@@ -58,6 +58,16 @@ def duration_text(milliseconds: int) -> str:
     return " ".join(parts)
 
 
+def time_text(timestamp_ms: int) -> str:
+    """``2026-01-31T12:00:00Z``; the number itself where it is no time."""
+    from datetime import UTC, datetime  # most tables have no times
+
+    try:
+        return datetime.fromtimestamp(timestamp_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (OverflowError, ValueError, OSError):
+        return str(timestamp_ms)
+
+
 def columns(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """A table of aligned columns, never cut off. Numbers are aligned to the right, and so is the sign for a missing
     one."""

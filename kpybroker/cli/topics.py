@@ -8,7 +8,7 @@ import click
 
 from kpybroker.cli import Commands, completion
 from kpybroker.cli.options import bootstrap_server, connected, json_output
-from kpybroker.cli.reassign import reassign
+from kpybroker.cli.reassign import reassign, reassignments
 from kpybroker.cli.tables import columns
 from kpybroker.client import topic_requests
 from kpybroker.client.topic_requests import Description
@@ -25,6 +25,7 @@ def command() -> None:
 
 
 command.add_command(reassign)
+command.add_command(reassignments)
 
 
 def key_values(_context: click.Context, _option: click.Parameter, pairs: Iterable[str]) -> dict[str, str]:
