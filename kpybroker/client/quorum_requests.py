@@ -25,7 +25,7 @@ class QuorumController(NamedTuple):
     role: str
     """``leader``, ``voter``, or ``observer`` for one that is not a voter."""
     addresses: tuple[str, ...]
-    """As ``CONTROLLER://host:port``; of voters only."""
+    """Addresses such as ``CONTROLLER://host:port``; of voters only."""
 
 
 def controllers(client: Client) -> list[QuorumController]:

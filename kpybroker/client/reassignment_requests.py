@@ -77,7 +77,7 @@ def unfinished(client: Client, wanted: Mapping[str, Assignment]) -> int:
 
 
 def moving(client: Client, spots: Iterable[Spot] | None = None) -> list[MovingPartition]:
-    """Those of the partitions that move, or all that do. Raises KafkaError."""
+    """The partitions that move, of some or of all. Raises KafkaError."""
     topics: dict[str, ListPartitionReassignmentsTopics] = {}
     for spot in sorted(spots or ()):
         asked = topics.setdefault(spot.topic, ListPartitionReassignmentsTopics(name=spot.topic, partition_indexes=[]))

@@ -31,6 +31,7 @@ STATES: Final = (
     "Dead",
     "PrepareEpochFence",
 )
+OPEN: Final = frozenset((ONGOING, "PrepareCommit", "PrepareAbort", "PrepareEpochFence"))
 LONGEST: Final = "transaction.max.timeout.ms"
 
 
@@ -94,6 +95,7 @@ def transactions(client: Client, wanted: TransactionFilter | None = None) -> lis
         return [
             ListedTransaction(each.transactional_id, node_id, each.producer_id, each.transaction_state)
             for each in answer.transaction_states
+            if chosen.older_than_ms is None or each.transaction_state in OPEN  # Kafka also lists ended ones
         ]
 
     nodes = [node.node_id for node in client.nodes()]

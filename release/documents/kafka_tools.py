@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 
 class KafkaTask(NamedTuple):
-    """What a tool of Kafka does, by its options or its subcommand, and the words that do it here."""
+    """A task of one of Kafka's tools, by its options or its subcommand, and the words that do it here."""
 
     task: str
     ours: str

@@ -35,7 +35,7 @@ def test_a_command_in_the_table_exists_with_its_options(tool: str, task: KafkaTa
     for line in commands_in(task):
         words = shlex.split(line)[1:]
         command: click.Command = main
-        while isinstance(command, click.Group):
+        while words and isinstance(command, click.Group):
             found = command.get_command(click.Context(command), words.pop(0))
             assert found is not None, line
             command = found
