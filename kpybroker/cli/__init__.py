@@ -7,7 +7,7 @@ import errno
 import gc
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.machinery import ExtensionFileLoader
@@ -66,7 +66,25 @@ def loading() -> Iterator[None]:
 
 
 class Commands(click.Group):
-    """A group that says where a misplaced option belongs, as in ``kpybroker cluster -b HOST``."""
+    """A group that says where a misplaced option belongs, as in ``kpybroker cluster -b HOST``.
+
+    ``modules`` names the modules of commands that are imported only when they are used; each has the command's name,
+    dashes as underscores.
+    """
+
+    def __init__(self, *arguments: Any, modules: Mapping[str, str] | None = None, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._modules = modules or {}
+
+    def list_commands(self, context: click.Context) -> list[str]:
+        return sorted({*super().list_commands(context), *self._modules})
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        module = self._modules.get(name)
+        if module is not None and name not in self.commands:
+            with loading():
+                self.add_command(getattr(import_module(f"kpybroker.cli.{module}"), name.replace("-", "_")))
+        return super().get_command(context, name)
 
     def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
         words = list(args)

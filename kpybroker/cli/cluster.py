@@ -6,10 +6,8 @@ from typing import Any
 import click
 
 from kpybroker.cli import Commands
-from kpybroker.cli.elections import elect
 from kpybroker.cli.options import Command, bootstrap_server, connected, json_output
 from kpybroker.cli.tables import bytes_text, columns, duration_text, plural, show_json
-from kpybroker.cli.voters import controllers, voters
 from kpybroker.client import cluster_requests, quorum_requests
 from kpybroker.machines.metadata.chosen_levels import FormatRefused, level_of_release, parse_levels
 from kpybroker.machines.metadata.features import SUPPORTED, default_level
@@ -19,15 +17,10 @@ from kpywire import api, error_codes
 from kpywire.uuid import to_string
 
 
-@click.group(name="cluster", cls=Commands)
+@click.group(name="cluster", cls=Commands, modules={"controllers": "voters", "elect": "elections", "voters": "voters"})
 def command() -> None:
     """Show brokers, features, log directories and the controllers' quorum; elect leaders, unregister nodes, raise and
     lower the levels of features."""
-
-
-command.add_command(elect)
-command.add_command(voters)
-command.add_command(controllers)
 
 
 @command.command()

@@ -7,8 +7,8 @@ from typing import TextIO
 import click
 
 from kpybroker.cli import completion
-from kpybroker.cli.group_resets import partitions_of, scope_of
 from kpybroker.cli.options import REFUSED, bootstrap_server, connected, error_text
+from kpybroker.cli.partition_arguments import partitions_of, scope_of
 from kpybroker.client import election_requests
 from kpybroker.client.client import Spot
 from kpybroker.client.election_requests import TYPES, Elected

@@ -14,10 +14,11 @@ from kpybroker.cli.acls import reads_networks
 from kpybroker.cli.diagnoses import PROBLEM, UNKNOWN, Diagnosis, PartitionHealth, ProbedAddress
 from kpybroker.cli.options import error_text
 from kpybroker.cli.scrape import Way
-from kpybroker.client import acl_requests, cluster_requests, config_requests, group_requests, topic_requests
+from kpybroker.client import acl_requests, cluster_requests, config_requests, topic_requests
 from kpybroker.client.client import Client, Spot
 from kpybroker.client.config_requests import ConfigResource, ConfigResourceType
 from kpybroker.client.connection import BrokerConnection, Unreachable
+from kpybroker.client.group_listing import list_groups
 from kpybroker.client.protection import ConnectionProtection
 from kpybroker.client.reader import RecordReader
 from kpybroker.client.sender import Sender
@@ -349,7 +350,7 @@ def groups(client: Client, patience_s: float) -> Iterator[Diagnosis]:
 
 
 def _states(client: Client) -> dict[str, str]:
-    return {each.group_id: each.group_state for each in group_requests.list_groups(client)}
+    return {each.group_id: each.group_state for each in list_groups(client)}
 
 
 def over_time(found: list[ExaminedBroker], patience_s: float, way: Way) -> Iterator[Diagnosis]:

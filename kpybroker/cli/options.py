@@ -159,7 +159,7 @@ def _nearby(client: Client, error: KafkaError) -> str:
     if found[1] == "topic":
         return nearby(client.topic_names(), found[2])
     if found[1] == "group":
-        from kpybroker.client.group_requests import list_groups
+        from kpybroker.client.group_listing import list_groups
 
         return nearby((each.group_id for each in list_groups(client)), found[2])
     from kpybroker.client.transaction_requests import transactions
@@ -188,6 +188,6 @@ def wanted_groups(client: Client, names: Iterable[str], *, every: bool) -> list[
         raise click.UsageError("name groups" + (", or use --all-groups, not both" if every else ""))
     if not every:
         return named
-    from kpybroker.client.group_requests import CLASSIC, CONSUMER, list_groups
+    from kpybroker.client.group_listing import CLASSIC, CONSUMER, list_groups
 
     return [group.group_id for group in list_groups(client) if group.group_type.lower() in ("", CLASSIC, CONSUMER)]

@@ -3,8 +3,8 @@
 import click
 
 from kpybroker.cli import completion
-from kpybroker.cli.group_resets import partitions_of, scope_of
 from kpybroker.cli.options import bootstrap_server, connected, json_output
+from kpybroker.cli.partition_arguments import partitions_of, scope_of
 from kpybroker.cli.tables import columns, show_json, time_text
 from kpybroker.client import producer_requests
 

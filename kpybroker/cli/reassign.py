@@ -8,8 +8,8 @@ from typing import TextIO
 import click
 
 from kpybroker.cli import completion
-from kpybroker.cli.group_resets import partitions_of, scope_of
 from kpybroker.cli.options import bootstrap_server, connected, json_output
+from kpybroker.cli.partition_arguments import partitions_of, scope_of
 from kpybroker.cli.progress import ProgressLine
 from kpybroker.cli.tables import columns, plural, show_json
 from kpybroker.client import reassignment_requests, topic_requests

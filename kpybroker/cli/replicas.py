@@ -6,8 +6,8 @@ import click
 
 from kpybroker.cli import Commands, completion
 from kpybroker.cli.audit import audited
-from kpybroker.cli.group_resets import partitions_of, scope_of
 from kpybroker.cli.options import NOT_IN_ORDER, bootstrap_server, connected, json_output
+from kpybroker.cli.partition_arguments import partitions_of, scope_of
 from kpybroker.cli.tables import bytes_text, columns, plural, printable, show_json
 from kpybroker.client import cluster_requests, topic_requests
 from kpybroker.client.client import Client

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from kpybroker.cli.log_lines import CONTROL
+from kpybroker.cli.control_characters import CONTROL
 
 _JOINER = "\u200d"
 _AS_EMOJI = "\ufe0f"

@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from kpybroker.cli import Commands, completion
-from kpybroker.cli.group_resets import partitions_of, scope_of
 from kpybroker.cli.options import NOT_IN_ORDER, bootstrap_server, connected, json_output
+from kpybroker.cli.partition_arguments import partitions_of, scope_of
 from kpybroker.cli.periods import PERIOD
 from kpybroker.cli.tables import columns, duration_text, plural, show_json, time_text
 from kpybroker.client import transaction_requests
