@@ -20,7 +20,7 @@ from confluent_kafka.admin import AdminClient
 
 from conftest import StartBroker
 from kpybroker.client.client import Client
-from kpybroker.client.group_requests import list_groups
+from kpybroker.client.group_listing import list_groups
 from oracle import SMALL_JVM, BrokerProcess, classpath, compile_java
 from oracle.jars import BUILD, KAFKA_VERSION, LOGGING
 from oracle.maven import copied

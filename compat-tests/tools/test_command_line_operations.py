@@ -409,7 +409,7 @@ def test_the_doctor_names_a_client_that_never_comes_back(target: str, tmp_path: 
             findings = json.loads(cluster.run(*command))
             return [each["message"] for each in findings if "never come back" in each["check"]]
 
-        assert named() == ["every client that asked for the brokers came to one"]
+        assert named() == ["broker 1: every client that asked for the brokers came to one"]
         eventually(lambda: "has been asking where the brokers are" in named()[0], "the lost client", every_s=1)
 
 

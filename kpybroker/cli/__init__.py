@@ -7,7 +7,7 @@ import errno
 import gc
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.machinery import ExtensionFileLoader
@@ -23,7 +23,7 @@ COMMANDS = {
     "audit": "Say whether all data is there, whole, in order and the same on every replica.",
     "bug-report": "Write what a maintainer needs into one file, without secrets.",
     "check": "Say what is wrong with the files of log directories, and mend them.",
-    "cluster": "Show brokers, features, log directories and the quorum.",
+    "cluster": "Show brokers, features, log directories and the quorum; elect, unregister.",
     "configs": "Show and change configs of topics, brokers, groups and loggers.",
     "consume": "Read records of topics, alone or as a member of a group.",
     "demo": "Play a year of flights through kafka-python, a broker and Spark.",
@@ -36,11 +36,14 @@ COMMANDS = {
     "migrate": "Follow the migration of a cluster from ZooKeeper to KRaft.",
     "offsets": "Show offsets of partitions and groups, delete old records.",
     "produce": "Write lines as records to a topic.",
+    "producers": "Show the producers that partitions remember.",
     "quotas": "List, set and remove quotas of users, client ids and addresses.",
+    "replicas": "Compare the replicas of partitions, and move them between disks.",
     "share": "Read records as a member of a share group.",
     "start": "Start a broker.",
     "tokens": "Create, renew, expire and list delegation tokens.",
     "topics": "List, create, describe, change and delete topics.",
+    "transactions": "List, describe and abort transactions, find hanging ones.",
     "users": "List users, set their passwords and remove them.",
     "zookeeper": "Show and explain the tree of a cluster in ZooKeeper.",
 }
@@ -63,7 +66,25 @@ def loading() -> Iterator[None]:
 
 
 class Commands(click.Group):
-    """A group that says where a misplaced option belongs, as in ``kpybroker cluster -b HOST``."""
+    """A group that says where a misplaced option belongs, as in ``kpybroker cluster -b HOST``.
+
+    ``modules`` names the modules of commands that are imported only when they are used; each has the command's name,
+    dashes as underscores.
+    """
+
+    def __init__(self, *arguments: Any, modules: Mapping[str, str] | None = None, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._modules = modules or {}
+
+    def list_commands(self, context: click.Context) -> list[str]:
+        return sorted({*super().list_commands(context), *self._modules})
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        module = self._modules.get(name)
+        if module is not None and name not in self.commands:
+            with loading():
+                self.add_command(getattr(import_module(f"kpybroker.cli.{module}"), name.replace("-", "_")))
+        return super().get_command(context, name)
 
     def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
         words = list(args)

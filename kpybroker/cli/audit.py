@@ -188,6 +188,16 @@ def _with_mirror(
     return count, result._replace(findings=sorted([*result.findings, *found], key=lambda each: each.level))
 
 
+def audited(server: str, topics: tuple[str, ...]) -> "Result":
+    """The result of an audit of all replicas of topics of a cluster; errors become click's one line."""
+    from kpybroker.machines.audit.running import AuditScope
+    from kpybroker.pipeline.audit.mapping import in_processes
+
+    with quiet_end(), _one_line():
+        source = _cluster(server, all_replicas=True)
+        return _run(source, AuditScope(topics), in_processes(source.processes))
+
+
 # Files.
 
 

@@ -10,7 +10,7 @@ import re
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import BinaryIO
@@ -18,7 +18,7 @@ from typing import BinaryIO
 import click
 
 from kpybroker import __version__
-from kpybroker.cli import form, scrape
+from kpybroker.cli import command_config, form, scrape
 from kpybroker.cli.metadata_source import NoMetadata, read_image
 from kpybroker.cli.redaction import Redactor
 from kpybroker.cli.tables import printable
@@ -33,6 +33,11 @@ from kpybroker.runtime.io.private_files import write_private
 from kpystorage.reading_disk import ReadingDisk
 
 LARGEST_DIRECTORIES = 20
+MOST_BYTES = 1_000_000
+"""The most bytes of a report: what mail and issue trackers take. The log and the metrics may take most of them."""
+SHARES = {"Log": 400_000, "Metrics": 400_000}
+OTHER_SHARE = 20_000
+CUT = "... {} more lines are left out"
 METRICS_TIMEOUT_S = 3.0
 TAIL_BYTES = 1 << 20
 USUAL_HTTP = "127.0.0.1:9404"
@@ -49,6 +54,8 @@ Secrets are left out. Names of topics, hosts and clients may be in it: read it b
 @click.option("--data", metavar="DIR", help="The directory of the data. [default: log.dirs of PROPERTIES, or ./data]")
 @click.option("--log", "log", type=click.File("rb"), help="The node's log; '-' reads it from the standard input.")
 @click.option("--log-lines", type=click.IntRange(0), default=500, show_default=True, help="The last lines of the log.")
+@click.option("-b", "--bootstrap-server", "server", metavar="HOST:PORT", help="Also ask the cluster what doctor asks.")
+@command_config.option
 @click.option("--http", metavar="HOST:PORT", help=f"The node's second port, for its metrics. [default: {USUAL_HTTP}]")
 @click.option(
     "--output",
@@ -62,13 +69,15 @@ def command(
     data: str | None,
     log: BinaryIO | None,
     log_lines: int,
+    server: str | None,
     http: str | None,
     output: Path,
 ) -> None:
     """Write what a maintainer needs to know of a node into one file.
 
     PROPERTIES is the node's server.properties. The file has versions, the platform, the configuration, sizes of
-    directories, a summary of the metadata, the metrics and the last lines of the log, and no secret.
+    directories, a summary of the metadata, the metrics and the last lines of the log, and no secret. It is at most
+    1 MB: from metrics and logs that are longer, lines are left out.
     """
     redactor = Redactor()
     redactor.remember(os.environ)
@@ -85,10 +94,36 @@ def command(
         "Metrics": lambda: (redactor.text(line) for line in _metrics(http or configs.get("kpybroker.http.listener"))),
         "Log": lambda: iter(_last_lines(log, log_lines, redactor)),
     }
+    if server is not None:
+        sections["Cluster"] = lambda: (redactor.text(line) for line in _cluster(server, http))
     parts = [HEAD.format(now=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()))]
     for title, section in sections.items():
-        parts.append("\n".join([f"\n## {title}\n", *(printable(line) for line in section()), ""]))
+        lines = bounded([printable(line) for line in section()], SHARES.get(title, OTHER_SHARE), last=title == "Log")
+        parts.append("\n".join([f"\n## {title}\n", *lines, ""]))
     _write(output, "".join(parts))
+
+
+def bounded(lines: Sequence[str], most_bytes: int, *, last: bool = False) -> list[str]:
+    """The first lines that fit, or the last ones, and the number of the others."""
+    kept: list[str] = []
+    room = most_bytes - len(CUT) - 20
+    for line in reversed(lines) if last else lines:
+        room -= len(line.encode()) + 1
+        if room < 0:
+            kept.append(CUT.format(len(lines) - len(kept)))
+            break
+        kept.append(line)
+    return kept[::-1] if last else kept
+
+
+def _cluster(server: str, http: str | None) -> Iterator[str]:
+    """The findings of `kpybroker doctor`, or the reason why the cluster cannot be asked."""
+    from kpybroker.cli import doctor
+
+    try:
+        yield from click.unstyle(doctor.as_text(doctor.examined(server, http))).splitlines()
+    except click.ClickException as error:
+        yield error.format_message()
 
 
 def _write(output: Path, text: str) -> None:

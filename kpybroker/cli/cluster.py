@@ -8,18 +8,20 @@ import click
 from kpybroker.cli import Commands
 from kpybroker.cli.options import Command, bootstrap_server, connected, json_output
 from kpybroker.cli.tables import bytes_text, columns, duration_text, plural, show_json
-from kpybroker.client import cluster_requests
+from kpybroker.client import cluster_requests, quorum_requests
 from kpybroker.machines.lag import lag_in_records
 from kpybroker.machines.metadata.chosen_levels import FormatRefused, level_of_release, parse_levels
 from kpybroker.machines.metadata.features import SUPPORTED, default_level
 from kpybroker.machines.metadata.image import KRAFT_VERSION
-from kpywire import error_codes
+from kpybroker.machines.metadata.metadata_version import FEATURE_NAME
+from kpywire import api, error_codes
 from kpywire.uuid import to_string
 
 
-@click.group(name="cluster", cls=Commands)
+@click.group(name="cluster", cls=Commands, modules={"controllers": "voters", "elect": "elections", "voters": "voters"})
 def command() -> None:
-    """Show brokers, features, log directories and the controllers' quorum; raise and lower the levels of features."""
+    """Show brokers, features, log directories and the controllers' quorum; elect leaders, unregister nodes, raise and
+    lower the levels of features."""
 
 
 @command.command()
@@ -97,10 +99,14 @@ def brokers(as_json: bool, server: str) -> None:
 
 
 @command.command()
+@click.option("--release-version", "release", metavar="VERSION", help="The levels of this release; no broker is asked.")
 @json_output
 @bootstrap_server
-def features(as_json: bool, server: str) -> None:
+def features(release: str | None, as_json: bool, server: str) -> None:
     """Show which features are finalised, and which levels the broker supports."""
+    if release is not None:
+        _show_release(release, as_json=as_json)
+        return
     with connected(server) as client:
         found = cluster_requests.features(client)
     if as_json:
@@ -108,6 +114,64 @@ def features(as_json: bool, server: str) -> None:
         return
     rows = [(each.name, each.finalized or "off", f"{each.first_supported}-{each.last_supported}") for each in found]
     click.echo(columns(("FEATURE", "FINALIZED", "SUPPORTED"), rows))
+
+
+@command.command("api-versions")
+@click.option("--broker", "ids", type=click.IntRange(0), metavar="N", multiple=True, help="Only this. Repeatable.")
+@json_output
+@bootstrap_server
+def api_versions(ids: tuple[int, ...], as_json: bool, server: str) -> None:
+    """Show the APIs that brokers serve, with their versions and the newest one that this client uses."""
+    with connected(server) as client:
+        found = cluster_requests.served_apis(client, *ids)
+    brokers: dict[tuple[int, int, int], list[int]] = {}
+    for broker, *versions in found:
+        brokers.setdefault((versions[0], versions[1], versions[2]), []).append(broker)
+    rows = []
+    for (key, first, last), served_by in sorted(brokers.items()):
+        known = api.API_KEYS.get(key)
+        usable = None if known is None or not known.min_version <= last else min(last, known.max_version)
+        rows.append((key, None if known is None else known.name, first, last, usable, served_by))
+    if as_json:
+        keys = ("key", "name", "first", "last", "usable", "brokers")
+        show_json([dict(zip(keys, row, strict=True)) for row in rows])
+        return
+    shown = [
+        (key, name or "?", f"{first}-{last}", "-" if usable is None else usable, ",".join(map(str, served_by)))
+        for key, name, first, last, usable, served_by in rows
+    ]
+    click.echo(columns(("KEY", "API", "VERSIONS", "USABLE", "BROKERS"), shown))
+
+
+@command.command()
+@click.argument("node", metavar="ID", type=click.IntRange(0))
+@click.option("--controller", is_flag=True, help="ID is a controller's, and not a broker's.")
+@bootstrap_server
+def unregister(node: int, controller: bool, server: str) -> None:
+    """Let the cluster forget a broker, or a controller, that will not come back.
+
+    Move the partitions of a broker away first. A node that still runs registers again.
+    """
+    with connected(server) as client:
+        if controller:
+            quorum_requests.unregister_controller(client, node)
+        else:
+            cluster_requests.unregister_broker(client, node)
+    click.echo(f"Unregistered {'controller' if controller else 'broker'} {node}")
+
+
+def _show_release(release: str, *, as_json: bool) -> None:
+    try:
+        version = level_of_release(release)
+    except FormatRefused as refused:
+        raise click.UsageError(str(refused)) from None
+    levels = {name: default_level(name, version) for name in SUPPORTED.keys() - {FEATURE_NAME}} | {
+        FEATURE_NAME: version
+    }
+    if as_json:
+        show_json(dict(sorted(levels.items())))
+    else:
+        click.echo(columns(("FEATURE", "LEVEL"), [(name, level or "off") for name, level in sorted(levels.items())]))
 
 
 def feature_options(command: Command) -> Command:
@@ -189,7 +253,6 @@ def wanted_levels(
 def log_dirs(ids: tuple[int, ...], as_json: bool, server: str) -> None:
     """Show the log directories of brokers, how full they and their disks are."""
     with connected(server) as client:
-        client.nodes()
         found = cluster_requests.log_directories(client, *ids)
     if as_json:
         show_json([{**each._asdict(), "error": _error(each.error_code)} for each in found])

@@ -50,7 +50,7 @@ def _topic_names(client: Client) -> Iterable[str]:
 
 
 def _group_names(client: Client) -> Iterable[str]:
-    from kpybroker.client.group_requests import list_groups
+    from kpybroker.client.group_listing import list_groups
 
     return (group.group_id for group in list_groups(client))
 

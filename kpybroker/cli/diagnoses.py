@@ -385,8 +385,9 @@ def metadata_load(by_client: Mapping[tuple[str, str], float], in_all: float) -> 
         yield Diagnosis("metadata requests", GOOD, f"clients ask for metadata {in_all:.1f} times a second")
 
 
-def damage(found: Mapping[tuple[str, str], int], answers: float) -> Iterator[Diagnosis]:
-    """Damaged places of logs by (directory, partition), and how often a reader got CORRUPT_MESSAGE."""
+def damage(found: Mapping[tuple[str, str], int], answers: float, fetched: float = 0) -> Iterator[Diagnosis]:
+    """Damaged places of logs by (directory, partition), how often a reader got CORRUPT_MESSAGE, and how often this
+    broker was sent damaged records as a follower."""
     for (directory, partition), places in sorted(found.items())[:NAMED_AT_MOST]:
         where = f"{directory.rstrip('/')}/{partition}"
         yield Diagnosis(
@@ -397,6 +398,14 @@ def damage(found: Mapping[tuple[str, str], int], answers: float) -> Iterator[Dia
             "stop this one, set the directory aside and start it: it fetches the partition again. Without, stop it and "
             f"run kpybroker check --repair {directory}, which keeps what can be read.",
         )
+    if fetched:
+        yield Diagnosis(
+            "corrupt batches",
+            PROBLEM,
+            f"leaders have sent it damaged records {fetched:.0f} times",
+            "Its log names the leader. On the leader's machine: kpybroker check DIR, with its log directory, says what "
+            "is damaged. If nothing is, the network between the two damages bytes.",
+        )
     if not found and answers:
         yield Diagnosis(
             "corrupt batches",
@@ -405,7 +414,7 @@ def damage(found: Mapping[tuple[str, str], int], answers: float) -> Iterator[Dia
             "The broker's log names the file. On its machine: kpybroker check DIR, with its log directory, says what "
             "is damaged.",
         )
-    elif not found:
+    elif not (found or fetched):
         yield Diagnosis(
             "corrupt batches",
             GOOD,

@@ -1,12 +1,12 @@
 """``kpybroker doctor``: what is wrong with a cluster, seen from here, and how to mend it."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import click
 
 from kpybroker.cli import command_config, diagnoses, examination
-from kpybroker.cli.diagnoses import GOOD, HINT, LEVELS, PROBLEM, UNKNOWN, WARNING, Diagnosis
+from kpybroker.cli.diagnoses import GOOD, HINT, LEVELS, PROBLEM, UNKNOWN, WARNING, Diagnosis, ProbedAddress
 from kpybroker.cli.exposed_files import exposed, secrets_in
 from kpybroker.cli.options import NOT_IN_ORDER, bootstrap_server, connected, error_text, json_output
 from kpybroker.cli.scrape import PageLogin, Way
@@ -20,6 +20,8 @@ from kpybroker.machines.errors import KafkaError
 MARKS = {PROBLEM: "PROBLEM", WARNING: "warning", HINT: "hint", UNKNOWN: "?", GOOD: "ok"}
 COLOURS = {PROBLEM: "red", WARNING: "yellow", HINT: "cyan", UNKNOWN: "bright_black", GOOD: "green"}
 INDENT = 9
+CAUSES = ("brokers", "advertised address", "log directories", "corrupt batches")
+"""Checks whose findings explain those of others, the deeper cause first."""
 
 Check = Callable[[], Iterable[Diagnosis]]
 
@@ -55,19 +57,41 @@ def command(
     http = None if http is None else http.removeprefix("https://").removeprefix("http://").rstrip("/")
     if http is not None and not http.rpartition(":")[2].isdecimal():
         raise click.BadParameter(f"{http!r} is not HOST:PORT", param_hint="--http")
-    login, own_files = _login(http_login), _own_files(http_login)
-    with connected(server) as client:
-        protection = client.settings.protection
-        has_tls = protection is not None and protection.has_tls
-        way = Way(lambda: protection.context, login) if protection is not None and has_tls else Way(login=login)
-        findings = [*own_files, *_findings(client, http, way, write=write, patience_s=patience_s)]
-    findings.sort(key=lambda each: (LEVELS.index(each.level), each.check != "brokers"))
+    findings = examined(server, http, http_login, write=write, patience_s=patience_s)
     if as_json:
         show_json([each._asdict() for each in findings])
     else:
         click.echo(as_text(findings))
     if any(each.level == PROBLEM for each in findings):
         raise SystemExit(NOT_IN_ORDER)
+
+
+def examined(
+    server: str,
+    http: str | None,
+    http_login: Path | None = None,
+    *,
+    write: bool = False,
+    patience_s: float = 0.0,
+) -> list[Diagnosis]:
+    """The findings about a cluster, the worst first, and causes before what follows from them."""
+    login, own_files = _login(http_login), _own_files(http_login)
+    with connected(server) as client:
+        protection = client.settings.protection
+        has_tls = protection is not None and protection.has_tls
+        way = Way(lambda: protection.context, login) if protection is not None and has_tls else Way(login=login)
+        findings = [*own_files, *_findings(client, http, way, write=write, patience_s=patience_s)]
+    return ranked(findings)
+
+
+def ranked(findings: Iterable[Diagnosis]) -> list[Diagnosis]:
+    """Findings, the worst first, and among those of a level first what explains others."""
+
+    def place(finding: Diagnosis) -> tuple[int, int]:
+        cause = CAUSES.index(finding.check) if finding.check in CAUSES else len(CAUSES)
+        return LEVELS.index(finding.level), cause
+
+    return sorted(findings, key=place)
 
 
 def _login(path: Path | None) -> PageLogin | None:
@@ -110,7 +134,13 @@ def _findings(client: Client, http: str | None, way: Way, *, write: bool, patien
         yield from why
         return
     client.timeout_s = usual_s
-    yield from _examine("advertised address", lambda: examination.advertised(client))
+    probes: list[ProbedAddress] = []
+    try:
+        probes = examination.probed(client)
+    except (KafkaError, Unreachable) as error:
+        yield _unknown("advertised address", error)
+    yield from _examine("advertised address", lambda: examination.advertised(client, probes))
+    silent = {f"{each.host}:{each.port}": each.broker for each in probes if each.problem}
     registered: set[int] = set()
     holders: set[int] = set()
     try:
@@ -118,7 +148,7 @@ def _findings(client: Client, http: str | None, way: Way, *, write: bool, patien
         yield from diagnoses.dead(registered, holders)
     except (KafkaError, Unreachable) as error:
         yield _unknown("brokers", error)
-    away = registered | holders
+    away = registered | holders | set(silent.values())
     found: list[examination.ExaminedBroker] = []
     try:
         found = examination.brokers(client, http, way)
@@ -140,7 +170,16 @@ def _findings(client: Client, http: str | None, way: Way, *, write: bool, patien
     if write:
         checks["clock"] = lambda: examination.clock_by_record(client)
     for name, check in checks.items():
-        yield from _examine(name, check)
+        for each in _examine(name, check):
+            yield explained(each, silent)
+
+
+def explained(finding: Diagnosis, silent: Mapping[str, int]) -> Diagnosis:
+    """A check that could not be made since a broker does not answer, with this broker as the reason."""
+    if finding.level != UNKNOWN:
+        return finding
+    broker = next((number for address, number in silent.items() if address in finding.message), None)
+    return finding if broker is None else finding._replace(message=f"broker {broker} does not answer, see above")
 
 
 def _examine(name: str, check: Check) -> Iterator[Diagnosis]:

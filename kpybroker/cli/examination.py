@@ -7,24 +7,23 @@ found out is a finding of its own, so that silence never looks like health.
 import socket
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kpybroker.cli import diagnoses, scrape
-from kpybroker.cli.acls import reads_networks
 from kpybroker.cli.diagnoses import PROBLEM, UNKNOWN, Diagnosis, PartitionHealth, ProbedAddress
 from kpybroker.cli.options import error_text
 from kpybroker.cli.scrape import Way
-from kpybroker.client import acl_requests, cluster_requests, config_requests, group_requests, topic_requests
+from kpybroker.client import acl_requests, cluster_requests, config_requests
 from kpybroker.client.client import Client, Spot
 from kpybroker.client.config_requests import ConfigResource, ConfigResourceType
 from kpybroker.client.connection import BrokerConnection, Unreachable
-from kpybroker.client.protection import ConnectionProtection
-from kpybroker.client.reader import RecordReader
-from kpybroker.client.sender import Sender
+from kpybroker.client.group_listing import list_groups
 from kpybroker.machines.errors import KafkaError
 from kpywire import error_codes
 from kpywire.messages.describe_cluster import DescribeClusterRequest
-from kpywire.record import Record
+
+if TYPE_CHECKING:
+    from kpybroker.client.protection import ConnectionProtection
 
 HTTP_PORTS = range(9404, 9414)
 """The ports where a kpybroker serves HTTP if none is configured: the first free one."""
@@ -53,11 +52,15 @@ REQUESTS = "kafka_network_requestmetrics_requests_total"
 ERRORS = "kafka_network_requestmetrics_errors_total"
 GENERATIONS = "kpybroker_consumergroup_generation"
 DAMAGED = "kpybroker_log_damaged_places"
+FETCHED_DAMAGED = "kpybroker_replica_fetch_damaged_total"
 WITHOUT_MEMBERS = ("empty", "dead", "")
+FEW_REQUESTS = 10
+"""Requests for metadata between two readings that are no loop: of one client a hundred in a second are one."""
 SAMPLES = 10
 """Samples of the groups while the user has patience."""
+SOON_S = 0.1
 LEAST_SPAN_S = 1.0
-"""The least time between two readings of a page: it reveals what happens a hundred times a second."""
+"""The time between two readings of a page: soon if few requests came, else this long, to tell a burst from a loop."""
 
 
 class ExaminedBroker(NamedTuple):
@@ -70,11 +73,15 @@ class ExaminedBroker(NamedTuple):
     is_ours: bool
 
 
-def advertised(client: Client) -> Iterator[Diagnosis]:
+def probed(client: Client) -> list[ProbedAddress]:
     """Resolve and connect to every advertised address."""
-    cluster_id = cluster_requests.describe(client).cluster_id
     protection = client.settings.protection
-    found = [_address(node.node_id, node.host, node.port, protection) for node in client.nodes()]
+    return [_address(node.node_id, node.host, node.port, protection) for node in client.nodes()]
+
+
+def advertised(client: Client, found: Sequence[ProbedAddress]) -> Iterator[Diagnosis]:
+    """The addresses of brokers that answer, and of those that do not."""
+    cluster_id = cluster_requests.describe(client).cluster_id
     if len(found) == 1 and found[0].problem:
         # Whom we are connected to can only be this one, so all else can still be checked.
         client.detour(found[0].broker, client.servers[0])
@@ -82,7 +89,7 @@ def advertised(client: Client) -> Iterator[Diagnosis]:
     yield from diagnoses.addresses(found, cluster_id, bootstrap)
 
 
-def _address(node_id: int, host: str, port: int, protection: ConnectionProtection | None) -> ProbedAddress:
+def _address(node_id: int, host: str, port: int, protection: "ConnectionProtection | None") -> ProbedAddress:
     try:
         socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError as error:
@@ -214,21 +221,21 @@ def _config_values(client: Client, node_id: int) -> dict[str, str | None]:
 
 def newcomers(found: list[ExaminedBroker]) -> Iterator[Diagnosis]:
     """Clients that never came back, as the brokers' metrics count them."""
-    seen = [
-        (
-            each.labels.get("client_host", "?"),
-            each.labels.get("client_id", ""),
-            each.labels.get("listener", ""),
-            each.value,
-        )
-        for broker in found
-        if broker.page is not None
-        for each in broker.page.samples
-        if each.name == NEWCOMERS
-    ]
-    if any(broker.page is not None and broker.is_ours for broker in found):
-        yield from diagnoses.newcomers(seen, ", ".join(f"{each.host}:{each.port}" for each in found))
-    else:
+    advertised = ", ".join(f"{each.host}:{each.port}" for each in found)
+    pages = [(broker, broker.page) for broker in found if broker.page is not None and broker.is_ours]
+    for broker, page in pages:
+        seen = [
+            (
+                each.labels.get("client_host", "?"),
+                each.labels.get("client_id", ""),
+                each.labels.get("listener", ""),
+                each.value,
+            )
+            for each in page.samples
+            if each.name == NEWCOMERS
+        ]
+        yield from _of(broker, diagnoses.newcomers(seen, advertised))
+    if not pages:
         yield Diagnosis(
             "clients that never come back",
             UNKNOWN,
@@ -250,13 +257,18 @@ def process(found: list[ExaminedBroker]) -> Iterator[Diagnosis]:
             # The date has whole seconds, and the page was read within the last few.
             ahead_ms = (broker.page.date_s - time.time()) * 1000
             yield from _of(broker, diagnoses.clock(ahead_ms, 1_000 + CONNECT_TIMEOUT_S * 1000))
-    if all(broker.page is None for broker in found):
-        yield _without_page("open files")
-        yield Diagnosis("clock", UNKNOWN, "no metrics page could be read", "Say --write to find out with a record.")
+    yield from _without_page("open files", found)
+    remedy = "Say --write to find out with a record."
+    yield from (each._replace(remedy=remedy) for each in _without_page("clock", found))
 
 
 def clock_by_record(client: Client) -> Iterator[Diagnosis]:
     """Write one record to a topic made for it, with a timestamp by the broker, and read it back."""
+    from kpybroker.client import topic_requests
+    from kpybroker.client.reader import RecordReader
+    from kpybroker.client.sender import Sender
+    from kpywire.record import Record
+
     name = f"{PROBE_TOPIC}-{time.time_ns()}"
     topic_requests.create(client, name, 1, 1, {"message.timestamp.type": "LogAppendTime"})
     try:
@@ -316,6 +328,8 @@ def acls(client: Client) -> Iterator[Diagnosis]:
         if error.code == error_codes.SECURITY_DISABLED:
             return
         raise
+    from kpybroker.cli.acls import reads_networks
+
     yield from diagnoses.acls(found, reads_networks=reads_networks(client))
 
 
@@ -349,7 +363,7 @@ def groups(client: Client, patience_s: float) -> Iterator[Diagnosis]:
 
 
 def _states(client: Client) -> dict[str, str]:
-    return {each.group_id: each.group_state for each in group_requests.list_groups(client)}
+    return {each.group_id: each.group_state for each in list_groups(client)}
 
 
 def over_time(found: list[ExaminedBroker], patience_s: float, way: Way) -> Iterator[Diagnosis]:
@@ -359,11 +373,7 @@ def over_time(found: list[ExaminedBroker], patience_s: float, way: Way) -> Itera
         before = broker.page
         if before is None:
             continue
-        time.sleep(max(0.0, min(LEAST_SPAN_S, patience_s) - (time.monotonic() - before.read_s)))
-        try:
-            after = scrape.fetch(*before.place, CONNECT_TIMEOUT_S, way)
-        except scrape.PageRefused:
-            after = None
+        after = _later(before, patience_s, way)
         if after is None:
             yield Diagnosis("metadata requests", UNKNOWN, f"the metrics page of broker {broker.node_id} is gone")
             continue
@@ -377,8 +387,21 @@ def over_time(found: list[ExaminedBroker], patience_s: float, way: Way) -> Itera
             for page in (before, after)
         )
         yield from diagnoses.generations(then, now, seconds)
-    if all(broker.page is None for broker in found):
-        yield _without_page("metadata requests")
+    yield from _without_page("metadata requests", found)
+
+
+def _later(before: scrape.MetricsPage, patience_s: float, way: Way) -> scrape.MetricsPage | None:
+    """The page at a later moment; None if it is gone."""
+    after: scrape.MetricsPage | None = None
+    for span_s in (SOON_S, LEAST_SPAN_S):
+        time.sleep(max(0.0, min(span_s, patience_s) - (time.monotonic() - before.read_s)))
+        try:
+            after = scrape.fetch(*before.place, CONNECT_TIMEOUT_S, way)
+        except scrape.PageRefused:
+            return None
+        if after is None or sum(_grown(before, after, REQUESTS, request="Metadata").values()) < FEW_REQUESTS:
+            break
+    return after
 
 
 def _grown(
@@ -397,9 +420,9 @@ def damage(found: list[ExaminedBroker]) -> Iterator[Diagnosis]:
         places = broker.page.by_labels(DAMAGED, "logDirectory", "topic", "partition")
         answers = broker.page.by_labels(ERRORS, request="Fetch", error="CORRUPT_MESSAGE")
         by_place = {(directory, f"{topic}-{index}"): int(count) for (directory, topic, index), count in places.items()}
-        yield from _of(broker, diagnoses.damage(by_place, sum(answers.values())))
-    if all(broker.page is None for broker in found):
-        yield _without_page("corrupt batches")
+        fetched = broker.page.value(FETCHED_DAMAGED) or 0
+        yield from _of(broker, diagnoses.damage(by_place, sum(answers.values()), fetched))
+    yield from _without_page("corrupt batches", found)
 
 
 def _of(broker: ExaminedBroker, findings: Iterable[Diagnosis]) -> Iterator[Diagnosis]:
@@ -407,5 +430,10 @@ def _of(broker: ExaminedBroker, findings: Iterable[Diagnosis]) -> Iterator[Diagn
     return (each._replace(message=f"broker {broker.node_id}: {each.message}") for each in findings)
 
 
-def _without_page(check: str) -> Diagnosis:
-    return Diagnosis(check, UNKNOWN, "no metrics page could be read", "Name it with --http HOST:PORT.")
+def _without_page(check: str, found: Iterable[ExaminedBroker]) -> Iterator[Diagnosis]:
+    """The brokers whose pages a check lacks."""
+    missing = [str(broker.node_id) for broker in found if broker.page is None]
+    if missing:
+        brokers = f"broker{'s' * (len(missing) > 1)} {', '.join(missing)}"
+        message = f"no metrics page of {brokers} could be read"
+        yield Diagnosis(check, UNKNOWN, message, "Name it with --http HOST:PORT.")

@@ -10,6 +10,7 @@ import click
 from kpybroker.cli import completion
 from kpybroker.cli.group_view import resets_list, resets_text
 from kpybroker.cli.options import bootstrap_server, connected, json_output, named_groups, wanted_groups
+from kpybroker.cli.partition_arguments import partitions_of, scope_of
 from kpybroker.cli.tables import show_json
 from kpybroker.client import group_requests, resets, share_group_requests
 from kpybroker.client.client import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, Client, Spot
@@ -25,14 +26,6 @@ class Scope(NamedTuple):
 
     topics: tuple[tuple[str, tuple[int, ...]], ...]
     all_topics: bool
-
-
-def scope_of(_context: click.Context, _option: click.Parameter, texts: Iterable[str]) -> tuple[Any, ...]:
-    """The parts of ``("orders:0,1",)``; click.BadParameter for a text that is not a topic."""
-    try:
-        return tuple(resets.parse_spots(text) for text in texts)
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from None
 
 
 def _time_of(_context: click.Context, _option: click.Parameter, text: str | None) -> int | None:
@@ -207,19 +200,6 @@ def _committed(client: Client, group: str) -> dict[Spot, int]:
         if error.code != error_codes.GROUP_ID_NOT_FOUND:
             raise
         return {}
-
-
-def partitions_of(client: Client, topics: Iterable[tuple[str, tuple[int, ...]]]) -> list[Spot]:
-    """The partitions that were named, all of a topic where none was. Raises KafkaError for one that does not exist."""
-    spots = set()
-    for topic, indexes in topics:
-        there = [each.partition_index for each in client.topic(topic).partitions]
-        missing = set(indexes) - set(there)
-        if missing:
-            text = f"topic {topic} has no partition {min(missing)}, only 0 to {len(there) - 1}"
-            raise KafkaError(error_codes.INVALID_PARTITIONS, text)
-        spots |= {Spot(topic, index) for index in indexes or there}
-    return sorted(spots)
 
 
 def log_ranges(client: Client, spots: Iterable[Spot]) -> dict[Spot, ResetRange]:

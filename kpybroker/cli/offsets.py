@@ -6,8 +6,8 @@ from typing import Any
 import click
 
 from kpybroker.cli import Commands, completion
-from kpybroker.cli.group_resets import partitions_of, scope_of
 from kpybroker.cli.options import bootstrap_server, connected, json_output
+from kpybroker.cli.partition_arguments import partitions_of, scope_of
 from kpybroker.cli.start_positions import milliseconds
 from kpybroker.cli.tables import columns, show_json
 from kpybroker.client import group_requests, offset_requests, resets

@@ -123,7 +123,14 @@ def error_text(error: KafkaError, hint: str = "") -> str:
     return printable(f"{text.rstrip('.')}{hint} ({name})")
 
 
-_MISSING = re.compile(r"(topic|group) (\S+) does not exist$")
+_MISSING = re.compile(r"(topic|group|transactional id) (\S+) does not exist$")
+_MISSING_CODES = frozenset(
+    (
+        error_codes.UNKNOWN_TOPIC_OR_PARTITION,
+        error_codes.GROUP_ID_NOT_FOUND,
+        error_codes.TRANSACTIONAL_ID_NOT_FOUND,
+    )
+)
 _UNKNOWN_CONFIG = re.compile(r"Unknown (topic|group)? ?config name: (\S+)")
 _PARTITION = re.compile(r"partition (\S+)-(\d+)")
 
@@ -135,7 +142,7 @@ def _hint(client: Client, error: KafkaError) -> str:
         with client:
             if error.code == error_codes.CORRUPT_MESSAGE:
                 return _where_to_check(client, error)
-            if error.code in (error_codes.UNKNOWN_TOPIC_OR_PARTITION, error_codes.GROUP_ID_NOT_FOUND):
+            if error.code in _MISSING_CODES:
                 return _nearby(client, error)
             if error.code in (error_codes.INVALID_CONFIG, error_codes.INVALID_REQUEST):
                 return _config_nearby(error)
@@ -155,15 +162,22 @@ def _where_to_check(client: Client, error: KafkaError) -> str:
 
 
 def _nearby(client: Client, error: KafkaError) -> str:
-    """The question whether a topic or a group with a similar name was meant, if the given one does not exist."""
+    """The question whether something with a similar name was meant, if the given topic, group or transactional id does
+    not exist."""
     found = _MISSING.search(str(error))
     if found is None:
         return ""
-    from kpybroker.client.group_requests import list_groups
     from kpybroker.machines.names_nearby import nearby
 
-    names = client.topic_names() if found[1] == "topic" else [each.group_id for each in list_groups(client)]
-    return nearby(names, found[2])
+    if found[1] == "topic":
+        return nearby(client.topic_names(), found[2])
+    if found[1] == "group":
+        from kpybroker.client.group_listing import list_groups
+
+        return nearby((each.group_id for each in list_groups(client)), found[2])
+    from kpybroker.client.transaction_requests import transactions
+
+    return nearby((each.transactional_id for each in transactions(client)), found[2])
 
 
 def _config_nearby(error: KafkaError) -> str:
@@ -187,6 +201,6 @@ def wanted_groups(client: Client, names: Iterable[str], *, every: bool) -> list[
         raise click.UsageError("name groups" + (", or use --all-groups, not both" if every else ""))
     if not every:
         return named
-    from kpybroker.client.group_requests import CLASSIC, CONSUMER, list_groups
+    from kpybroker.client.group_listing import CLASSIC, CONSUMER, list_groups
 
     return [group.group_id for group in list_groups(client) if group.group_type.lower() in ("", CLASSIC, CONSUMER)]

@@ -201,6 +201,7 @@ def delivery_of(values: Values, codec: str) -> Delivery:
 def deliver(delivering: Delivering, *, as_json: bool, quiet: bool) -> None:
     """Deliver to the end of the input. If it ends sooner, the remaining records are reported."""
     sender = delivering.sender
+    is_over = False
     try:
         with contextlib.nullcontext(None) if quiet else ProgressLine("Produced", "record") as progress:
             for placed in delivering.run():
@@ -209,6 +210,7 @@ def deliver(delivering: Delivering, *, as_json: bool, quiet: bool) -> None:
                 if as_json and placed:
                     sys.stdout.writelines(as_line(each) for each in placed)
                     sys.stdout.flush()
+        is_over = True
     except LineTooLong as error:
         raise click.ClickException(str(error)) from None
     except SendRefused as refused:
@@ -217,6 +219,8 @@ def deliver(delivering: Delivering, *, as_json: bool, quiet: bool) -> None:
         left = sender.give_up()
         if left:
             say(f"Error: {left_behind(left)}")
+        if not is_over and not quiet:
+            say(summary(delivering, sender.topic, len(left)))
 
 
 def end(delivering: Delivering, topic: str, *, quiet: bool) -> None:
@@ -224,9 +228,16 @@ def end(delivering: Delivering, topic: str, *, quiet: bool) -> None:
     placed, late, refused = delivering.counts
     failed = late + refused
     if not quiet and (placed or failed != 1):
-        say(f"{plural(placed, 'record')} to {topic}" + (f", {failed} not delivered" if failed else ""))
+        say(summary(delivering, topic))
     if failed:
         raise SystemExit(REFUSED if refused else UNREACHABLE)
+
+
+def summary(delivering: Delivering, topic: str, left: int = 0) -> str:
+    """``3 records to t, 2 not delivered``. ``left``: the records that were given up at the end."""
+    placed, late, refused = delivering.counts
+    failed = late + refused + left
+    return f"{plural(placed, 'record')} to {topic}" + (f", {failed} not delivered" if failed else "")
 
 
 def as_line(placed: Placed) -> str:

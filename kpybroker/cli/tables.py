@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from kpybroker.cli.log_lines import CONTROL
+from kpybroker.cli.control_characters import CONTROL
 
 _JOINER = "\u200d"
 _AS_EMOJI = "\ufe0f"
@@ -56,6 +56,16 @@ def duration_text(milliseconds: int) -> str:
         elif parts:
             break
     return " ".join(parts)
+
+
+def time_text(timestamp_ms: int) -> str:
+    """``2026-01-31T12:00:00Z``; the number itself where it is no time."""
+    from datetime import UTC, datetime  # most tables have no times
+
+    try:
+        return datetime.fromtimestamp(timestamp_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (OverflowError, ValueError, OSError):
+        return str(timestamp_ms)
 
 
 def columns(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> str:

@@ -1,34 +1,19 @@
 """``kpybroker tokens``: delegation tokens, with which programs log in as their owner without knowing its password."""
 
-import re
 from base64 import b64encode
-from datetime import UTC, datetime
 from typing import Any
 
 import click
 
 from kpybroker.cli import Commands
 from kpybroker.cli.options import bootstrap_server, connected, json_output
-from kpybroker.cli.tables import columns, show_json
+from kpybroker.cli.periods import PERIOD
+from kpybroker.cli.tables import columns, show_json, time_text
 from kpybroker.client import token_requests
 from kpybroker.client.client import Client
 from kpybroker.client.token_requests import DelegationToken, TokenPrincipal
 from kpybroker.machines.errors import KafkaError
 from kpywire import error_codes
-
-_UNITS_MS = {"ms": 1, "s": 1_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
-
-
-class Period(click.ParamType[int]):
-    """``7d``, ``12h``, ``30min``, ``90s`` or ``500ms``, in ms."""
-
-    name = "period"
-
-    def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> Any:
-        found = re.fullmatch(r"([0-9]{1,12})(ms|s|min|h|d)", str(value))
-        if found is None:
-            self.fail(f"{value!r} is not a period such as 7d, 12h, 30min, 90s or 500ms", param, context)
-        return int(found[1]) * _UNITS_MS[found[2]]
 
 
 class PrincipalType(click.ParamType[TokenPrincipal]):
@@ -45,7 +30,7 @@ class PrincipalType(click.ParamType[TokenPrincipal]):
         return TokenPrincipal(kind, name)
 
 
-PERIOD, PRINCIPAL = Period(), PrincipalType()
+PRINCIPAL = PrincipalType()
 
 
 @click.group(name="tokens", cls=Commands)
@@ -86,9 +71,8 @@ def create(
     if as_json:
         show_json(_as_dict(token, with_hmac=True))
         return
-    click.echo(
-        f"Token {token.token_id} of {token.owner}, expires {_date(token.expires_ms)}, ends {_date(token.ends_ms)}"
-    )
+    expires, ends = time_text(token.expires_ms), time_text(token.ends_ms)
+    click.echo(f"Token {token.token_id} of {token.owner}, expires {expires}, ends {ends}")
     click.echo(f"HMAC {_hmac(token)}")
 
 
@@ -106,7 +90,7 @@ def renew(token_id: str, period_ms: int | None, server: str) -> None:
     """Put off the expiry of a token."""
     with connected(server) as client:
         expires_ms = token_requests.renew(client, _named(client, token_id).hmac, period_ms)
-    click.echo(f"Token {token_id} expires {_date(expires_ms)}")
+    click.echo(f"Token {token_id} expires {time_text(expires_ms)}")
 
 
 @command.command()
@@ -119,7 +103,9 @@ def expire(token_id: str, period_ms: int | None, server: str) -> None:
     """End a token. Connections that are open stay open until their session ends."""
     with connected(server) as client:
         expires_ms = token_requests.expire(client, _named(client, token_id).hmac, period_ms)
-    click.echo(f"Removed token {token_id}" if period_ms is None else f"Token {token_id} expires {_date(expires_ms)}")
+    click.echo(
+        f"Removed token {token_id}" if period_ms is None else f"Token {token_id} expires {time_text(expires_ms)}"
+    )
 
 
 @command.command("list")
@@ -151,7 +137,7 @@ def list_(owners: tuple[TokenPrincipal, ...], show_hmac: bool, as_json: bool, se
             each.owner,
             each.requester,
             ",".join(each.renewers) or "-",
-            *map(_date, (each.issued_ms, each.expires_ms, each.ends_ms)),
+            *map(time_text, (each.issued_ms, each.expires_ms, each.ends_ms)),
             *([_hmac(each)] if show_hmac else ()),
         ]
         for each in found
@@ -169,13 +155,6 @@ def _named(client: Client, token_id: str) -> DelegationToken:
 
 def _hmac(token: DelegationToken) -> str:
     return b64encode(token.hmac).decode()
-
-
-def _date(timestamp_ms: int) -> str:
-    try:
-        return datetime.fromtimestamp(timestamp_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    except (OverflowError, ValueError, OSError):
-        return str(timestamp_ms)
 
 
 def _as_dict(token: DelegationToken, *, with_hmac: bool) -> dict[str, Any]:

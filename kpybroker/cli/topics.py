@@ -8,7 +8,6 @@ import click
 
 from kpybroker.cli import Commands, completion
 from kpybroker.cli.options import bootstrap_server, connected, json_output
-from kpybroker.cli.reassign import reassign
 from kpybroker.cli.tables import columns
 from kpybroker.client import topic_requests
 from kpybroker.client.topic_requests import Description
@@ -19,12 +18,9 @@ BROKER_DEFAULT = -1
 NO_TOPICS = "No topics. Create one: kpybroker topics create NAME"
 
 
-@click.group(name="topics", cls=Commands)
+@click.group(name="topics", cls=Commands, modules={"reassign": "reassign", "reassignments": "reassign"})
 def command() -> None:
     """Create, list, describe, alter, reassign and delete topics."""
-
-
-command.add_command(reassign)
 
 
 def key_values(_context: click.Context, _option: click.Parameter, pairs: Iterable[str]) -> dict[str, str]:

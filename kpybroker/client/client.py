@@ -304,6 +304,12 @@ class Client:
         self._nodes = {broker.node_id: (broker.host, broker.port) for broker in brokers}
         return sorted(brokers, key=lambda each: int(each.node_id))
 
+    def live_node(self, node_id: int) -> int:
+        """The id itself, if a live broker has it. Raises BROKER_NOT_AVAILABLE."""
+        if node_id not in {node.node_id for node in self.nodes()}:
+            raise KafkaError(error_codes.BROKER_NOT_AVAILABLE, f"there is no broker {node_id}")
+        return node_id
+
     def topic(self, name: str, *, create: bool = False) -> MetadataResponseTopic:
         """A topic as last known; its partitions may have errors of their own. Raises KafkaError if the topic has
         one."""

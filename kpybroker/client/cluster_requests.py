@@ -1,11 +1,16 @@
 """The requests of ``kpybroker cluster`` and ``doctor``: brokers, features, log directories, the quorum."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from kpybroker.client.client import Client, Spot, raise_for
 from kpybroker.machines.errors import KafkaError
 from kpywire import error_codes
+from kpywire.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
 from kpywire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kpywire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from kpywire.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
@@ -16,6 +21,7 @@ from kpywire.messages.describe_quorum import (
     DescribeQuorumResponse,
     DescribeQuorumResponsePartitionData,
 )
+from kpywire.messages.unregister_broker import UnregisterBrokerRequest
 from kpywire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest, UpdateFeaturesResponse
 
 METADATA_TOPIC = "__cluster_metadata"
@@ -88,11 +94,8 @@ def change_features(client: Client, levels: Mapping[str, int], *, lower: bool, v
 
 def log_directories(client: Client, *brokers: int) -> list[LogDirDescription]:
     """The log directories of brokers, of all by default. Raises KafkaError, Unreachable."""
-    there = [node.node_id for node in client.nodes()]
     found = []
-    for broker in brokers or there:
-        if broker not in there:
-            raise KafkaError(error_codes.BROKER_NOT_AVAILABLE, f"there is no broker {broker}")
+    for broker in _chosen(client, brokers):
         answer = client.call_node(broker, DescribeLogDirsRequest(topics=None))
         raise_for(answer.error_code, f"log directories of broker {broker}")
         for each in answer.results:
@@ -105,6 +108,24 @@ def log_directories(client: Client, *brokers: int) -> list[LogDirDescription]:
     return found
 
 
+def _chosen(client: Client, brokers: Sequence[int]) -> list[int]:
+    """The brokers that were named, or all. BROKER_NOT_AVAILABLE for one that is not there."""
+    return [client.live_node(each) for each in brokers] or [node.node_id for node in client.nodes()]
+
+
+def move_replicas(client: Client, broker: int, path: str, spots: Iterable[Spot]) -> None:
+    """Let a broker move its replicas of partitions into one of its log directories. Raises KafkaError."""
+    topics: dict[str, AlterReplicaLogDirTopic] = {}
+    for spot in spots:
+        topics.setdefault(spot.topic, AlterReplicaLogDirTopic(name=spot.topic, partitions=[])).partitions.append(
+            spot.partition
+        )
+    wanted = AlterReplicaLogDir(path=path, topics=list(topics.values()))
+    for topic in client.call_node(client.live_node(broker), AlterReplicaLogDirsRequest(dirs=[wanted])).results:
+        for part in topic.partitions:
+            raise_for(part.error_code, f"partition {topic.topic_name}-{part.partition_index} of broker {broker}")
+
+
 def directory_of(client: Client, spot: Spot) -> tuple[int, str] | None:
     """The broker that leads a partition, and the log directory it is in; None if it is not reported. Raises
     KafkaError."""
@@ -114,6 +135,32 @@ def directory_of(client: Client, spot: Spot) -> tuple[int, str] | None:
         if any(part.partition_index == spot.partition for topic in each.topics for part in topic.partitions):
             return broker, f"{each.log_dir.rstrip('/')}/{spot}"
     return None
+
+
+class ServedApi(NamedTuple):
+    """The versions of an API that a broker serves."""
+
+    broker: int
+    key: int
+    first: int
+    last: int
+
+
+def served_apis(client: Client, *brokers: int) -> list[ServedApi]:
+    """The APIs of brokers, of all by default. Raises KafkaError, Unreachable."""
+    found = []
+    for broker in _chosen(client, brokers):
+        request = ApiVersionsRequest(client_software_name="kpybroker", client_software_version="0")
+        answer: ApiVersionsResponse = client.call_node(broker, request)
+        raise_for(answer.error_code, f"APIs of broker {broker}")
+        found += [ServedApi(broker, each.api_key, each.min_version, each.max_version) for each in answer.api_keys]
+    return found
+
+
+def unregister_broker(client: Client, broker: int) -> None:
+    """Let the cluster forget a broker that will not come back. Raises KafkaError."""
+    answer = client.retrying(lambda: client.call(UnregisterBrokerRequest(broker_id=broker)))
+    raise_for(answer.error_code, f"broker {broker}", answer.error_message)
 
 
 def describe_quorum(client: Client) -> DescribeQuorumResponse:

@@ -135,7 +135,5 @@ def _answerer(client: Client, resource: ConfigResource) -> Callable[[Any], Any]:
         return client.call
     if not resource.name.isdecimal():
         raise KafkaError(error_codes.INVALID_REQUEST, f"a broker has a number, not {resource.name!r}")
-    node_id = int(resource.name)
-    if node_id not in {node.node_id for node in client.nodes()}:
-        raise KafkaError(error_codes.BROKER_NOT_AVAILABLE, f"there is no broker {node_id}")
+    node_id = client.live_node(int(resource.name))
     return lambda request: client.call_node(node_id, request)

@@ -5,11 +5,11 @@ into the same form.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from typing import Any, Final, NamedTuple
 
 from kpybroker.client.client import Client, Spot, raise_for
 from kpybroker.client.consumer_protocol import assigned_spots
+from kpybroker.client.group_listing import CLASSIC, CONSUMER
 from kpybroker.client.share_group_requests import SHARE
 from kpybroker.client.streams_applications import Application, ApplicationTasks, application_of, inputs_of, tasks_of
 from kpybroker.machines.errors import KafkaError
@@ -18,16 +18,13 @@ from kpywire.messages.consumer_group_describe import ConsumerGroupDescribeReques
 from kpywire.messages.delete_groups import DeleteGroupsRequest
 from kpywire.messages.describe_groups import DescribeGroupsRequest
 from kpywire.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from kpywire.messages.list_groups import ListedGroup, ListGroupsRequest
 from kpywire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from kpywire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
 from kpywire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from kpywire.messages.share_group_describe import ShareGroupDescribeRequest
 from kpywire.messages.streams_group_describe import StreamsGroupDescribeRequest
 
-CONSUMER = "consumer"
 STREAMS = "streams"
-CLASSIC = "classic"
 CLASSIC_MEMBER = 0
 """The type of a member of a consumer group that speaks the classic protocol (KIP-1099)."""
 DEAD = "Dead"
@@ -77,22 +74,6 @@ class Commit(NamedTuple):
     offset: int
     leader_epoch: int
     metadata: str
-
-
-def list_groups(client: Client) -> list[ListedGroup]:
-    """All groups of all brokers, by name. Raises KafkaError."""
-    groups: dict[str, ListedGroup] = {}
-    for node in client.nodes():
-        answer = client.retrying(partial(_list, client, node.node_id))
-        groups |= {group.group_id: group for group in answer}
-    return [groups[name] for name in sorted(groups)]
-
-
-def _list(client: Client, node_id: int) -> list[ListedGroup]:
-    answer = client.call_node(node_id, ListGroupsRequest())
-    raise_for(answer.error_code, "groups")
-    groups: list[ListedGroup] = answer.groups
-    return groups
 
 
 def describe(client: Client, name: str) -> GroupDescription:

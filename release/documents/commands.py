@@ -10,6 +10,7 @@ import click
 
 from kpybroker.cli import main
 from kpybroker.client import client_configs
+from release.documents import kafka_tools
 
 SERVER = "server"
 """The option that is described once for all commands that have it."""
@@ -30,7 +31,7 @@ line for each record. Results go to stdout, everything else goes to stderr.
 | 1 | the cluster refused; the line ends with Kafka's name of the error. `check`, `audit`: something is damaged |
 | 2 | wrong usage |
 | 3 | no broker could be reached, the connection was lost, or records were not delivered in time |
-| 4 | `doctor` found a problem, or `dump-log` found damage |
+| 4 | `doctor` found a problem, `dump-log` damage, `find-hanging` a transaction, `replicas verify` a difference |
 | 130 | Ctrl-C |
 
 `consume` and `produce` wait for a broker that goes away: one line on stderr says so, and another one that it is back.
@@ -45,7 +46,13 @@ eval "$(_KPYBROKER_COMPLETE=zsh_source kpybroker)"                        # in ~
 _KPYBROKER_COMPLETE=fish_source kpybroker > ~/.config/fish/completions/kpybroker.fish
 ```
 
-[from-apache-kafka.md](from-apache-kafka.md#commands) lists the commands beside Kafka's tools.
+[From Kafka's tools](#from-kafkas-tools) at the end has the command for each tool of Apache Kafka.
+"""
+_TOOLS = """
+## From Kafka's tools
+
+Each script of Kafka's `bin/`. Those that talk to a cluster work with kpybroker, and our commands with Apache Kafka.
+
 """
 
 
@@ -57,7 +64,7 @@ def document() -> str:
             command = main.get_command(context, name)
             assert command is not None
             parts.extend(_section(command, context, name, 2))
-    return "".join(parts)
+    return "".join((*parts, _TOOLS, kafka_tools.table()))
 
 
 def _section(command: click.Command, parent: click.Context, name: str, depth: int) -> Iterator[str]:

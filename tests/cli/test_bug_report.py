@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from killable import KillableBroker
 
-from kpybroker.cli import main
+from kpybroker.cli import bug_report, main
 from kpybroker.cli.redaction import Redactor
 
 PEM = "-----BEGIN PRIVATE KEY-----\nMIIpem7planted\nQUJDpem8planted\n-----END PRIVATE KEY-----"
@@ -136,6 +136,9 @@ def test_a_running_node_is_described(tmp_path: Path) -> None:
         )
         log = ["--log", str(tmp_path / "broker.log"), "--log-lines", "2"]
         reported = report("--data", str(tmp_path / "data"), "--http", broker.http, *log)
+        asked = report("--data", str(tmp_path / "data"), "--http", broker.http, "-b", broker.server)
+    assert "advertised address: broker 1 answers at" in asked.partition("## Cluster")[2]
+    assert "Cluster" not in reported
     sections = {part.partition("\n")[0]: part for part in reported.split("\n## ")}
     assert "Python 3." in sections["Versions"]
     assert "click 8" in sections["Versions"]
@@ -143,6 +146,33 @@ def test_a_running_node_is_described(tmp_path: Path) -> None:
     assert "1 topics, 3 partitions\n0 partitions without a leader" in sections["Metadata"]
     assert "kpybroker_loop_lag_seconds" in sections["Metrics"]
     assert len(sections["Log"].strip().splitlines()) == 2 + 2
+
+
+def test_a_report_of_a_long_log_is_at_most_a_megabyte_and_has_its_last_lines(tmp_path: Path) -> None:
+    log = tmp_path / "broker.log"
+    log.write_text("".join(f"{number} {'é' * 500}\n" for number in range(2_000)))
+    reported = report("--data", str(tmp_path), "--http", "127.0.0.1:1", "--log", str(log), "--log-lines", "99999")
+    assert len(reported.encode()) <= bug_report.MOST_BYTES
+    last = reported.partition("## Log")[2].strip().splitlines()
+    assert last[0].endswith("more lines are left out")
+    assert last[-1].startswith("1999 ")
+
+
+def test_sections_of_a_report_are_cut_where_their_share_ends() -> None:
+    lines = [f"line {number:03}" for number in range(100)]
+    assert bug_report.bounded(lines, 10_000) == lines
+    first = bug_report.bounded(lines, 250)
+    assert first[-1] == f"... {100 - len(first) + 1} more lines are left out"
+    assert first[:-1] == lines[: len(first) - 1]
+    last = bug_report.bounded(lines, 250, last=True)
+    assert (last[0], last[1:]) == (first[-1], lines[100 - len(last) + 1 :])
+    assert sum(len(line) + 1 for line in first) <= 250
+    assert sum(bug_report.SHARES.values()) + 9 * bug_report.OTHER_SHARE <= bug_report.MOST_BYTES
+
+
+def test_a_cluster_that_does_not_answer_is_one_line_of_the_report(tmp_path: Path) -> None:
+    reported = report("--data", str(tmp_path), "--http", "127.0.0.1:1", "-b", "127.0.0.1:1")
+    assert "no broker answers at 127.0.0.1:1" in reported.partition("## Cluster")[2]
 
 
 def test_a_directory_that_is_not_there_is_one_line_and_the_file_is_its_owners(tmp_path: Path) -> None:

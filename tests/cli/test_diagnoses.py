@@ -189,6 +189,7 @@ def test_damage_is_named_by_directory_or_counted() -> None:
     assert (one.level, one.message) == (PROBLEM, "readers of t-0 have met 2 damaged places in /data/t-0")
     assert levels(diagnoses.damage({}, 7)) == [PROBLEM]
     assert levels(diagnoses.damage({}, 0)) == [GOOD]
+    assert levels(diagnoses.damage({}, 0, fetched=3)) == [PROBLEM]
 
 
 def test_a_metrics_page_is_read_line_by_line() -> None:

@@ -12,8 +12,9 @@ import pytest
 from click.testing import CliRunner
 from killable import Command, KillableBroker
 
-from kpybroker.cli import doctor, main
+from kpybroker.cli import doctor, examination, main, scrape
 from kpybroker.cli.diagnoses import GOOD, PROBLEM, UNKNOWN, WARNING, Diagnosis
+from kpybroker.cli.examination import ExaminedBroker
 from kpybroker.client.client import Client, ClientSettings
 from kpybroker.testing import Broker
 from kpywire.messages.metadata import MetadataRequest
@@ -89,9 +90,34 @@ def test_checks_that_could_not_be_made_are_counted_and_named_with_the_reason() -
         last = CliRunner().invoke(main, words).stdout.splitlines()[-1]
     assert last.startswith("Nothing was found wrong; ")
     assert "checks could not be made: " in last
-    assert "corrupt batches, metadata requests (no metrics page could be read)" in last.replace(
+    assert "corrupt batches, metadata requests (no metrics page of broker 1 could be read)" in last.replace(
         "open files, clock, ", ""
     )
+
+
+def test_a_cause_comes_before_what_follows_from_it() -> None:
+    found = [Diagnosis(check, level, "") for check in ("groups", "brokers", "partitions") for level in (GOOD, PROBLEM)]
+    found += [Diagnosis("advertised address", PROBLEM, ""), Diagnosis("log directories", WARNING, "")]
+    ranked = [(each.level, each.check) for each in doctor.ranked(found)]
+    problems = [check for level, check in ranked if level == PROBLEM]
+    assert problems == ["brokers", "advertised address", "groups", "partitions"]
+    assert ranked[len(problems)] == (WARNING, "log directories")
+
+
+def test_a_check_that_failed_for_a_silent_broker_names_it() -> None:
+    silent = {"10.0.0.3:9092": 3}
+    failed = Diagnosis("groups", UNKNOWN, "could not be checked: no broker answers at 10.0.0.3:9092: refused")
+    assert doctor.explained(failed, silent).message == "broker 3 does not answer, see above"
+    for other in (failed._replace(message="could not be checked: refused"), failed._replace(level=GOOD)):
+        assert doctor.explained(other, silent) == other
+
+
+def test_pages_that_are_missing_are_named_by_their_brokers() -> None:
+    page = scrape.MetricsPage([], None)
+    found = [ExaminedBroker(number, "h", 9092, page if number == 2 else None, is_ours=True) for number in (1, 2, 3)]
+    (missing,) = [each for each in examination.damage(found) if each.level == UNKNOWN]
+    assert missing.message == "no metrics page of brokers 1, 3 could be read"
+    assert [each.message[:9] for each in examination.damage(found) if each.level == GOOD] == ["broker 2:"]
 
 
 @pytest.mark.parametrize(

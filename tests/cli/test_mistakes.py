@@ -11,7 +11,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kpybroker.cli import main
+from kpybroker.client.sender import Round, Sender, SendRefused
+from kpybroker.machines.errors import KafkaError
 from kpybroker.testing import Broker
+from kpywire import error_codes
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +46,13 @@ def invoke(broker: Broker, *words: str) -> Result:
         ),
         (("configs", "alter", "-t", "orders", "--set", "retention.mss=5"), "retention.mss; did you mean retention.ms"),
         (("cluster", "log-dirs", "--broker", "9"), "there is no broker 9 (BROKER_NOT_AVAILABLE)"),
+        (("cluster", "api-versions", "--broker", "9"), "there is no broker 9 (BROKER_NOT_AVAILABLE)"),
+        (("producers", "ordrs"), "topic ordrs does not exist; did you mean orders? (UNKNOWN_TOPIC"),
+        (("replicas", "verify", "ordrs"), "topic ordrs does not exist; did you mean orders? (UNKNOWN_TOPIC"),
+        (("cluster", "elect", "ordrs"), "topic ordrs does not exist; did you mean orders? (UNKNOWN_TOPIC"),
+        (("transactions", "find-hanging", "orders:9"), "topic orders has no partition 9, only 0 to 1"),
+        (("transactions", "list", "--state", "Ongoin"), "no state Ongoin of a transaction; did you mean Ongoing?"),
+        (("replicas", "move", "orders", "--broker-id", "1", "--to", "/none"), "(LOG_DIR_NOT_FOUND)"),
         (("offsets", "committed", "nobody"), "group nobody does not exist (GROUP_ID_NOT_FOUND)"),
         (("groups", "remove-members", "nobody", "--member", "m"), "Error: m: "),
     ],
@@ -180,3 +190,28 @@ def test_a_web_server_that_only_hangs_up_is_recognised() -> None:
         thread.join()
     assert result.exit_code == 3
     assert "speaks HTTP, not Kafka's protocol" in result.stderr
+
+
+def test_records_that_are_refused_are_counted_at_the_end(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_sender: Sender) -> Round:
+        raise SendRefused(KafkaError(error_codes.KAFKA_STORAGE_ERROR, "partition orders-0: the disk is full"))
+
+    monkeypatch.setattr(Sender, "round", refuse)
+    words = ["produce", "orders", "-b", broker.bootstrap_servers]
+    result = CliRunner().invoke(main, words, input="first\nsecond\n")
+    assert result.exit_code == 1
+    assert result.stderr.splitlines() == [
+        "Error: 2 records were not delivered: lines 1-2",
+        "0 records to orders, 2 not delivered",
+        "Error: partition orders-0: the disk is full (KAFKA_STORAGE_ERROR)",
+    ]
+
+
+def test_produce_does_not_sleep_once_its_last_record_is_acknowledged(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr("kpybroker.cli.delivering.time.sleep", slept.append)
+    result = CliRunner().invoke(main, ["produce", "orders", "-b", broker.bootstrap_servers], input="last\n")
+    assert (result.exit_code, result.stderr) == (0, "1 record to orders\n")
+    assert not [each for each in slept if each > 0]

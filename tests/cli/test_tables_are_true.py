@@ -14,15 +14,18 @@ from click.testing import CliRunner
 from confluent_kafka import Consumer, TopicPartition
 
 from kpybroker import cli
-from kpybroker.cli import group_view, main, property_option, quotas, tables
-from kpybroker.client import dead_letters, token_requests
+from kpybroker.cli import group_view, main, property_option, quotas, replicas, tables
+from kpybroker.client import dead_letters, reassignment_requests, token_requests, transaction_requests
 from kpybroker.client.client import Spot
 from kpybroker.client.client_configs import PROPERTIES
 from kpybroker.client.dead_letters import DeadLetter
 from kpybroker.client.group_requests import GroupDescription, MemberDescription
+from kpybroker.client.producer_requests import RememberedProducer
+from kpybroker.client.reassignment_requests import MovingPartition
 from kpybroker.client.streams_applications import Application, ApplicationTasks
 from kpybroker.client.token_requests import DelegationToken
 from kpybroker.client.topology_descriptions import TopologyNode
+from kpybroker.client.transaction_requests import DescribedTransaction, HangingTransaction, ListedTransaction
 from kpybroker.machines.metadata.creator import mark_of
 from kpybroker.testing import Broker
 from kpywire.record import Record
@@ -45,9 +48,9 @@ class State(NamedTuple):
     def address(self) -> str:
         return self.broker.bootstrap_servers
 
-    def run_text(self, *words: str, given: str = "") -> str:
+    def run_text(self, *words: str, given: str = "", code: int = 0) -> str:
         result = CliRunner().invoke(main, [*words, "-b", self.address], input=given)
-        assert result.exit_code == 0, result.output
+        assert result.exit_code == code, result.output
         return result.stdout
 
 
@@ -107,6 +110,8 @@ def member(broker: Broker, protocol: str) -> Iterator[Consumer]:
 SIZE = re.compile(r"[\d.]+ (B|KiB|MiB|GiB|TiB)")
 TIME = re.compile(r"\d+ (ms|s|min)( \d+ (ms|s))?|0 ms")
 UUID = re.compile(r"[\w-]{22}")
+NUMBER = re.compile(r"\d+")
+MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 Cell = str | re.Pattern[str]
 
 
@@ -160,6 +165,41 @@ def created(state: State) -> str:
         return state.run_text("quotas", "created", "ann", "bob")
 
 
+def listed_transactions(state: State) -> str:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(transaction_requests, "transactions", lambda *_: [ListedTransaction("app", 2, 77, "Ongoing")])
+        return state.run_text("transactions", "list")
+
+
+def described_transaction(state: State) -> str:
+    spots = (Spot("flights", 0), Spot("orders", 1))
+    found = DescribedTransaction("app", 2, 77, 3, "Ongoing", 60_000, 1_000, spots)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(transaction_requests, "describe", lambda *_: found)
+        return state.run_text("transactions", "describe", "app")
+
+
+def hanging_transaction(state: State) -> str:
+    producer = RememberedProducer(Spot("flights", 2), 77, 3, 12, 1_000, None, 42)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(transaction_requests, "hanging", lambda *_: [HangingTransaction(producer, "no id has it")])
+        return state.run_text("transactions", "find-hanging", code=4)
+
+
+def moving_partition(state: State) -> str:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(
+            reassignment_requests, "moving", lambda *_: [MovingPartition(Spot("flights", 1), [1, 2, 3], [3], [1])]
+        )
+        return state.run_text("topics", "reassignments")
+
+
+def replica_away(state: State) -> str:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(replicas, "_away", lambda *_: [("flights", 1, 3)])
+        return state.run_text("replicas", "verify", "flights", code=4)
+
+
 def port(state: State) -> str:
     return str(state.broker.port)
 
@@ -205,6 +245,46 @@ TABLES = (
         command("cluster", "quorum"),
         lambda _: [["1", UUID, "leader", re.compile(r"\d{2,3}"), "0", "0 ms"]],
     ),
+    Table(
+        "cluster features --release-version",
+        command("cluster", "features", "--release-version", "4.0"),
+        lambda _: [["group.version", "1"], ["streams.version", "off"], ["metadata.version", "25"]],
+        at_least=True,
+    ),
+    Table(
+        "cluster api-versions",
+        command("cluster", "api-versions"),
+        lambda _: [["0", "Produce", "0-13", "13", "1"], ["3", "Metadata", "0-13", "13", "1"]],
+        at_least=True,
+    ),
+    Table(
+        "cluster controllers",
+        command("cluster", "controllers"),
+        lambda _: [["1", UUID, "leader", re.compile(r"-|CONTROLLER://.*:\d+")]],
+    ),
+    Table(
+        "producers",
+        command("producers", "flights"),
+        lambda _: [
+            ["flights", "0", NUMBER, "0", "19", MOMENT, "-", "-"],
+            ["flights", "1", NUMBER, "0", "4", MOMENT, "-", "-"],
+        ],
+    ),
+    Table("transactions list", listed_transactions, lambda _: [["app", "2", "77", "Ongoing"]]),
+    Table(
+        "transactions describe",
+        described_transaction,
+        lambda _: [["app", "2", "77", "3", "Ongoing", "1 min", re.compile(r"\d+ d \d+ h"), "flights-0 orders-1"]],
+    ),
+    Table(
+        "transactions find-hanging",
+        hanging_transaction,
+        lambda _: [
+            ["flights", "2", "77", "3", "42", "1970-01-01T00:00:01Z", re.compile(r"\d+ d \d+ h"), "no id has it"]
+        ],
+    ),
+    Table("topics reassignments", moving_partition, lambda _: [["flights", "1", "1,2,3", "3", "1"]]),
+    Table("replicas verify", replica_away, lambda _: [["flights", "1", "broker 3"]]),
     Table(
         "groups list",
         command("groups", "list"),

@@ -5,9 +5,10 @@ from typing import Final, NamedTuple
 
 from kpybroker.cli.configs import split_outside_brackets
 from kpybroker.cli.kafka_tools.options import Found, ToolOptions, ToolRefusal, cluster_of, file_of
-from kpybroker.client import config_requests, group_requests, quota_requests, topic_requests, user_requests
+from kpybroker.client import config_requests, quota_requests, topic_requests, user_requests
 from kpybroker.client.client import Client
 from kpybroker.client.config_requests import ConfigChange, ConfigOperation, ConfigResource, ConfigResourceType
+from kpybroker.client.group_listing import list_groups
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.sasl.scram import MAX_ITERATIONS, MECHANISMS, MIN_ITERATIONS
 from kpywire import error_codes
@@ -239,7 +240,7 @@ def _exists(client: Client, kind: str, name: str) -> bool:
         return name in (topic.name for topic in client.topics())
     if kind in ("brokers", "broker-loggers"):
         return name in (str(node.node_id) for node in client.nodes())
-    if kind == "groups" and name in (group.group_id for group in group_requests.list_groups(client)):
+    if kind == "groups" and name in (group.group_id for group in list_groups(client)):
         return True
     return name in config_requests.resources(client, KINDS[kind])
 

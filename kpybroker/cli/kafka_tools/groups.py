@@ -6,10 +6,12 @@ from typing import Final
 
 import click
 
-from kpybroker.cli.group_resets import log_ranges, partitions_of, target_of
+from kpybroker.cli.group_resets import log_ranges, target_of
 from kpybroker.cli.kafka_tools.options import Found, ToolOptions, ToolRefusal, cluster_of, text_of
+from kpybroker.cli.partition_arguments import partitions_of
 from kpybroker.client import group_requests, resets
 from kpybroker.client.client import Client, Spot
+from kpybroker.client.group_listing import list_groups
 from kpybroker.client.group_requests import GroupDescription
 from kpybroker.client.lag import log_ends
 from kpybroker.client.resets import Reset
@@ -111,7 +113,7 @@ def _list(client: Client, found: Found) -> None:
             names = ", ".join(known)
             raise ToolRefusal(f"Invalid {what} list '{', '.join(sorted(unknown))}'. Valid {what} are: {names}")
     rows = []
-    for group in group_requests.list_groups(client):
+    for group in list_groups(client):
         kind = group.group_type.lower()
         if kind not in OF_CONSUMERS or (states and group.group_state.lower() not in states):
             continue
@@ -130,7 +132,7 @@ def _list(client: Client, found: Found) -> None:
 def _wanted(client: Client, found: Found) -> list[str]:
     if not found.all_groups:
         return list(dict.fromkeys(found.group))
-    return [each.group_id for each in group_requests.list_groups(client) if each.group_type.lower() in OF_CONSUMERS]
+    return [each.group_id for each in list_groups(client) if each.group_type.lower() in OF_CONSUMERS]
 
 
 def _describe(client: Client, found: Found) -> None:

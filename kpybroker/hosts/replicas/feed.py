@@ -83,6 +83,7 @@ class Feed:
         self.peer = peer
         self.fetcher = fetcher
         self.received_bytes = 0
+        self.damaged_answers = 0
         self._parts = parts
         self._asked_ms = -1.0
         """The time when the current request was sent; -1 without one."""
@@ -292,6 +293,7 @@ class Feed:
         elif isinstance(error, Malformed) or (
             isinstance(error, KafkaError) and error.code == error_codes.CORRUPT_MESSAGE
         ):
+            self.damaged_answers += 1
             log.warning("Broker %d sent damaged records, which are fetched again: %s", self.leader_id, error)
             self.fetcher.delay(following, now_ms)
         else:

@@ -87,6 +87,7 @@ class Fetchers:
         self._stopped = False
         self._received_bytes = 0
         """The bytes received over connections that are closed."""
+        self._damaged_answers = 0
         self._parts = FeedParts(
             scheduler,
             self._limits,
@@ -200,6 +201,11 @@ class Fetchers:
         """Bytes of records that were received since the start."""
         return self._received_bytes + sum([feed.received_bytes for feed in self])
 
+    @property
+    def damaged_answers(self) -> int:
+        """The answers of leaders since the start that had damaged records."""
+        return self._damaged_answers + sum([feed.damaged_answers for feed in self])
+
     def brokers_changed(self) -> None:
         """Reconnect where brokers came, left, or changed their addresses."""
         self._begin_anew([feed for feed in self if self._address(feed.leader_id) != feed.address])
@@ -228,6 +234,7 @@ class Fetchers:
     def _drop(self, feed: Feed) -> None:
         feed.close()
         self._received_bytes += feed.received_bytes
+        self._damaged_answers += feed.damaged_answers
         self._changed.pop(feed, None)
         for number, lanes in list(self._feeds.items()):
             if feed in lanes:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kpybroker.monitoring.metrics.table import COUNTER, GAUGE, MetricRow, Table, kafka
+from kpybroker.monitoring.metrics.table import COUNTER, GAUGE, NATIVE, MetricRow, Table, kafka, known_by
 
 if TYPE_CHECKING:
     from kpybroker.requests.broker import Broker
@@ -54,6 +54,12 @@ BYTES = Table(
             "kafka.server:type=BrokerTopicMetrics,name=ReplicationBytesOutPerSec",
             confluent="kafka_server_brokertopicmetrics_replicationbytesoutpersec",
         ),
+        known_by(
+            NATIVE,
+            COUNTER,
+            "kpybroker_replica_fetch_damaged_total",
+            "Answers of leaders with damaged records, which are fetched again",
+        ),
     ),
 )
 
@@ -63,4 +69,5 @@ def tables(broker: "Broker") -> Iterator[Table]:
     fetchers = broker.fetchers
     max_lag, failed = fetchers.state()
     yield FETCHERS.with_rows([MetricRow((_CLIENT,), (max_lag, failed, 0))])
-    yield BYTES.with_rows([MetricRow((), (fetchers.received_bytes, broker.replicas.bytes_to_followers))])
+    counted = (fetchers.received_bytes, broker.replicas.bytes_to_followers, fetchers.damaged_answers)
+    yield BYTES.with_rows([MetricRow((), counted)])
