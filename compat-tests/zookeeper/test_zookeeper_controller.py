@@ -69,8 +69,7 @@ def test_topics_are_created_on_brokers_of_both_programs(
     soon(lambda: becomes_controller(tree, 1))
     soon(lambda: admin.list_topics(timeout=10).controller_id == 1)
     create(admin, "shared", 6, replicas=3)
-    soon(lambda: is_in_sync(admin, "shared"))
-    assert set(leaders(admin, "shared")) == {1, 2, 3}
+    soon(lambda: is_in_sync(admin, "shared") and set(leaders(admin, "shared")) == {1, 2, 3})
     produce(cluster.bootstrap_servers, "shared", 2_000, acks="all")
     assert consume(cluster.bootstrap_servers, "shared", 2_000) == list(range(2_000))
 

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 from kpybroker.machines.authorization.resources import AclOperation
 from kpybroker.runtime.fairness.trait import Trait
 from kpywire import api
+from kpywire.sizes import MAX_OBJECT_BYTES
 
 
 class Reason(str):
@@ -34,7 +35,7 @@ FEW: Final = 1 << 19
 THOUSAND: Final = 1 << 20
 THOUSANDS: Final = 1 << 21
 TEN_THOUSAND: Final = 1 << 22
-MANY_ACLS: Final = 1 << 24
+MANY: Final = 1 << 24
 USUAL_OBJECT_BYTES: Final = 1 << 25
 
 
@@ -135,7 +136,7 @@ APIS: Final[Mapping[int, Api]] = {
         AT_CONTROLLER,
         AclOperation.ALTER,
         decided_by="acls.create_acls",
-        most_object_bytes=MANY_ACLS,
+        most_object_bytes=MANY,
         words=Words.OF_THE_EXCEPTION,
     ),
     api.CREATE_DELEGATION_TOKEN: Api(
@@ -157,13 +158,14 @@ APIS: Final[Mapping[int, Api]] = {
         "controllers:create_topics",
         decided_by="topics.create_topics",
         ends_with_timeout=True,
+        most_object_bytes=MAX_OBJECT_BYTES,
         unknown={"num_partitions": -1, "replication_factor": -1},
     ),
     api.DELETE_ACLS: Api(
         AT_CONTROLLER,
         AclOperation.ALTER,
         decided_by="acls.delete_acls",
-        most_object_bytes=MANY_ACLS,
+        most_object_bytes=MANY,
         words=Words.OF_THE_EXCEPTION,
     ),
     api.DELETE_GROUPS: Api("groups:delete_groups"),
@@ -259,7 +261,7 @@ APIS: Final[Mapping[int, Api]] = {
     api.SHARE_GROUP_HEARTBEAT: Api("groups:consumer_group_heartbeat", is_repeated=True, most_object_bytes=THOUSAND),
     api.STREAMS_GROUP_DESCRIBE: Api("groups:described_by_topics"),
     api.STREAMS_GROUP_HEARTBEAT: Api("groups:member", is_repeated=True, most_object_bytes=THOUSAND),
-    api.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE: Api("groups:member", most_object_bytes=THOUSAND),
+    api.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE: Api("groups:member"),
     api.SYNC_GROUP: Api("groups:member", most_object_bytes=TEN_THOUSAND),
     api.TXN_OFFSET_COMMIT: Api("offsets:txn_offset_commit"),
     api.UNREGISTER_BROKER: Api(

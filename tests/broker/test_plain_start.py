@@ -19,7 +19,7 @@ start._announce = shown
 start.command(["--data", sys.argv[1], "--port", "0", "--http", "127.0.0.1:0", "--log-level", "ERROR"])
 """
 ROOMS = {
-    "kpybroker.cli": 4,
+    "kpybroker.cli": 5,
     "kpybroker.config": 27,
     "kpybroker.hosts.coordinators": 15,
     "kpybroker.hosts.leases": 3,

@@ -90,7 +90,7 @@ def test_a_topic_gets_more_replicas_other_ones_and_fewer(cluster: Cluster) -> No
         (("u", "--broker-list", "-1"), 2, "is not a list of ids such as 1,2,3"),
         (("u", "--broker-list", f"1,{1 << 31}"), 2, "is not a list of ids such as 1,2,3"),
         (("u", "--broker-list", ""), 2, "is not a list of ids such as 1,2,3"),
-        (("u",), 2, "Missing option '--broker-list'"),
+        (("u",), 2, "name topics and --broker-list"),
     ],
 )
 def test_a_mistake_is_one_clear_line_and_moves_nothing(

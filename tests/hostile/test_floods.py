@@ -180,7 +180,7 @@ def test_sessions_of_partitions_that_do_not_exist_are_not_kept(target: WatchedBr
     before = target.memory_bytes()
     with Attacker(target.port) as client:
         for _ in range(7):
-            client.send(session_request("no-such-topic", 80_000), FETCH_VERSION)
+            client.send(session_request("no-such-topic", 35_000), FETCH_VERSION)
             throttle_ms, code, session_id = struct.unpack_from(">ihi", client.read_frame(), 5)
             assert (throttle_ms, code, session_id) == (0, error_codes.NONE, 0)
     assert target.peak_memory_bytes() - before < 150 * MIB

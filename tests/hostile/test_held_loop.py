@@ -201,13 +201,18 @@ def test_an_honest_request_waits_for_no_client_that_leaves_during_a_large_one(
     for large in requests(key, WITH_RIGHTS, pace):
         held_s: list[float] = []
         while len(held_s) < TRIES and min(held_s, default=pace.most_s) >= pace.most_s:
-            honest.most_s()
-            with sender(guarded, WITH_RIGHTS) as client:
-                client.send_frame(large.payload)
-                time.sleep(LEAVES_AFTER_S)
-            time.sleep(LEAVES_AFTER_S)  # what it leaves behind is freed
-            held_s.append(honest.most_s())
+            held_s.append(_leaving(guarded, honest, large))
         assert min(held_s) < pace.most_s, f"{large}: an honest request waited for {held_s} s of the loop's work"
+
+
+def _leaving(guarded: GuardedNode, honest: HonestClient, large: Large) -> float:
+    """The longest wait of an honest request while a client sends a large one, leaves, and all that is left is freed."""
+    honest.most_s()
+    with sender(guarded, WITH_RIGHTS) as client:
+        client.send_frame(large.payload)
+        time.sleep(LEAVES_AFTER_S)
+    time.sleep(LEAVES_AFTER_S)
+    return honest.most_s()
 
 
 def _delays_no_other(

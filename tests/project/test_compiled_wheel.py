@@ -64,6 +64,7 @@ NOT_OF_COMPILED_CODE = (
     "tests/groups/share/test_share_histories_against_kafka.py",
     "tests/groups/streams/test_streams_histories_against_kafka.py",
     "tests/groups/test_against_kafka.py",
+    "tests/groups/test_made_up_kind.py",
     "tests/groups/test_versions_of_requests.py",
 )
 """These tests plant defects, or put objects of their own in the place of compiled ones, which compiled code refuses."""

@@ -137,7 +137,7 @@ def test_a_voter_is_removed_with_its_own_disk_and_never_the_last_one() -> None:
         assert refused.error_code == error_codes.VOTER_NOT_FOUND
     refused = decided(remove(voter(1)), history(1))
     assert isinstance(refused, VotersRefusal)
-    assert refused.error_code == error_codes.INVALID_REQUEST
+    assert refused.error_code == error_codes.VOTER_NOT_FOUND
 
 
 def test_a_voter_that_moved_keeps_its_disk_and_news_alone_is_written() -> None:

@@ -5,7 +5,7 @@ from .mutation import Mutation
 
 RECONCILE = "kpybroker/machines/groups/consumer/reconcile.py"
 GROUP = "kpybroker/machines/groups/consumer/consumer_group.py"
-EPOCHS = "kpybroker/machines/groups/epoch_members.py"
+EPOCHS = "kpybroker/machines/groups/epochs/epoch_members.py"
 RECORDS = "kpybroker/machines/groups/consumer/records.py"
 REPLAY = "kpybroker/machines/groups/consumer/replay.py"
 MEMBER = "kpybroker/machines/groups/consumer/member.py"

@@ -210,8 +210,8 @@ SHARING_MUTATIONS = [
     _sharing(
         "sessions of share members do not go on after a load",
         "kpybroker/machines/groups/share/timeouts.py",
-        "        for member_id in group.membership.ordered_members():\n",
-        "        for member_id in ():\n",
+        "    for member_id in () if group is None else group.ordered_members():\n",
+        "    for member_id in ():\n",
     ),
     # Dead letters
     _sharing(

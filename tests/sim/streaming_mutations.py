@@ -5,7 +5,7 @@ from .mutation import Mutation
 
 RECONCILE = "kpybroker/machines/groups/streams/reconcile.py"
 GROUP = "kpybroker/machines/groups/streams/streams_group.py"
-EPOCHS = "kpybroker/machines/groups/epoch_members.py"
+EPOCHS = "kpybroker/machines/groups/epochs/epoch_members.py"
 RECORDS = "kpybroker/machines/groups/streams/records.py"
 REPLAY = "kpybroker/machines/groups/streams/replay.py"
 HEARTBEAT = "kpybroker/machines/groups/streams/heartbeat.py"

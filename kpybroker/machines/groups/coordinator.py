@@ -127,11 +127,11 @@ class GroupCoordinator:
         """The answer to a heartbeat of a member at rest, from which nothing follows. None if a message is to be
         decided. Asked only while all records are committed."""
         shard = self.shard
-        repeat = self._tables.repeats.get(type(message))
-        if repeat is None:
-            answer = answer_again(shard, message, self._settings(), self._topics().version, now_ms)
+        repeats = self._tables.repeats
+        if type(message) in repeats:
+            answer = repeats[type(message)](shard, message, now_ms)
         else:
-            answer = repeat(shard, message, now_ms)
+            answer = answer_again(shard, message, self._settings(), self._topics().version, now_ms)
         if answer is not None:
             shard.sweeps.due_ms = now_ms + PAUSE_MS
         return answer

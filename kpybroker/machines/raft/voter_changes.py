@@ -93,11 +93,9 @@ def _added(history: VoterHistory, voter: Voter) -> Voters | VotersRefusal:
 
 def _removed(voters: Voters, replica: ReplicaKey) -> Voters | VotersRefusal:
     known = voters.get(replica.id)
-    if known is None or known.directory_id != replica.directory_id:
+    if known is None or known.directory_id != replica.directory_id or len(voters) == 1:
         message = f"Cannot remove voter {_named(replica)} from the set of voters {_all_named(voters)}"
         return VotersRefusal(error_codes.VOTER_NOT_FOUND, message)
-    if len(voters) == 1:
-        return VotersRefusal(error_codes.INVALID_REQUEST, f"Cannot remove voter {_named(replica)}: it is the last one")
     return voter_set(voter for voter in voters.values() if voter.id != replica.id)
 
 

@@ -184,16 +184,14 @@ class FetchAnswer:
         """The answers that were collected last, by topic. With a policy those of a ledger are counted as sent."""
         if self._ledger is not None:
             return self._ledger.topics(self.partitions, policy)
-        topics: dict[str | bytes, FetchableTopicResponse] = {}
-        self._group(topics, self.partitions.items())
-        return list(topics.values())
+        return self._group({}, self.partitions.items())
 
     def _group(
         self,
         topics: dict[str | bytes, FetchableTopicResponse],
         answers: Iterable[tuple[CachedPartition, PartitionData]],
-    ) -> None:
-        """Add these answers to those of their topics."""
+    ) -> list[FetchableTopicResponse]:
+        """Add these answers to those of their topics. Return all of them."""
         for entry, answer in answers:
             key = entry.topic
             topic = topics.get(key)
@@ -203,37 +201,20 @@ class FetchAnswer:
                 topics[key] = FetchableTopicResponse(topic_id=key, partitions=[answer])
             else:
                 topics[key] = FetchableTopicResponse(topic=key, partitions=[answer])
+        return list(topics.values())
 
-    def response(self, policy: Policy) -> FetchResponse:
-        """The response made of the answers that were collected last."""
+    def response(self, policy: Policy, topics: list[FetchableTopicResponse] | None = None) -> FetchResponse:
+        """The response made of the answers that were collected last; ``topics`` if they are settled already."""
         if self._throttle is not None:
             throttled = self._throttled(self._throttle)
             if throttled is not None:
                 return throttled
-        if self._ledger is None:
-            self._end_if_useless(self._settle(policy, self.partitions.items()))
-        return self._response(policy, self.topics(policy))
-
-    def response_in_steps(self, policy: Policy) -> Generator[None, None, FetchResponse]:
-        """Do the same as `response`, for a full request for many partitions. Those that change meanwhile stay due."""
-        if self._throttle is not None:
-            yield
-            return self.response(policy)
-        session, topics = self.session, dict[str | bytes, FetchableTopicResponse]()
-        due, session.changed = session.changed, {}
-        errors, left = 0, iter(list(self.partitions.items()))
-        while some := list(islice(left, STEP_ANSWERS)):
-            self._group(topics, some)
-            changed, session.changed = session.changed, due
-            errors += self._settle(policy, some)
-            session.changed = changed
-            yield
-        due.update(session.changed)
-        session.changed = due
-        self._end_if_useless(errors)
-        return self._response(policy, list(topics.values()))
-
-    def _response(self, policy: Policy, topics: list[FetchableTopicResponse]) -> FetchResponse:
+        if self._ledger is not None:
+            topics = self._ledger.topics(self.partitions, policy)
+        elif topics is None:
+            topics = self._group({}, self.partitions.items())
+            if self._settle(policy, self.partitions.items()) > MOST_ERRORS:
+                self._report_less()
         return FetchResponse(
             throttle_time_ms=0,
             error_code=error_codes.NONE,
@@ -241,6 +222,27 @@ class FetchAnswer:
             responses=topics,
             node_endpoints=node_endpoints(self.nodes, NodeEndpoint) if self.nodes and not policy.is_replica else [],
         )
+
+    def response_in_steps(self, policy: Policy) -> Generator[None, None, FetchResponse]:
+        """Do the same as `response`, for a full request for many partitions. Those that change meanwhile stay due."""
+        if self._throttle is not None:
+            yield
+            return self.response(policy)
+        session, grouped = self.session, dict[str | bytes, FetchableTopicResponse]()
+        due, session.changed = session.changed, {}
+        errors = 0
+        left = iter(list(self.partitions.items()))
+        while some := list(islice(left, STEP_ANSWERS)):
+            self._group(grouped, some)
+            changed, session.changed = session.changed, due
+            errors += self._settle(policy, some)
+            session.changed = changed
+            yield
+        due.update(session.changed)
+        session.changed = due
+        if errors > MOST_ERRORS:
+            self._report_less()
+        return self.response(policy, list(grouped.values()))
 
     def _settle(self, policy: Policy, answers: Iterable[tuple[CachedPartition, PartitionData]]) -> int:
         """Note in the session that these are sent. Return how many of them are errors."""
@@ -257,9 +259,9 @@ class FetchAnswer:
             policy.count(entry, answer)
         return errors
 
-    def _end_if_useless(self, errors: int) -> None:
-        """End a session whose every request would report that many errors."""
-        if errors > MOST_ERRORS and self.session.id != NO_SESSION:
+    def _report_less(self) -> None:
+        """End a session that has too many errors."""
+        if self.session.id != NO_SESSION:
             self._sessions.end(self.session)
 
     def _throttled(self, throttle: FetchThrottle) -> FetchResponse | None:
