@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Final
 
 SKIPPED: Final[Mapping[str, tuple[str, ...]]] = {
-    "share groups (KIP-932) need KRaft mode": ("test_share_groups.py",),
+    "share groups (KIP-932) need KRaft mode": ("test_share_groups.py", "test_dead_letter_topics.py"),
     "streams groups (KIP-1071) need KRaft mode": (
         "test_streams.py::test_totals_are_exact_though_instances_and_the_broker_are_killed[streams",
     ),
