@@ -107,7 +107,7 @@ APIS: Final[Mapping[int, Api]] = {
         words=Words.OF_THE_EXCEPTION,
     ),
     api.ALTER_REPLICA_LOG_DIRS: Api(AclOperation.ALTER),
-    api.ALTER_SHARE_GROUP_OFFSETS: Api("groups:member", most_object_bytes=THOUSAND, words=Words.OF_THE_ERROR),
+    api.ALTER_SHARE_GROUP_OFFSETS: Api("groups:member", most_object_bytes=FEW, words=Words.OF_THE_ERROR),
     api.ALTER_USER_SCRAM_CREDENTIALS: Api(
         AT_CONTROLLER,
         AclOperation.ALTER,
@@ -170,9 +170,9 @@ APIS: Final[Mapping[int, Api]] = {
     ),
     api.DELETE_GROUPS: Api("groups:delete_groups"),
     api.DELETE_RECORDS: Api("topics:delete_records", unknown={"low_watermark": -1}),
-    api.DELETE_SHARE_GROUP_OFFSETS: Api("groups:owner", most_object_bytes=THOUSAND, words=Words.OF_THE_ERROR),
+    api.DELETE_SHARE_GROUP_OFFSETS: Api("groups:owner", most_object_bytes=FEW, words=Words.OF_THE_ERROR),
     api.DELETE_SHARE_GROUP_STATE: Api(
-        AclOperation.CLUSTER_ACTION, words=Words.OF_A_REFUSAL, most_object_bytes=TEN_THOUSAND
+        AclOperation.CLUSTER_ACTION, words=Words.OF_A_REFUSAL, most_object_bytes=THOUSAND
     ),
     api.DELETE_TOPICS: Api(
         AT_CONTROLLER, "controllers:delete_topics", decided_by="topics.delete_topics", ends_with_timeout=True
@@ -222,7 +222,7 @@ APIS: Final[Mapping[int, Api]] = {
     ),
     api.INIT_PRODUCER_ID: Api("transactions:init_producer_id", unknown={"producer_epoch": -1}),
     api.INITIALIZE_SHARE_GROUP_STATE: Api(
-        AclOperation.CLUSTER_ACTION, words=Words.OF_A_REFUSAL, most_object_bytes=TEN_THOUSAND
+        AclOperation.CLUSTER_ACTION, words=Words.OF_A_REFUSAL, most_object_bytes=THOUSANDS
     ),
     api.JOIN_GROUP: Api("groups:member", most_object_bytes=TEN_THOUSAND, unknown={"protocol_name": ""}),
     api.LEAVE_GROUP: Api("groups:member", most_object_bytes=THOUSANDS),
@@ -243,11 +243,9 @@ APIS: Final[Mapping[int, Api]] = {
     api.OFFSET_FOR_LEADER_EPOCH: Api("topics:offset_for_leader_epoch", unknown={"leader_epoch": -1}),
     api.PRODUCE: Api("records:produce", trait=Trait(overlaps=True, is_whole=True)),
     api.PUSH_TELEMETRY: Api(OF_ITSELF),
-    api.READ_SHARE_GROUP_STATE: Api(
-        AclOperation.CLUSTER_ACTION, words=Words.OF_THE_ERROR, most_object_bytes=TEN_THOUSAND
-    ),
+    api.READ_SHARE_GROUP_STATE: Api(AclOperation.CLUSTER_ACTION, words=Words.OF_THE_ERROR, most_object_bytes=THOUSANDS),
     api.READ_SHARE_GROUP_STATE_SUMMARY: Api(
-        AclOperation.CLUSTER_ACTION, words=Words.OF_THE_ERROR, most_object_bytes=TEN_THOUSAND
+        AclOperation.CLUSTER_ACTION, words=Words.OF_THE_ERROR, most_object_bytes=THOUSANDS
     ),
     api.REMOVE_RAFT_VOTER: Api(AT_CONTROLLER, AclOperation.ALTER, words=Words.OF_THE_ERROR),
     api.RENEW_DELEGATION_TOKEN: Api(
@@ -286,7 +284,7 @@ APIS: Final[Mapping[int, Api]] = {
     api.UPDATE_RAFT_VOTER: Api(None, AclOperation.CLUSTER_ACTION),
     api.VOTE: Api(None, AclOperation.CLUSTER_ACTION, most_object_bytes=FEW),
     api.WRITE_SHARE_GROUP_STATE: Api(
-        AclOperation.CLUSTER_ACTION, words=Words.OF_THE_ERROR, most_object_bytes=TEN_THOUSAND
+        AclOperation.CLUSTER_ACTION, words=Words.OF_THE_ERROR, most_object_bytes=THOUSANDS
     ),
     api.WRITE_TXN_MARKERS: Api("transactions:write_txn_markers", most_object_bytes=THOUSAND, is_exempt=True),
 }
