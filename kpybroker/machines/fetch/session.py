@@ -9,7 +9,7 @@ Invariant: an entry that is not in ``changed`` has nothing to answer: no data, n
 seen.
 """
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final, Protocol
 
 from kpybroker.machines.partition.in_sync import FetchClock, FollowerState
@@ -17,8 +17,6 @@ from kpybroker.machines.partition.in_sync import FetchClock, FollowerState
 NO_SESSION: Final = 0
 FIRST_EPOCH: Final = 1
 LAST_EPOCH: Final = 2**31 - 1
-STEP_ENTRIES: Final = 64
-"""The number of entries that stop watching in one step."""
 
 
 class WatchedReplica(Protocol):
@@ -217,16 +215,6 @@ class FetchSession:
         """Stop watching."""
         for entry in self.entries.values():
             entry.unwatch()
-        self.forget_all()
-
-    def closing(self) -> Generator[None, None, None]:
-        """Stop watching, in steps."""
-        while self.entries:
-            for _nth in range(min(STEP_ENTRIES, len(self.entries))):
-                entry = self.entries.popitem()[1]
-                entry.unwatch()
-                self.changed.pop(entry, None)
-            yield
         self.forget_all()
 
     def forget_all(self) -> None:

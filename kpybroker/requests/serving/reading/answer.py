@@ -214,7 +214,7 @@ class FetchAnswer:
         elif topics is None:
             topics = self._group({}, self.partitions.items())
             if self._settle(policy, self.partitions.items()) > MOST_ERRORS:
-                self._report_less()
+                self._end_session()
         return FetchResponse(
             throttle_time_ms=0,
             error_code=error_codes.NONE,
@@ -231,7 +231,7 @@ class FetchAnswer:
         session, grouped = self.session, dict[str | bytes, FetchableTopicResponse]()
         due, session.changed = session.changed, {}
         errors = 0
-        left = iter(list(self.partitions.items()))
+        left = iter(self.partitions.items())
         while some := list(islice(left, STEP_ANSWERS)):
             self._group(grouped, some)
             changed, session.changed = session.changed, due
@@ -241,7 +241,7 @@ class FetchAnswer:
         due.update(session.changed)
         session.changed = due
         if errors > MOST_ERRORS:
-            self._report_less()
+            self._end_session()
         return self.response(policy, list(grouped.values()))
 
     def _settle(self, policy: Policy, answers: Iterable[tuple[CachedPartition, PartitionData]]) -> int:
@@ -259,7 +259,7 @@ class FetchAnswer:
             policy.count(entry, answer)
         return errors
 
-    def _report_less(self) -> None:
+    def _end_session(self) -> None:
         """End a session that has too many errors."""
         if self.session.id != NO_SESSION:
             self._sessions.end(self.session)

@@ -33,6 +33,7 @@ STEP_ENTRIES: Final = 8
 
 
 def in_pieces(entries: list[CachedPartition]) -> Iterator[list[CachedPartition]]:
+    """The entries of each step."""
     return (entries[start : start + STEP_ENTRIES] for start in range(0, len(entries), STEP_ENTRIES))
 
 
@@ -98,26 +99,21 @@ class FetchReader:
         session, entries = self.session, list(entries)
         try:
             is_enough = yield from self._collect_in_steps(entries)
+            if not is_enough and self.max_wait_ms > 0 and session.entries:
+                return self.park()
+            response = yield from self.answer.response_in_steps(self.policy)
         except (GivenUp, Exception):
-            if not session.lasts:
-                yield from self._forget_in_steps(entries)
-            raise
-        if not session.entries:  # the session was given up meanwhile
-            for some in in_pieces(entries):
-                for entry in some:
-                    entry.unwatch()
-                yield
-        elif not is_enough and self.max_wait_ms > 0:
-            return self.park()
-        response = yield from self.answer.response_in_steps(self.policy)
-        if not session.lasts:
             yield from self._forget_in_steps(entries)
+            raise
+        yield from self._forget_in_steps(entries)
         yield
         return response
 
     def _forget_in_steps(self, entries: list[CachedPartition]) -> Generator[None, None, None]:
-        """Forget the session, and these entries of it wherever they are."""
+        """Forget the session, and these entries of it wherever they are, unless it goes on."""
         session, answered = self.session, self.answer.partitions
+        if session.lasts and session.entries:
+            return
         while entries:
             for entry in entries[-STEP_ENTRIES:]:
                 entry.unwatch()
