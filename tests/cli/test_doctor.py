@@ -95,7 +95,7 @@ def test_checks_that_could_not_be_made_are_counted_and_named_with_the_reason() -
     )
 
 
-def test_a_cause_comes_before_what_follows_from_it() -> None:
+def test_doctor_lists_a_cause_before_its_effects() -> None:
     found = [Diagnosis(check, level, "") for check in ("groups", "brokers", "partitions") for level in (GOOD, PROBLEM)]
     found += [Diagnosis("advertised address", PROBLEM, ""), Diagnosis("log directories", WARNING, "")]
     ranked = [(each.level, each.check) for each in doctor.ranked(found)]

@@ -179,7 +179,7 @@ def test_requests_of_closed_connections_are_dropped(turns: Turns) -> None:
 
 
 @pytest.mark.parametrize("waits", [False, True])
-def test_work_that_is_given_up_frees_what_it_holds_in_steps(turns: Turns, waits: bool) -> None:
+def test_abandoned_work_frees_its_memory_in_steps(turns: Turns, waits: bool) -> None:
     held = list(range(100))
 
     def work() -> Work:

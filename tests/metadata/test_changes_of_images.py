@@ -74,7 +74,7 @@ def test_a_delta_names_all_that_its_records_changed(data: st.DataObject) -> None
 
 @settings(deadline=None, max_examples=20)
 @given(st.data())
-def test_an_image_that_is_replaced_names_exactly_what_differs(data: st.DataObject) -> None:
+def test_a_replaced_image_reports_exactly_the_differences(data: st.DataObject) -> None:
     history = data.draw(histories())
     stale, newer = apply_all(history[: data.draw(st.integers(1, len(history)))]), apply_all(history)
     for topic_id in stale.topics_by_id.keys() & newer.topics_by_id.keys():  # no id is used again

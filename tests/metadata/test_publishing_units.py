@@ -84,7 +84,7 @@ def test_the_units_of_a_batch_are_published_some_at_a_time() -> None:
     assert heard.loader.image.epoch == 4
 
 
-def test_what_was_loaded_before_the_units_is_published_before_them() -> None:
+def test_records_loaded_before_units_are_published_first() -> None:
     heard = Heard()
     heard.loader.load([topic("a")], 0, epoch=1)
     for _ in heard.loader.publish_units([Unit([topic("b")], 1)], 1, epoch=2):

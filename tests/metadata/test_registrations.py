@@ -69,7 +69,9 @@ def test_a_controller_is_written_as_it_registered() -> None:
         ({"cordoned_log_dirs": []}, {"cordoned_log_dirs": []}),
     ],
 )
-def test_a_change_of_a_broker_changes_only_what_it_names(change: dict[str, Any], changed: dict[str, Any]) -> None:
+def test_a_change_record_of_a_broker_alters_only_its_own_fields(
+    change: dict[str, Any], changed: dict[str, Any]
+) -> None:
     broker = BrokerRegistration(registration(), 5)
     merged = broker.merge(BrokerRegistrationChangeRecord(broker_id=3, broker_epoch=9, **change))
     assert merged.to_record(33) == registration(**changed)
