@@ -10,8 +10,9 @@ from urllib.parse import quote
 import pytest
 from running_cluster import RunningCluster, cluster_of
 
+from kpybroker.monitoring.console.actions import ACTIONS
 from kpybroker.monitoring.console.console import ONLY_CONTROLLER
-from kpybroker.monitoring.console.pages import ACTIONS, PAGES
+from kpybroker.monitoring.console.pages import PAGES
 from support.waiting import eventually
 
 SETTINGS = {

@@ -11,7 +11,8 @@ from time import sleep, time
 from console_node import console_node
 from stage import Stage, flight
 
-from kpybroker.monitoring.console.pages import PAGES, ConsolePage
+from kpybroker.monitoring.console.page import ConsolePage
+from kpybroker.monitoring.console.pages import PAGES
 from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kpywire.record import Record
 from support.browser import Browser

@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 from console_node import ConsoleNode
 
-from kpybroker.monitoring.console.pages import ConsolePage
+from kpybroker.monitoring.console.page import ConsolePage
 from kpywire.record import Record
 from support.raw_client import RawClient
 from support.waiting import eventually

@@ -19,7 +19,8 @@ from console_node import FORM, JSON, ConsoleNode, Reply, console_node
 from test_transactions_page import open_transaction
 
 from kpybroker.monitoring.console import console, rendering
-from kpybroker.monitoring.console.pages import ACTIONS, PAGES
+from kpybroker.monitoring.console.actions import ACTIONS
+from kpybroker.monitoring.console.pages import PAGES
 from kpybroker.runtime.http import gate
 from kpywire.messages.create_acls import AclCreation, CreateAclsRequest
 from kpywire.messages.metadata import MetadataRequest

@@ -7,7 +7,8 @@ import pytest
 from console_node import console_node
 from stage import Stage
 
-from kpybroker.monitoring.console.pages import PAGES, ConsolePage
+from kpybroker.monitoring.console.page import ConsolePage
+from kpybroker.monitoring.console.pages import PAGES
 from support.browser import Browser, axe
 
 pytestmark = pytest.mark.slow

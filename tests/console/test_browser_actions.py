@@ -15,7 +15,7 @@ from running_search import running_search
 from test_access import ask, secured  # noqa: F401 - the latter is a fixture
 from test_transactions_page import open_transaction
 
-from kpybroker.monitoring.console.pages import ACTIONS
+from kpybroker.monitoring.console.actions import ACTIONS
 from kpywire.messages.create_acls import AclCreation, CreateAclsRequest
 from kpywire.record import Record
 from support.browser import Browser

@@ -14,7 +14,9 @@ from stage import Stage
 from test_transactions_page import open_transaction
 
 from kpybroker.monitoring.console import rendering
-from kpybroker.monitoring.console.pages import ACTIONS, PAGES, match
+from kpybroker.monitoring.console.actions import ACTIONS
+from kpybroker.monitoring.console.page import match
+from kpybroker.monitoring.console.pages import PAGES
 from kpywire.record import Record
 from support.browser import NAMED, Browser
 from support.waiting import eventually

@@ -12,7 +12,8 @@ from console_node import Reply, console_node
 from stage import Stage, flight
 
 from kpybroker.monitoring.console import taps
-from kpybroker.monitoring.console.pages import PAGES, ConsolePage, match
+from kpybroker.monitoring.console.page import ConsolePage, match
+from kpybroker.monitoring.console.pages import PAGES
 from kpywire.messages.find_coordinator import FindCoordinatorRequest
 from kpywire.messages.metadata import MetadataRequest
 from kpywire.messages.sasl_authenticate import SaslAuthenticateRequest

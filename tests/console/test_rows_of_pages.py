@@ -21,18 +21,17 @@ from kpybroker.machines.console.cluster import (
 from kpybroker.machines.console.connections import lateness_plot, loop_shares
 from kpybroker.machines.console.content import ContentBySchema
 from kpybroker.machines.console.groups import StoryRow, member_label, story_of
+from kpybroker.machines.console.listing import PER_PAGE, pages_of
 from kpybroker.machines.console.record_tasks import FoundRecord, Unreadable
 from kpybroker.machines.console.records import NEWEST, OLDEST, RecordsGap, gaps_of, in_order, nothing_chosen, row_of
 from kpybroker.machines.console.retention import next_deletion
 from kpybroker.machines.console.segments import CODECS, batch_rows
 from kpybroker.machines.console.topics import (
-    PER_PAGE,
     SOURCES,
     TOPIC_SOURCE,
     config_row,
     is_internal,
     is_wanted,
-    pages_of,
     plain_text,
     topic_row,
 )
@@ -180,7 +179,7 @@ def test_the_health_counts_in_words() -> None:
     )
     assert health(totals_of(good), "alive", leader=0).startswith("good"), "node 0 may lead the quorum"
     assert health(totals_of(good), "alive", leader=None).startswith("bad: no controller leads")
-    assert health(totals_of(*[good] * 1_000), "alive").startswith("good: 1,000 partitions are")
+    assert health(totals_of(*[good] * 1_000), "alive").startswith("good: 1\u202f000 partitions are")
 
 
 @pytest.mark.parametrize(

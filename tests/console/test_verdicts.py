@@ -111,7 +111,7 @@ PACE = stuck.ReadingPace
         ),
         (
             {"pace": PACE(50, 1_200, 20)},
-            "It commits 50 records/s, and 1,200/s are written: it falls further behind. 4 records are left.",
+            "It commits 50 records/s, and 1\u202f200/s are written: it falls further behind. 4 records are left.",
         ),
         (
             {"pace": PACE(11, 11, 20)},
@@ -206,7 +206,7 @@ def test_a_group_without_members_is_stuck_if_unread_records_are_left() -> None:
     for state in ("Empty", "Dead"):
         assert verdict(state, members=[], positions=[unread, position(partition=1, fetched=None, lag=1_000)]) == (
             True,
-            "It has no member: nobody reads the 1,004 records that are left.",
+            "It has no member: nobody reads the 1\u202f004 records that are left.",
         )
     assert verdict("Empty", members=[], positions=[position(fetched=None, lag=1)]) == (
         True,
@@ -264,7 +264,10 @@ def test_a_record_is_suspected_after_three_lost_members() -> None:
 
 def test_the_words_follow_the_number_of_records() -> None:
     assert verdict(positions=[position(member=None, lag=1)]) == (True, "No member has t-0, and 1 record waits.")
-    assert verdict(positions=[position(member=None, lag=2_000)]) == (True, "No member has t-0, and 2,000 records wait.")
+    assert verdict(positions=[position(member=None, lag=2_000)]) == (
+        True,
+        "No member has t-0, and 2\u202f000 records wait.",
+    )
     assert verdict(positions=[position(lag=1)])[1].startswith("1 record is left. ")
     one = position(committed=None, commit_ms=None, lag=None, fetched=None, start_offset=8)
     assert "its log has 1 offset, and auto.offset.reset" in verdict(positions=[one], assigned_ms=1_500)[1]
@@ -403,7 +406,7 @@ def share_facts(**changes: Any) -> ShareFacts:
         ({"members": []}, "nobody reads the 4 records that are left"),
         ({"members": [member("ann", silent_s=20.0)]}, "ann at 10.0.0.1 has sent no heartbeat for 20 s"),
         ({"shares": [share(retried_offset=6, deliveries=4)]}, "Record 6 of t-0 was delivered 4 times of at most 5"),
-        ({"shares": [share(locked=2000)]}, "Members have 2,000 records of t-0, as many as"),
+        ({"shares": [share(locked=2000)]}, "Members have 2\u202f000 records of t-0, as many as"),
         ({"shares": [share(held_s=20.0, lock_left_s=10.0)]}, "ann at 10.0.0.1 has had record 5 of t-0 for 20 s"),
         ({"without_state": ["t-1"]}, "t-1 waits for its delivery state"),
         ({"unassigned": ["t-1"]}, "No member has t-1 yet"),
@@ -507,7 +510,7 @@ def test_a_share_group_without_members_is_stuck_over_records_alone() -> None:
     assert not verdict_on_shares(share_facts(**missing, without_state=["t-1"]))[0]
     assert not verdict_on_shares(share_facts(**missing, unassigned=["t-1"]))[0]
     two = share_facts(shares=[share(), share(partition=1, unread=1_000, locked=3)])
-    assert verdict_on_shares(two)[1] == "It reads: 1,004 records are left, of which members have 5 now."
+    assert verdict_on_shares(two)[1] == "It reads: 1\u202f004 records are left, of which members have 5 now."
 
 
 def test_several_tasks_that_move_are_counted() -> None:

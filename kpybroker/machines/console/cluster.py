@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kpybroker.machines.console.plots import Plot
+from kpybroker.machines.console.wording import counted
 from kpybroker.machines.metadata.broker import BrokerRegistration as RegisteredBroker
 from kpybroker.machines.metadata.image import MetadataImage
 from kpybroker.machines.metadata.topic import Partition
@@ -209,30 +210,26 @@ def health_of(
         return Health(BAD, "no controller leads the quorum, so nothing about topics and configs can change")
     if totals.without_leader:
         why = f" (broker {', '.join(away)} is away)" if away else ""
-        return Health(BAD, f"{_count(totals.without_leader, 'partition has', 'partitions have')} no leader{why}")
+        return Health(BAD, f"{counted(totals.without_leader, 'partition has', 'partitions have')} no leader{why}")
     if failed:
         return Health(BAD, f"log directory {failed[0]} of this node failed")
     if totals.under_replicated:
         why = f" (broker {', '.join(away)} is away)" if away else ""
-        counted = _count(totals.under_replicated, "partition lacks", "partitions lack")
-        return Health(WARNING, f"{counted} replicas in sync{why}")
+        lacking = counted(totals.under_replicated, "partition lacks", "partitions lack")
+        return Health(WARNING, f"{lacking} replicas in sync{why}")
     if away:
         return Health(WARNING, f"broker {', '.join(away)} does not answer the controller")
     if full:
         return Health(WARNING, f"log directory {full[0]} is nearly full")
     alive = sum(node.state == "alive" for node in nodes)
-    brokers = f"{_count(alive, 'broker is', 'brokers are')} alive"
+    brokers = f"{counted(alive, 'broker is', 'brokers are')} alive"
     if not totals.partitions:
         return Health(GOOD, f"{brokers}; there is no topic yet")
     led = "is led and in sync" if totals.partitions == 1 else "are all led and in sync"
-    return Health(GOOD, f"{_count(totals.partitions, 'partition', 'partitions')} {led}; {brokers}")
+    return Health(GOOD, f"{counted(totals.partitions, 'partition')} {led}; {brokers}")
 
 
 def _is_full(disk: DiskView) -> bool:
     if disk.total_bytes is None or disk.usable_bytes is None or disk.total_bytes <= 0:
         return False
     return disk.usable_bytes < disk.total_bytes * LEAST_FREE_SHARE
-
-
-def _count(number: int, one: str, more: str) -> str:
-    return f"{number:,} {one if number == 1 else more}"

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from html import escape
 from typing import Final
 
+from kpybroker.machines.console.wording import in_words, seconds
+
 WIDTH, HEIGHT = 480, 120
 LEFT, RIGHT, TOP, BOTTOM = 8, 8, 10, 18
 MOST_LINES: Final = 4
@@ -35,26 +37,6 @@ def last_of(line: PlotLine) -> float | None:
     return line.values[-1] if line.values else None
 
 
-def in_words(value: float, unit: str) -> str:
-    """A value with its unit, short."""
-    if unit == "B/s":
-        return f"{in_bytes(value)}/s"
-    if unit == "ms":
-        return f"{value:.2f} ms" if value < 10 else f"{value:,.0f} ms"
-    if unit == "s":
-        return f"{value:.1f} s" if value < 10 else f"{value:,.0f} s"
-    return f"{value:,.0f} {unit}".strip()
-
-
-def in_bytes(count: float) -> str:
-    """A number of bytes, short."""
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if abs(count) < 1024:
-            return f"{count:.0f} {unit}" if unit == "B" or count >= 100 else f"{count:.1f} {unit}"
-        count /= 1024
-    return f"{count:,.1f} TiB"
-
-
 def svg_of(plot: Plot) -> str:
     """The plot as an SVG element. Its text says the latest values, for those who cannot see it."""
     top = max((value for line in plot.lines for value in line.values if value is not None), default=0.0)
@@ -78,8 +60,7 @@ def svg_of(plot: Plot) -> str:
 
 
 def _ago(count: int, every_s: float) -> str:
-    passed_s = count * every_s
-    return f"{passed_s / 60:.0f} min ago" if passed_s >= 120 else f"{passed_s:.0f} s ago"
+    return f"{seconds(count * every_s)} ago"
 
 
 def _stretches(values: Sequence[float | None], count: int, scale: float) -> list[str]:

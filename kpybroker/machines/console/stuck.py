@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from kpybroker.machines.console.groups import MemberRow, PositionRow
+from kpybroker.machines.console.wording import counted, rate
 from kpybroker.machines.groups.facts import OWES_JOIN, OWES_SYNC
 
 TASK: Final = "task "
@@ -108,20 +109,16 @@ def _unknown(rows: Sequence[PositionRow]) -> str:
 
 
 def _speed(facts: ReadingFacts, lag: int) -> str:
-    left = f"{lag:,} {'record is' if lag == 1 else 'records are'} left"
+    left = f"{counted(lag, 'record is', 'records are')} left"
     pace = facts.pace
     if pace is None:
         return f"{left}. Whether it catches up shows when this page has watched it for {WATCHED_S:.0f} s."
-    rates = f"It commits {_rate(pace.read_per_s)} records/s, and {_rate(pace.written_per_s)}/s are written"
+    rates = f"It commits {rate(pace.read_per_s)} records/s, and {rate(pace.written_per_s)}/s are written"
     if pace.falls_behind:
         return f"{rates}: it falls further behind. {left}."
     if pace.read_per_s <= pace.written_per_s:
         return f"{rates}: its lag stays. {left}."
     return f"{rates}. {left}: it catches up in {max(1.0, lag / (pace.read_per_s - pace.written_per_s)):.0f} s."
-
-
-def _rate(per_s: float) -> str:
-    return f"{per_s:,.0f}" if per_s >= 10 or not per_s else f"{per_s:.1f}"
 
 
 def verdict_on_reader(spot: str, offset: int, pin: OpenTransaction | None, silent_s: float) -> str:
@@ -155,8 +152,7 @@ def _gone(facts: ReadingFacts, behind: Sequence[PositionRow]) -> str | None:
     lag = sum(each.lag or 0 for each in behind)
     if any(each.fetched is not None for each in behind):
         return None
-    what = "record that is" if lag == 1 else "records that are"
-    return f"It has no member: nobody reads the {lag:,} {what} left."
+    return f"It has no member: nobody reads the {counted(lag, 'record that is', 'records that are')} left."
 
 
 def _lost_offset(facts: ReadingFacts, _behind: Sequence[PositionRow]) -> str | None:
@@ -222,11 +218,11 @@ def _waits(each: PositionRow) -> bool:
 
 def _waiting(each: PositionRow) -> str:
     if each.lag is not None:
-        return f"{each.lag:,} {'record waits' if each.lag == 1 else 'records wait'}"
+        return counted(each.lag, "record waits", "records wait")
     if each.fetched is not None:
         return f"it was sent the records before {each.fetched}, and the log ends at {each.end_offset}"
     held = (each.end_offset or 0) - (each.start_offset or 0)
-    return f"its log has {held:,} {'offset' if held == 1 else 'offsets'}, and auto.offset.reset says where it begins"
+    return f"its log has {counted(held, 'offset')}, and auto.offset.reset says where it begins"
 
 
 def _unfetched_ms(facts: ReadingFacts, each: PositionRow) -> float:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kpybroker.machines.console.groups import MemberRow, ShareRow
+from kpybroker.machines.console.wording import counted, digits
 
 LONG_S: Final = 15.0
 """A lock, or a silence, of this length is long: half of Kafka's default for a lock, three heartbeats."""
@@ -35,14 +36,17 @@ def verdict_on_shares(facts: ShareFacts) -> tuple[bool, str]:
         return False, "Nobody reads in it on this node; the leaders of its partitions know more."
     if not unread:
         return False, "It has read everything."
-    return False, f"It reads: {unread:,} records are left, of which members have {locked:,} now."
+    return (
+        False,
+        f"It reads: {counted(unread, 'record is', 'records are')} left, of which members have {digits(locked)} now.",
+    )
 
 
 def _gone(facts: ShareFacts) -> str | None:
     unread = sum(each.unread for each in facts.shares)
     if facts.members or not unread:
         return None
-    return f"It has no member: nobody reads the {unread:,} records that are left."
+    return f"It has no member: nobody reads the {counted(unread, 'record that is', 'records that are')} left."
 
 
 def _silent(facts: ShareFacts) -> str | None:
@@ -69,8 +73,9 @@ def _full(facts: ShareFacts) -> str | None:
     for each in facts.shares:
         if each.locked >= each.most_locked > 0:
             return (
-                f"Members have {each.locked:,} records of {_name(each)}, as many as share.partition.max.record.locks "
-                f"allows; the oldest lock is that of {each.holder}, for {each.held_s or 0.0:.0f} s."
+                f"Members have {counted(each.locked, 'record')} of {_name(each)}, as many as "
+                "share.partition.max.record.locks allows; the oldest lock is that of "
+                f"{each.holder}, for {each.held_s or 0.0:.0f} s."
             )
     return None
 

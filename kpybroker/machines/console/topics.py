@@ -10,7 +10,6 @@ from kpybroker.machines.metadata.topic import Topic
 from kpybroker.machines.metadata.topic_name import INTERNAL
 from kpywire.uuid import to_string
 
-PER_PAGE: Final = 100
 TOPIC_SOURCE, DEFAULT_SOURCE = 1, 5
 SOURCES: Final = {
     TOPIC_SOURCE: "this topic",
@@ -126,12 +125,6 @@ def is_wanted(name: str, search: str, *, with_internal: bool) -> bool:
 def is_internal(name: str) -> bool:
     """Whether a topic is Kafka's own."""
     return name in INTERNAL
-
-
-def pages_of(total: int, page: int) -> tuple[int, int]:
-    """The number of a page that exists, counted from 1, and the number of pages."""
-    pages = max(1, -(-total // PER_PAGE))
-    return min(max(page, 1), pages), pages
 
 
 def topic_row(topic: Topic, sizes: Callable[[str], tuple[int, int]]) -> TopicRow:

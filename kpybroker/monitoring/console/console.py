@@ -11,6 +11,7 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 from kpybroker.machines.authorization.authorizer import Authorizer
+from kpybroker.monitoring.console.actions import ACTIONS
 from kpybroker.monitoring.console.answers.records import Download
 from kpybroker.monitoring.console.asking import Asking
 from kpybroker.monitoring.console.decoding import Decoding
@@ -20,10 +21,19 @@ from kpybroker.monitoring.console.json_form import json_pieces
 from kpybroker.monitoring.console.lag_history import LagHistory
 from kpybroker.monitoring.console.node_parts import NodeParts
 from kpybroker.monitoring.console.pace import paced
-from kpybroker.monitoring.console.pages import ACTIONS, PAGES, Action, ConsolePage, match
+from kpybroker.monitoring.console.page import Action, ConsolePage, match
+from kpybroker.monitoring.console.pages import PAGES
 from kpybroker.monitoring.console.protection import FORM, HEADERS, JSON, SAFE, check_site, check_token, token_of
 from kpybroker.monitoring.console.query import Query, from_json, parsed
-from kpybroker.monitoring.console.rendering import HTML, MENU, environment, page_of, static_file
+from kpybroker.monitoring.console.rendering import (
+    HTML,
+    MENU,
+    NOTHING_REFUSED,
+    RefusedForm,
+    environment,
+    page_of,
+    static_file,
+)
 from kpybroker.monitoring.console.schema_tasks import RegistryAddress
 from kpybroker.monitoring.console.searches import Searches
 from kpybroker.monitoring.console.sources import ConsoleSources
@@ -115,10 +125,16 @@ class Console:
         return Viewer(request.principal, request.host, self._authorizer, password)
 
     async def _refusal(self, refused: HttpRefused, viewer: Viewer, *, as_json: bool) -> HttpAnswer:
+        """A refusal as a line of JSON, or as a page of its own."""
         if as_json:
             return _json(refused.status, {"error": str(refused)}, refused.headers)
         if environment() is not None:
-            values = {"line": str(refused), "title": refused.status.phrase, "menu": self._menu}
+            values = {
+                "line": str(refused),
+                "title": refused.status.phrase,
+                "menu": self._menu,
+                "refused": NOTHING_REFUSED,
+            }
             return HttpAnswer(
                 refused.status, await page_of("refused.html", "/refused", viewer, values), HTML, refused.headers
             )
@@ -155,17 +171,20 @@ class Console:
         others = (page for page in PAGES if page not in self._pages)
         return any(match(pattern, path) is not None for page in others for pattern in (page.path, page.api_path))
 
-    async def _page(self, page: ConsolePage, viewer: Viewer, value: Any, query: Query) -> HttpAnswer:
+    async def _page(
+        self, page: ConsolePage, viewer: Viewer, value: Any, query: Query, refused: RefusedForm = NOTHING_REFUSED
+    ) -> HttpAnswer:
         values = {
             "menu": self._menu,
             "page": page,
             "query": query,
+            "refused": refused,
             "title": page.title,
             "token": token_of(self._secret, str(viewer.principal)),
             "value": value,
             "writable": self._node.is_writable,
         }
-        return HttpAnswer(HTTPStatus.OK, await page_of(page.template, page.path, viewer, values), HTML)
+        return HttpAnswer(refused.status, await page_of(page.template, page.path, viewer, values), HTML)
 
     async def _changed(self, path: str, request: Request, viewer: Viewer) -> HttpAnswer:
         is_api = path.startswith(API + "/")
@@ -181,10 +200,33 @@ class Console:
         body = from_json(request.body) if is_api else parsed(request.body.decode("latin-1"))
         if not is_api:
             check_token(body.text("token"), token_of(self._secret, str(viewer.principal)))
-        where = await action.change(self._node, viewer, _with_path(body, found))
+        try:
+            where = await action.change(self._node, viewer, _with_path(body, found))
+        except HttpRefused as refusal:
+            if is_api:
+                raise
+            return await self._typed_again(action, path, (body, found), viewer, refusal)
         if is_api:
             return _json(HTTPStatus.OK, {"see": where})
         return HttpAnswer(HTTPStatus.SEE_OTHER, [], headers={"Location": where})
+
+    async def _typed_again(
+        self, action: Action, path: str, sent: tuple[Query, dict[str, str]], viewer: Viewer, refusal: HttpRefused
+    ) -> HttpAnswer:
+        """The page of a form that was refused, with the reason and what was typed. Raises Refused without such a
+        page."""
+        form, found = sent
+        page = next((each for each in self._pages if each.path == action.shown_on), None)
+        if page is None or environment() is None:
+            raise refusal
+        query = _with_path(Query({name: form.text(name) for name in action.kept}), found)
+        try:
+            value = await page.view(self._node, viewer, query)
+        except HttpRefused:
+            raise refusal from None
+        return await self._page(
+            page, viewer, value, query, RefusedForm(refusal.status, str(refusal), path, form.values)
+        )
 
 
 def _action(path: str, method: str) -> tuple[Action, dict[str, str]]:

@@ -1,15 +1,18 @@
 """Pages from templates. The templates escape everything; Jinja2 is imported with the first page."""
 
 import asyncio
-from datetime import UTC, datetime
+from collections.abc import Mapping
 from functools import cache
 from http import HTTPStatus
 from importlib.resources import files
-from typing import Any, Final
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 from urllib.parse import quote, urlencode
 
 from kpybroker.machines.console.content import visible
-from kpybroker.machines.console.plots import in_bytes, in_words, last_of, svg_of
+from kpybroker.machines.console.listing import opposite
+from kpybroker.machines.console.plots import last_of, svg_of
+from kpybroker.machines.console.wording import counted, digits, in_bytes, in_words, seconds, time
 from kpybroker.monitoring.console.pace import paced
 from kpybroker.monitoring.console.viewer import Viewer
 from kpybroker.runtime.http.request import HttpAnswer, HttpRefused
@@ -34,6 +37,26 @@ MENU: Final = (
     ("/security", "Security"),
     ("/quotas", "Quotas"),
 )
+
+
+class RefusedForm(NamedTuple):
+    """A form that was refused: why, its address, and the values that were typed into it."""
+
+    status: HTTPStatus
+    line: str
+    path: str
+    values: Mapping[str, str]
+
+    def of(self, path: str, hidden: Mapping[str, str] = MappingProxyType({})) -> bool:
+        """Whether it is the form at this address; of several the one with these hidden values."""
+        return self.path == path and all(self.values.get(name) == value for name, value in hidden.items())
+
+    def typed(self, path: str, name: str, default: str = "", hidden: Mapping[str, str] = MappingProxyType({})) -> str:
+        """What was typed into a field of this form, or what else stands there."""
+        return self.values.get(name, "") if self.of(path, hidden) else default
+
+
+NOTHING_REFUSED: Final = RefusedForm(HTTPStatus.OK, "", "", {})
 
 
 def static_file(path: str) -> HttpAnswer:
@@ -63,6 +86,7 @@ def environment() -> Any:
     )
     made.filters.update(
         bytes=in_bytes,
+        counted=counted,
         digits=digits,
         query=urlencode,
         quoted=quoted,
@@ -70,7 +94,7 @@ def environment() -> Any:
         time=time,
         visible=visible,
     )
-    made.globals.update(svg_of=svg_of, last_of=last_of, in_words=in_words)
+    made.globals.update(svg_of=svg_of, last_of=last_of, in_words=in_words, opposite=opposite)
     return made
 
 
@@ -90,31 +114,6 @@ async def page_of(template: str, path: str, viewer: Viewer, values: dict[str, An
     return ["".join([piece async for piece in paced(pieces)]).encode("utf-8", "backslashreplace")]
 
 
-def digits(number: float | None) -> str:
-    """A whole number with spaces between thousands; a dash for None."""
-    return "–" if number is None else f"{number:,.0f}".replace(",", "\u202f")
-
-
 def quoted(text: str) -> str:
     """A text as part of an address."""
     return quote(text, safe="")
-
-
-def time(ms: int | None) -> str:
-    """A time in ms as UTC."""
-    if ms is None or ms < 0:
-        return "–"
-    try:
-        return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3] + "Z"
-    except (ValueError, OverflowError, OSError):
-        return f"{ms} ms"
-
-
-def seconds(value: float | None) -> str:
-    """A time span."""
-    if value is None:
-        return "–"
-    for unit, name in ((86_400, "d"), (3_600, "h"), (60, "min")):
-        if value >= unit * 2:
-            return f"{value / unit:.0f} {name}"
-    return f"{value:.1f} s" if value < 10 else f"{value:.0f} s"

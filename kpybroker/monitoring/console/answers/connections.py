@@ -16,7 +16,7 @@ from kpybroker.machines.console.connections import (
     lateness_plot,
     loop_shares,
 )
-from kpybroker.machines.console.topics import PER_PAGE, pages_of
+from kpybroker.machines.console.listing import PER_PAGE, pages_of
 from kpybroker.monitoring.console.answers.cluster import SAMPLE_S
 from kpybroker.monitoring.console.history import MEDIAN, P99
 from kpybroker.monitoring.console.node_parts import NodeParts

@@ -8,7 +8,7 @@ from typing import Final
 from kpybroker.machines.authorization.resources import AclOperation, ResourceType
 from kpybroker.machines.console import stuck
 from kpybroker.machines.console.groups import GroupPage, GroupRow, Groups, MemberRow, PositionRow, ReaderRow, story_of
-from kpybroker.machines.console.topics import PER_PAGE, pages_of
+from kpybroker.machines.console.listing import PER_PAGE, pages_of
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.groups import stories
 from kpybroker.machines.groups.coordinator import GroupCoordinator

@@ -4,9 +4,9 @@ import logging
 
 from kpybroker.machines.authorization.resources import CLUSTER_NAME, AclOperation, ResourceType
 from kpybroker.machines.console.cluster import is_under_replicated, reason_of
+from kpybroker.machines.console.listing import PER_PAGE, pages_of
 from kpybroker.machines.console.retention import RetentionDeletion, next_deletion
 from kpybroker.machines.console.topics import (
-    PER_PAGE,
     TYPES,
     ConfigRow,
     PartitionRow,
@@ -16,7 +16,6 @@ from kpybroker.machines.console.topics import (
     config_row,
     is_internal,
     is_wanted,
-    pages_of,
     topic_row,
 )
 from kpybroker.machines.errors import KafkaError

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from kpybroker.machines.authorization.resources import AclOperation, ResourceType
-from kpybroker.machines.console.topics import PER_PAGE, pages_of
+from kpybroker.machines.console.listing import PER_PAGE, pages_of
 from kpybroker.machines.console.transactions import PinRow, TransactionRow, TransactionsPage
 from kpybroker.monitoring.console.asking import refuse
 from kpybroker.monitoring.console.node_parts import NodeParts

@@ -1,0 +1,59 @@
+"""A form that is refused: the page says why, and keeps what was typed."""
+
+from collections.abc import Iterator
+from urllib.parse import urlencode
+
+import pytest
+from console_node import FORM, ConsoleNode, Reply, console_node
+
+from kpybroker.monitoring.console.actions import ACTIONS
+from kpybroker.monitoring.console.pages import PAGES
+
+
+@pytest.fixture(scope="module")
+def node() -> Iterator[ConsoleNode]:
+    with console_node(kpybroker_console_write_enable="true") as made:
+        made.create("flights", 2)
+        yield made
+
+
+def sent(node: ConsoleNode, path: str, **values: str) -> Reply:
+    token = node.get("/topics").text.partition('name="token" value="')[2].partition('"')[0]
+    return node.request("POST", path, FORM, urlencode({"token": token, **values}))
+
+
+def test_a_refused_topic_keeps_its_form(node: ConsoleNode) -> None:
+    answer = sent(node, "/topics", name="a b", partitions="7", configs="retention.ms=1\nx<y=2")
+    assert answer.status == 400
+    assert 'role="alert" id="refused"' in answer.text
+    assert "INVALID_TOPIC_EXCEPTION" in answer.text
+    assert 'name="name" required maxlength="249" autocomplete="off" value="a b"' in answer.text
+    assert 'value="7"' in answer.text
+    assert "retention.ms=1\nx&lt;y=2</textarea>" in answer.text
+    assert "data-every" not in answer.text, "a page that fetches itself again would lose what was typed"
+
+
+def test_of_many_forms_only_the_refused_one_keeps_what_was_typed(node: ConsoleNode) -> None:
+    answer = sent(node, "/topics/flights/configs", name="retention.ms", value="a week")
+    assert answer.status == 400
+    assert answer.text.count('value="a week"') == 1
+
+
+def test_a_refused_search_and_a_refused_record_stay_open(node: ConsoleNode) -> None:
+    search = sent(node, "/searches", topic="flights", text="(", kind="regex", where="key", ignore_case="1")
+    assert search.status == 400
+    assert "<details open><summary>Search" in search.text
+    for part in ('value="("', "<option selected>regex", '<option value="key" selected>', 'value="1" checked'):
+        assert part in search.text, part
+    record = sent(node, "/topics/flights/records", topic="flights", key="k", value="v<", headers="none")
+    assert record.status == 400
+    assert "<details open><summary>Produce" in record.text
+    assert ">v&lt;</textarea>" in record.text
+    assert ">none</textarea>" in record.text
+
+
+def test_every_form_of_a_page_names_the_page_that_shows_a_refusal() -> None:
+    paths = {page.path for page in PAGES}
+    without = {action.path for action in ACTIONS if not action.shown_on}
+    assert without == {"/searches/{search}/more", "/searches/{search}/cancel"}, "they have no field"
+    assert {action.shown_on for action in ACTIONS if action.shown_on} <= paths
