@@ -52,7 +52,7 @@ class Action(NamedTuple):
     shown_on: str = ""
     """The path of the page that has the form. A refusal is shown there, beside what was typed."""
     kept: tuple[str, ...] = ()
-    """The values of the form that this page takes, besides those in its path."""
+    """The values of the form that this page takes, in addition to those in its path."""
 
 
 PARTITION: Final = Parameter("partition", "The number of the partition; all without it", "integer")

@@ -52,7 +52,7 @@ class RefusedForm(NamedTuple):
         return self.path == path and all(self.values.get(name) == value for name, value in hidden.items())
 
     def typed(self, path: str, name: str, default: str = "", hidden: Mapping[str, str] = MappingProxyType({})) -> str:
-        """What was typed into a field of this form, or what else stands there."""
+        """The text that was typed into a field of this form; for another form the default."""
         return self.values.get(name, "") if self.of(path, hidden) else default
 
 
