@@ -29,8 +29,8 @@ def sorted_rows(rows: Iterable[Row], keys: Keys[Row], sort: str) -> list[Row]:
 
 
 def opposite(sort: str, column: str, *, is_number: bool = False) -> str:
-    """The order that a click on the heading of a column asks for: its other direction, or first the most of numbers and the first of
-    names."""
+    """The order that a click on the heading of a column asks for: its other direction; of another column the most of
+    numbers and the first of names."""
     if sort == column:
         return DESCENDING + column
     if sort == DESCENDING + column:
