@@ -117,6 +117,11 @@ def _topic_id_of_zeros(request: Any, difference: Difference, kafka: Any) -> bool
     return failed and (named or request.session_epoch != FINAL_EPOCH)
 
 
+def _acknowledged_elsewhere(request: Any, difference: Difference, kafka: Any) -> bool:  # noqa: ARG001
+    failed = isinstance(kafka, dict) and kafka.get("error_code") == error_codes.UNKNOWN_SERVER_ERROR
+    return failed and bool(request.topics)
+
+
 KNOWN = (
     Known(
         "a batch whose length or format is impossible",
@@ -195,6 +200,13 @@ KNOWN = (
         "Fetch of a topic id of zeros",
         _keys(api.FETCH),
         _topic_id_of_zeros,
+        ends=True,
+    ),
+    Known(
+        "an acknowledgement of an unknown topic id",
+        "ShareAcknowledge of an unknown topic id where there is an authorizer",
+        _keys(api.SHARE_ACKNOWLEDGE),
+        _acknowledged_elsewhere,
         ends=True,
     ),
     Known(
