@@ -14,9 +14,10 @@ SLOWEST := --durations=20 --durations-min=5
 TESTS := $(PYTEST) --reruns 1 $(SLOWEST)
 COMPAT := $(PYTEST) --target kpybroker --reruns 2 $(SLOWEST)
 GROUPS := compat-tests/groups compat-tests/security
+HOSTILE := tests/hostile tests/disks
 # The modules with tests of some marks. A process that collects all others too takes half a minute of a core for it.
 marked = $(shell grep -rlE --include='test_*.py' 'mark\.($(1))\b' $(2) | sort)
-PARTS := test-slow compat-java test-project compat-rest compat-groups compat-spark
+PARTS := test-slow compat-java test-project test-hostile compat-rest compat-groups compat-spark
 LOGS := $(PARTS:%=build/%.log)
 # The tests of `make check`, below tests/.
 QUICK := project/test_tidy.py project/test_language.py project/test_documents.py broker/test_plain_start.py \
@@ -80,7 +81,7 @@ test: export KPYBROKER_RERUNS = $(CURDIR)/build/reruns.txt
 test: setup ## all tests: what continuous integration runs, with what each part took
 	@mkdir -p build; rm -f $(LOGS) $$KPYBROKER_RERUNS $(if $(filter file,$(origin KPYBROKER_STAGES)),$$KPYBROKER_STAGES)
 	@$(if $(LINTED),,.ci/stage lint $(MAKE) --no-print-directory lint)
-	@$(MAKE) --no-print-directory --keep-going --jobs=3 test-fast-timed $(PARTS); failed=$$?; \
+	@$(MAKE) --no-print-directory --keep-going --jobs=4 test-fast-timed $(PARTS); failed=$$?; \
 	cat $(LOGS) > build/tests.log; touch $$KPYBROKER_RERUNS; \
 	sed '$$d' build/tests.log; cat $$KPYBROKER_RERUNS; .ci/stage; tail --lines=1 build/tests.log; exit $$failed
 
@@ -92,7 +93,11 @@ test-fast: setup ## the tests that take seconds and need no Java
 
 .PHONY: test-fast-timed $(PARTS)
 test-fast-timed: setup
-	@.ci/stage test-fast $(TESTS) tests -m "not ($(SLOW))"
+	@.ci/stage test-fast $(TESTS) tests $(HOSTILE:%=--ignore=%) -m "not ($(SLOW))"
+
+test-hostile: setup
+	@echo "Attacks and failing disks are tried too: build/$@.log"
+	@exec .ci/stage $@ $(TESTS) $(HOSTILE) -m "not ($(SLOW))" > build/$@.log 2>&1
 
 test-slow: setup
 	@echo "The slow tests run too: build/$@.log"
