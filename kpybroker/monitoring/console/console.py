@@ -227,6 +227,8 @@ class Console:
         query = _with_path(Query({name: form.text(name) for name in action.kept}), found)
         try:
             value = await page.view(self._node, viewer, query)
+        except RefusedQuery as refused:
+            value = refused.shown
         except HttpRefused:
             raise refusal from None
         return await self._page(
