@@ -44,7 +44,7 @@ FORMS = {
     Kind("get", "/topics", "Find"): Expected({"q": "flig"}, "/topics", "flights"),
     Kind("get", "/records", "Show"): Expected({"partition": "0", "most": "3"}, "/records", "3 records"),
     Kind("get", "/records", "Filter"): Expected(
-        {"text": "LX2", "json": '$.from == "LHR"', "header": "source=gate"}, "/records", "1 of 20 records"
+        {"text": "LX2", "json": '$.from == "LHR"', "header": "source=gate"}, "/records", "that were compared has"
     ),
     Kind("get", "/groups", "Find"): Expected({"q": "read"}, "/groups", "readers"),
     Kind("get", "/connections", "Find"): Expected({"q": "watched"}, "/connections", "watched"),

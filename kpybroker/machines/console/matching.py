@@ -31,7 +31,7 @@ class WantedHeader(NamedTuple):
 
 
 class RecordFilter(NamedTuple):
-    """What a record has to be: all of it."""
+    """The conditions that a record has to meet, all of them."""
 
     needles: tuple[Needle, ...] = ()
     header: WantedHeader | None = None

@@ -58,7 +58,7 @@ class SearchTitle(NamedTuple):
 
 
 class SearchedBefore(NamedTuple):
-    """What the searches before this one have read and found."""
+    """The sums of the searches before this one."""
 
     read_bytes: int = 0
     records: int = 0

@@ -44,7 +44,7 @@ class Held(NamedTuple):
     roles: dict[int, Role]
     """This node's roles in them."""
     elsewhere: tuple[int, ...]
-    """Those in which it has none."""
+    """The partitions in which it has none."""
     left_out: int
     """Partitions of a topic with too many."""
 
