@@ -11,7 +11,7 @@ from kpybroker.machines.console.json_paths import (
     EVERY,
     MOST_CHARACTERS,
     BadPath,
-    Comparison,
+    PathComparison,
     comparisons_in,
     document_of,
 )
@@ -131,14 +131,16 @@ STEPS = st.lists(st.one_of(st.just(EVERY), st.integers(0, 999), st.text(max_size
 LITERALS = st.one_of(
     st.none(), st.booleans(), st.integers(-(10**9), 10**9), st.floats(allow_nan=False, allow_infinity=False), st.text()
 )
-COMPARISONS = st.one_of(STEPS.map(Comparison), st.builds(Comparison, STEPS, st.sampled_from(OPERATORS), LITERALS))
+COMPARISONS = st.one_of(
+    STEPS.map(PathComparison), st.builds(PathComparison, STEPS, st.sampled_from(OPERATORS), LITERALS)
+)
 DOCUMENTS = st.recursive(
     LITERALS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3)
 )
 
 
 @given(st.lists(COMPARISONS, min_size=1, max_size=3).filter(lambda found: len(" and ".join(map(str, found))) < 1000))
-def test_what_is_written_is_read_as_it_was(found: list[Comparison]) -> None:
+def test_what_is_written_is_read_as_it_was(found: list[PathComparison]) -> None:
     read = comparisons_in(" and ".join(map(str, found)))
     assert [repr(each) for each in read] == [repr(each) for each in found]
 
@@ -153,7 +155,7 @@ def test_any_text_is_read_or_refused(text: str) -> None:
 
 
 @given(DOCUMENTS, COMPARISONS)
-def test_any_document_matches_or_does_not(document: Any, comparison: Comparison) -> None:
+def test_any_document_matches_or_does_not(document: Any, comparison: PathComparison) -> None:
     assert comparison.matches(document) in (True, False)
 
 
@@ -161,6 +163,6 @@ def test_any_document_matches_or_does_not(document: Any, comparison: Comparison)
 def test_each_member_of_an_object_equals_itself(document: dict[str, Any], data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(sorted(document)))
     document = json.loads(json.dumps(document))
-    assert Comparison((name,), "==", document[name]).matches(document)
-    assert not Comparison((name,), "!=", document[name]).matches(document)
-    assert Comparison((EVERY,), "==", document[name]).matches(document)
+    assert PathComparison((name,), "==", document[name]).matches(document)
+    assert not PathComparison((name,), "!=", document[name]).matches(document)
+    assert PathComparison((EVERY,), "==", document[name]).matches(document)

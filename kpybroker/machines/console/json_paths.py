@@ -31,7 +31,7 @@ class BadPath(ValueError):
     """A text is no comparison of a path. The message is one line for the person that typed it."""
 
 
-class Comparison(NamedTuple):
+class PathComparison(NamedTuple):
     """A comparison of the values at a path with a literal. Without an operator a value has to be there."""
 
     steps: tuple[Step, ...]
@@ -50,11 +50,11 @@ class Comparison(NamedTuple):
         return f"{path} {self.operator} {json.dumps(self.literal)}" if self.operator else path
 
 
-def comparisons_in(text: str) -> tuple[Comparison, ...]:
+def comparisons_in(text: str) -> tuple[PathComparison, ...]:
     """The comparisons of a text. Raises BadPath."""
     if len(text) > MOST_CHARACTERS:
         raise BadPath(f"a JSON path has at most {MOST_CHARACTERS} characters")
-    return _Parser(text).comparisons()
+    return _ComparisonParser(text).comparisons()
 
 
 def document_of(data: bytes) -> Any:
@@ -140,12 +140,12 @@ _LITERAL: Final = re.compile(
 )
 
 
-class _Parser:
+class _ComparisonParser:
     def __init__(self, text: str) -> None:
         self._text = text
         self._place = 0
 
-    def comparisons(self) -> tuple[Comparison, ...]:
+    def comparisons(self) -> tuple[PathComparison, ...]:
         found = [self._comparison()]
         while self._take(_AND) is not None:
             found.append(self._comparison())
@@ -153,7 +153,7 @@ class _Parser:
             raise self._bad("==, !=, <, <=, >, >=, contains or and")
         return tuple(found)
 
-    def _comparison(self) -> Comparison:
+    def _comparison(self) -> PathComparison:
         self._skip()
         if not self._text.startswith("$", self._place):
             raise self._bad('a path such as $.from or $.legs[0]["to"]')
@@ -166,11 +166,11 @@ class _Parser:
             raise self._bad('.name, [number], ["name"] or [*]')
         compared = self._take(_OPERATOR)
         if compared is None:
-            return Comparison(tuple(steps))
+            return PathComparison(tuple(steps))
         literal = self._take(_LITERAL)
         if literal is None:
             raise self._bad(f'"text", a number, true, false or null behind {compared}')
-        return Comparison(tuple(steps), compared, self._loaded(literal))
+        return PathComparison(tuple(steps), compared, self._loaded(literal))
 
     def _step(self, step: re.Match[str]) -> Step:
         if step["every"]:

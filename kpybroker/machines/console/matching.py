@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from kpybroker.machines import re2_patterns
-from kpybroker.machines.console.json_paths import Comparison, document_of
+from kpybroker.machines.console.json_paths import PathComparison, document_of
 from kpywire.record import Record
 
 WHERE: Final = ("any", "key", "value", "header")
@@ -35,7 +35,7 @@ class RecordFilter(NamedTuple):
 
     needles: tuple[Needle, ...] = ()
     header: WantedHeader | None = None
-    comparisons: tuple[Comparison, ...] = ()
+    comparisons: tuple[PathComparison, ...] = ()
     """Comparisons of its value, which has to be JSON."""
     since_ms: int | None = None
     until_ms: int | None = None
@@ -122,7 +122,7 @@ def has_header(record: Record, wanted: WantedHeader) -> bool:
     return False
 
 
-def compares(value: bytes | None, comparisons: tuple[Comparison, ...]) -> bool:
+def compares(value: bytes | None, comparisons: tuple[PathComparison, ...]) -> bool:
     """Whether a value is JSON and all of these hold for it."""
     if value is None:
         return False

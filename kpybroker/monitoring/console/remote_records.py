@@ -49,7 +49,7 @@ class RemoteRecords(NamedTuple):
         return self.offset is None and self.timestamp_ms is None
 
 
-class _Look:
+class _FetchedRecords:
     """The records of one partition, as far as they were fetched."""
 
     def __init__(self, wanted: RemoteRecords, start: int) -> None:
@@ -68,7 +68,7 @@ async def fetched(elsewhere: Elsewhere, viewer: Viewer, wanted: RemoteRecords, s
     """The records, and how far they were read. What keeps them from being read is an answer, too."""
     try:
         end = await _offset(elsewhere, viewer, wanted, LATEST)
-        look = _Look(wanted, await _start(elsewhere, viewer, wanted, end))
+        look = _FetchedRecords(wanted, await _start(elsewhere, viewer, wanted, end))
         for _ in range(MOST_FETCHES):
             before = look.next_offset
             if before < end and not look.is_full:
@@ -134,7 +134,7 @@ async def _fetched(elsewhere: Elsewhere, viewer: Viewer, wanted: RemoteRecords, 
     return found
 
 
-def _take(look: _Look, data: PartitionData) -> None:
+def _take(look: _FetchedRecords, data: PartitionData) -> None:
     """Take the records of an answer, from the next offset on. In a thread."""
     wanted, start = look.wanted, look.next_offset
     matches = None if wanted.filter is None else FilterMatcher(wanted.filter)
