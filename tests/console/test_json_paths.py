@@ -159,6 +159,13 @@ def test_any_document_matches_or_does_not(document: Any, comparison: PathCompari
     assert comparison.matches(document) in (True, False)
 
 
+@given(DOCUMENTS, COMPARISONS, st.booleans())
+def test_a_document_that_matches_has_its_texts(document: Any, comparison: PathComparison, escaped: bool) -> None:
+    value = json.dumps(document, ensure_ascii=escaped).encode("utf-8", "surrogatepass")
+    if comparison.matches(json.loads(value)):
+        assert b"\\" in value or all(text in value for text in comparison.texts)
+
+
 @given(st.dictionaries(st.text(max_size=5), LITERALS, min_size=1), st.data())
 def test_each_member_of_an_object_equals_itself(document: dict[str, Any], data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(sorted(document)))

@@ -94,9 +94,18 @@ def test_a_batch_is_taken_apart_only_if_all_texts_are_in_it() -> None:
     wanted = filter_of(FilterFields(text="ZRH", key="42", json="$.from"))
     assert wanted is not None
     matcher = FilterMatcher(wanted)
-    assert matcher.may_be_in(b"..42..ZRH..")
-    assert not matcher.may_be_in(b"..43..ZRH..")
-    assert not matcher.may_be_in(b"..42..JFK..")
+    assert matcher.may_be_in(b"..42..from..ZRH..")
+    assert not matcher.may_be_in(b"..42..ZRH..")
+    assert not matcher.may_be_in(b"..43..from..ZRH..")
+    assert not matcher.may_be_in(b"..42..from..JFK..")
+
+
+@pytest.mark.parametrize("value", [b'{"from": "\\u005aRH"}', b'{"fr\\u006fm": "ZRH"}', b'{"from":"ZRH"}'])
+def test_a_path_finds_texts_with_and_without_escapes(value: bytes) -> None:
+    assert matches(RECORD._replace(value=value), json='$.from == "ZRH"')
+    wanted = filter_of(FilterFields(json='$.from == "ZRH"'))
+    assert wanted is not None
+    assert FilterMatcher(wanted).may_be_in(b"before" + value)
 
 
 def test_a_filter_is_written_in_words() -> None:

@@ -45,6 +45,15 @@ class PathComparison(NamedTuple):
         compare = _COMPARE[self.operator]
         return any(compare(value, self.literal) for value in _values(document, self.steps))
 
+    @property
+    def texts(self) -> tuple[bytes, ...]:
+        """The texts that every match has: the names of its path, and a text that it is compared with. A document may
+        have them with escapes, which begin with a backslash."""
+        names = [step for step in self.steps if isinstance(step, str)]
+        if self.operator in ("==", "contains") and isinstance(self.literal, str):
+            names.append(self.literal)
+        return tuple(name.encode("utf-8", "surrogatepass") for name in names)
+
     def __str__(self) -> str:
         path = "$" + "".join(_written(step) for step in self.steps)
         return f"{path} {self.operator} {json.dumps(self.literal)}" if self.operator else path

@@ -92,11 +92,15 @@ class FilterMatcher:
         """Raises ValueError for a pattern that RE2 does not take."""
         self._wanted = wanted
         self._matchers = [matcher(each) for each in wanted.needles]
+        self._texts = tuple(text for each in wanted.comparisons for text in each.texts)
         self._is_timed = wanted.since_ms is not None or wanted.until_ms is not None
 
     def may_be_in(self, section: bytes) -> bool:
         """Whether a record in this part of a batch can match."""
-        return all(each.may_be_in(section) for each in self._matchers)
+        return all(each.may_be_in(section) for each in self._matchers) and self._may_be_json_in(section)
+
+    def _may_be_json_in(self, data: bytes) -> bool:
+        return all(text in data for text in self._texts) or b"\\" in data
 
     def __call__(self, record: Record) -> bool:
         """Whether a record matches."""
@@ -105,8 +109,11 @@ class FilterMatcher:
             (not self._is_timed or self._is_in_time(record.timestamp))
             and all(each(record) for each in self._matchers)
             and (wanted.header is None or has_header(record, wanted.header))
-            and (not wanted.comparisons or compares(record.value, wanted.comparisons))
+            and (not wanted.comparisons or self._compares(record.value))
         )
+
+    def _compares(self, value: bytes | None) -> bool:
+        return value is not None and self._may_be_json_in(value) and compares(value, self._wanted.comparisons)
 
     def _is_in_time(self, timestamp_ms: int) -> bool:
         since_ms, until_ms = self._wanted.since_ms, self._wanted.until_ms
@@ -122,10 +129,8 @@ def has_header(record: Record, wanted: WantedHeader) -> bool:
     return False
 
 
-def compares(value: bytes | None, comparisons: tuple[PathComparison, ...]) -> bool:
+def compares(value: bytes, comparisons: tuple[PathComparison, ...]) -> bool:
     """Whether a value is JSON and all of these hold for it."""
-    if value is None:
-        return False
     try:
         document = document_of(value)
     except (ValueError, RecursionError):

@@ -35,7 +35,7 @@ MOST_PAGE_BYTES: Final = 1024 * 1024
 LITTLE_BYTES: Final = 512
 MOST_READ_BYTES: Final = 32 * 1024 * 1024
 """The bytes of files that one look reads."""
-MOST_LOOKED: Final = 10_000
+MOST_LOOKED: Final = 5_000
 """The records that one look with a filter compares."""
 FIRST_WINDOW: Final = 64
 """The offsets before the end that a look at the newest records begins with."""

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import deque
+from time import sleep
 from typing import Final, NamedTuple
 
 from kpybroker.machines.console.matching import FilterMatcher, RecordFilter
@@ -21,7 +22,10 @@ LATEST, EARLIEST = -1, -2
 MOST_BYTES: Final = 4 * 1024 * 1024
 MOST_FETCHES: Final = 4
 MOST_LOOKED: Final = 2000
-"""The records of one partition that a filter compares, about: whole answers are read."""
+"""The records of one partition that a filter compares."""
+PIECE: Final = 100
+PAUSE_S: Final = 0.0002
+"""A thread that compares records pauses after each `PIECE`, so that the loop does not wait for the interpreter."""
 MOST_INFLATED_BYTES: Final = 16 * 1024 * 1024
 """A batch that is larger without its compression is named: a thread that copies it keeps the loop waiting."""
 
@@ -63,6 +67,11 @@ class _FetchedRecords:
     def is_full(self) -> bool:
         return not self.wanted.is_newest and len(self.found) >= self.wanted.most
 
+    @property
+    def is_far(self) -> bool:
+        """Whether a filter has compared enough."""
+        return self.wanted.filter is not None and self.looked_at >= MOST_LOOKED
+
 
 async def fetched(elsewhere: Elsewhere, viewer: Viewer, wanted: RemoteRecords, shown: Shown) -> list[Answer]:
     """The records, and how far they were read. What keeps them from being read is an answer, too."""
@@ -74,7 +83,7 @@ async def fetched(elsewhere: Elsewhere, viewer: Viewer, wanted: RemoteRecords, s
             if before < end and not look.is_full:
                 data = await _fetched(elsewhere, viewer, wanted, before)
                 await asyncio.to_thread(_take, look, data)
-            if look.next_offset == before or (wanted.filter is not None and look.looked_at >= MOST_LOOKED):
+            if look.next_offset == before or look.is_far:
                 break
     except KafkaError as error:
         reason = f"node {wanted.leader}: {error.message or error}"
@@ -149,7 +158,12 @@ def _take(look: _FetchedRecords, data: PartitionData) -> None:
                 for record in read_batch(buffer, header, position, MOST_INFLATED_BYTES):
                     if record.offset < start:
                         continue
+                    if look.is_far:
+                        look.next_offset = record.offset
+                        return
                     look.looked_at += 1
+                    if look.looked_at % PIECE == 0:
+                        sleep(PAUSE_S)
                     if matches is None or matches(record):
                         look.found.append((header, record))
                         if look.is_full:
