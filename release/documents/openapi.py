@@ -12,8 +12,7 @@ from typing import Any, Final, Union, get_args, get_origin, get_type_hints
 
 from kpybroker.monitoring import console
 from kpybroker.monitoring.console.actions import ACTIONS
-from kpybroker.monitoring.console.answers.records import Download
-from kpybroker.monitoring.console.page import Action, ConsolePage, Parameter
+from kpybroker.monitoring.console.page import Action, ConsolePage, Download, Parameter
 from kpybroker.monitoring.console.pages import PAGES
 
 FILE: Final = Path(str(console.__file__)).parent / "static" / "openapi.json"

@@ -59,8 +59,11 @@ class Person:
         self.client = Client(node)
         self._here = f"http://{login}127.0.0.1:{node.node.http_port}"
 
+    def address(self, page: str) -> str:
+        return self._here + page
+
     def open(self, page: str) -> None:
-        self.browser.open(self._here + page, theme="light")
+        self.browser.open(self.address(page), theme="light")
 
     def press(
         self,

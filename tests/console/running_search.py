@@ -21,7 +21,7 @@ def running_search(node: ConsoleNode, topic: str) -> Iterator[str]:
     may_end = Event()
 
     def endless(disk: Disk, task: RecordTask) -> Iterator[Answer]:
-        if task.needle is not None and task.needle.data == NEVER:
+        if task.filter is not None and any(needle.data == NEVER for needle in task.filter.needles):
             may_end.wait(120)
         yield from work(disk, task)
 

@@ -44,6 +44,8 @@ class Stage:
         }
         self.queries = {
             "/records": "topic=flights",
+            "/records/csv": "topic=flights",
+            "/records/produce": "topic=flights&partition=0&offset=3",
             "/records/raw": "topic=flights&partition=0&offset=3",
             "/group": "id=readers",
         }

@@ -51,6 +51,10 @@ def content(data: bytes | None, form: str, text: str | None = None) -> dict[str,
     }
 
 
+NO_FILTER = {"text": "", "kind": "text", "where": "any", "ignore_case": False}
+NO_FILTER |= dict.fromkeys(("key", "header", "json", "since", "until"), "")
+
+
 def record_row(number: int) -> dict[str, Any]:
     made = flight(number)
     assert made.key is not None
@@ -60,6 +64,7 @@ def record_row(number: int) -> dict[str, Any]:
         "offset": number,
         "timestamp_ms": made.timestamp,
         "timestamp_type": "CreateTime",
+        "segment": 0,
         "key": content(made.key, "text"),
         "value": content(made.value, "json", json.dumps(json.loads(made.value), indent=2)),
         "headers": [{"name": "source", "name_is_cut": False, "value": content(b"gate 7", "text")}],
@@ -295,16 +300,40 @@ def records(_: Known) -> Any:
         "start": "newest",
         "offset": None,
         "time": "",
+        "unused": [],
         "most": 50,
         "form": "auto",
         "committed": False,
         "is_live": False,
+        "filter": NO_FILTER,
+        "conditions": [],
+        "looked_at": 20,
+        "stopped": "",
         "records": [record_row(number) for number in reversed(range(20))],
         "gaps": [],
         "next_offset": None,
         "elsewhere": [],
         "may_write": True,
         "notes": [],
+        "now_ms": NOW_MS,
+    }
+
+
+def produce(_: Known) -> Any:
+    return {
+        "topic": "flights",
+        "partitions": 2,
+        "partition": 0,
+        "key": "LX3",
+        "key_as": "text",
+        "value": (flight(3).value or b"").decode(),
+        "value_as": "text",
+        "is_null": False,
+        "headers": "source=gate 7",
+        "headers_as": "text",
+        "source": 3,
+        "notes": [],
+        "may_write": True,
     }
 
 
@@ -466,14 +495,16 @@ def search(known: Known) -> Any:
     return {
         "id": known.stage.values["search"],
         "topic": "flights",
-        "text": "LX1",
-        "where": "any",
+        "partition": None,
+        "filter": {**NO_FILTER, "text": "LX1"},
+        "conditions": ["“LX1” anywhere"],
         "state": "done",
         "reason": "",
         "read_bytes": size,
         "total_bytes": size,
         "share": 1.0,
         "records_seen": 20,
+        "found_before": 0,
         "records": [record_row(number) for number in hits],
         "gaps": [],
         "gaps_left_out": 0,
@@ -482,7 +513,9 @@ def search(known: Known) -> Any:
         "partitions_left_out": 0,
         "passed_s": SINCE_S,
         "form": "auto",
+        "may_write": True,
         "notes": [],
+        "now_ms": NOW_MS,
     }
 
 
@@ -493,6 +526,7 @@ EXPECTED = {
     "/topics/{topic}/{partition}": partition,
     "/topics/{topic}/{partition}/{segment}": segment,
     "/records": records,
+    "/records/produce": produce,
     "/groups": groups,
     "/group": group,
     "/connections": connections,

@@ -61,14 +61,26 @@ def changes_a_config(person: Person) -> None:
 
 
 def produces_records(person: Person) -> None:
-    person.open("/records?topic=flights")
-    form = "/topics/flights/records"
+    form, page = "/topics/flights/records", "/records/produce?topic=flights"
+    person.open(page)
     person.press(form, "Produce", {"key": "LX2", "value": "by hand", "headers": "gate=7", "partition": "1"})
+    person.open(page)
     person.press(form, "Produce", {"key": "LX2", "partition": "1"}, ticked="null_value")
-    found = person.client.records("flights", 2)
+    person.open(page)
+    person.press(form, "Produce", {"value": "00 ff", "value_as": "hex", "partition": "1"})
+    person.open("/records?topic=flights&partition=1")
+    person.browser.click("document.querySelector('details.opened > summary')")
+    again = (
+        "[...document.querySelectorAll('details.opened[open] a')].find((each) => each.textContent.includes('again'))"
+    )
+    person.browser.follow_click(again)
+    person.press(form, "Produce")
+    found = person.client.records("flights", 4)
     assert [(each.partition(), each.key(), each.value(), each.headers()) for each in found] == [
         (1, b"LX2", b"by hand", [("gate", b"7")]),
         (1, b"LX2", None, None),
+        (1, None, b"\x00\xff", None),
+        (1, None, b"\x00\xff", None),
     ]
 
 
@@ -88,8 +100,10 @@ def searches(person: Person) -> None:
     headers = (("source", b"Gate 7"),)
     person.node.produce("searched", [Record(value=b"v", timestamp=1), Record(value=b"w", timestamp=1, headers=headers)])
     person.open("/records?topic=searched")
-    texts = {"text": "gate [0-9]", "kind": "regex", "where": "header", "partition": "0"}
-    see = person.press("/searches", "Search", texts, ticked="ignore_case")
+    person.browser.click("document.querySelector('details.filter > summary')")
+    texts = {"text": "gate [0-9]", "kind": "regex", "where": "header", "header": "source", "partition": "0"}
+    person.press("/records", "Filter", texts, ticked="ignore_case", method="get")
+    see = person.press("/searches", "Search all records")
     eventually(lambda: person.node.get(f"/api{see}").json["state"] == "done", "the search ends")
     assert [each["offset"] for each in person.node.get(f"/api{see}").json["records"]] == [1]
 
@@ -195,12 +209,18 @@ def test_a_viewer_gets_no_buttons_for_forbidden_actions(browser: Browser, secure
     before = unchanged(person.client)
     search = ask(secured, "root", "/api/searches", "POST", '{"topic": "open", "text": "v"}').json["see"]
     search = search.rpartition("/")[2]
-    for page in ("/topics", "/topics/open", "/records?topic=open", "/transactions"):
+    for page in (
+        "/topics",
+        "/topics/open",
+        "/records?topic=open&key=v",
+        "/records/produce?topic=open",
+        "/transactions",
+    ):
         person.open(page)
         assert person.offered <= {"/searches"}, page
     for forged in FORGED.values():
         address = forged.address.replace("{search}", search)
-        status, shown = forge(person, forged._replace(address=address), "/records?topic=open")
+        status, shown = forge(person, forged._replace(address=address), "/records?topic=open&key=v")
         assert status == forged.status, (address, status, shown)
     assert unchanged(person.client) == before
     assert ask(secured, "root", f"/api/searches/{search}").json["state"] != "cancelled"
@@ -234,11 +254,17 @@ def test_a_console_that_only_reads_offers_searches_and_refuses_the_rest(browser:
         node.produce("open", [Record(value=b"v", timestamp=1)])
         person = Person(browser, node)
         before = unchanged(person.client)
-        for page in ("/topics", "/topics/open", "/records?topic=open", "/transactions"):
+        for page in (
+            "/topics",
+            "/topics/open",
+            "/records?topic=open&key=v",
+            "/records/produce?topic=open",
+            "/transactions",
+        ):
             person.open(page)
             assert person.offered <= {"/searches"}, page
         for action in ACTIONS:
             if action.is_change:
-                status, shown = forge(person, FORGED[action.path], "/records?topic=open")
+                status, shown = forge(person, FORGED[action.path], "/records?topic=open&key=v")
                 assert (status, "kpybroker.console.write.enable" in shown) == (403, True), action
         assert unchanged(person.client) == before

@@ -43,6 +43,9 @@ class Expected(NamedTuple):
 FORMS = {
     Kind("get", "/topics", "Find"): Expected({"q": "flig"}, "/topics", "flights"),
     Kind("get", "/records", "Show"): Expected({"partition": "0", "most": "3"}, "/records", "3 records"),
+    Kind("get", "/records", "Filter"): Expected(
+        {"text": "LX2", "json": '$.from == "LHR"', "header": "source=gate"}, "/records", "that were compared has"
+    ),
     Kind("get", "/groups", "Find"): Expected({"q": "read"}, "/groups", "readers"),
     Kind("get", "/connections", "Find"): Expected({"q": "watched"}, "/connections", "watched"),
     Kind("get", "/configs", "Find"): Expected({"q": "write.enable"}, "/configs", "kpybroker.console.write.enable"),
@@ -55,7 +58,7 @@ FORMS = {
     Kind("post", "/topics/{topic}/records", "Produce"): Expected(
         {"key": "k", "value": "by hand", "headers": "a=b"}, "/records", "by hand"
     ),
-    Kind("post", "/searches", "Search"): Expected({"text": "LX2"}, "/searches/", "Search of flights"),
+    Kind("post", "/searches", "Search all records"): Expected({}, "/searches/", "Search of flights"),
     Kind("post", "/searches/{search}/more", "Search on"): Expected({}, "/searches/", "Search of crowded"),
     Kind("post", "/searches/{search}/cancel", "Cancel"): Expected({}, "/searches/", "Cancelled"),
     Kind("post", "/transactions/abort", "Abort, and fence the producer"): Expected({}, "/transactions", "payments"),
@@ -132,7 +135,8 @@ def full(stage: Stage) -> str:
 def test_a_browser_can_send_every_form(stage: Stage, browser: Browser, running: str) -> None:
     open_transaction(stage.node, "payments", "flights")
     here = f"http://127.0.0.1:{stage.node.node.http_port}"
-    pages = [*(stage.address(page, page.path) for page in PAGES if page.template), running, full(stage)]
+    filtered = "/records?topic=flights&text=LX2"
+    pages = [*(stage.address(page, page.path) for page in PAGES if page.template), filtered, running, full(stage)]
     sent: set[Kind] = set()
     for page in pages:
         browser.open(here + page, theme="light")
@@ -147,8 +151,8 @@ def test_a_browser_can_send_every_form(stage: Stage, browser: Browser, running: 
 
 
 def test_a_form_works_where_browsers_send_only_the_origin(stage: Stage, browser: Browser) -> None:
-    page = f"http://{NAMED}:{stage.node.node.http_port}/records?topic=flights"
-    send(browser, page, Kind("post", "/searches", "Search"), "/searches")
+    page = f"http://{NAMED}:{stage.node.node.http_port}/records?topic=flights&key=LX2"
+    send(browser, page, Kind("post", "/searches", "Search all records"), "/searches")
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", NAMED])

@@ -13,11 +13,11 @@ import pytest
 from console_node import ConsoleNode, console_node
 
 from kpybroker.machines.console import record_tasks
-from kpybroker.machines.console.matching import Needle
+from kpybroker.machines.console.matching import Needle, RecordFilter
 from kpybroker.machines.console.record_tasks import FoundRecord, PartitionFiles, RecordTask, SearchEnded, SearchProgress
 from kpybroker.monitoring.console import pace, searches
 from kpybroker.monitoring.console.pace import paced
-from kpybroker.monitoring.console.searches import Search, Searches
+from kpybroker.monitoring.console.searches import Search, Searches, SearchTitle
 from kpybroker.runtime.http import server
 from kpybroker.runtime.http.request import HttpRefused
 from kpybroker.runtime.io.scheduler import ManualScheduler
@@ -140,7 +140,8 @@ def test_a_search_of_a_large_log_gives_the_loop_few_small_steps(needle: bytes) -
     disk, loop = MemoryDisk(), Loop()
     place = large_log(disk, 25)
     made = Searches(loop)
-    search = Search(RecordTask((place,), 200, needle=Needle(needle, "any")), {}, "User:ann", 1)
+    task = RecordTask((place,), 200, filter=RecordFilter((Needle(needle, "any"),)), is_search=True)
+    search = Search(task, SearchTitle(), "User:ann", 1)
     made.start(disk, search)
     eventually(
         lambda: any(isinstance(word, SearchEnded) for _, words in loop.steps for word in words), "the search ends"
@@ -154,7 +155,7 @@ def test_a_search_of_a_large_log_gives_the_loop_few_small_steps(needle: bytes) -
     found = [each for each in answers if isinstance(each, FoundRecord)]
     assert len(found) == (200 if needle == b"same" else 0), "no more than enough"
     assert len(answers) - len(found) <= 2 + 25 * 10 * 120_000 // record_tasks.PROGRESS_BYTES
-    most = 2 * record_tasks.MOST_SHOWN_BYTES + record_tasks.MOST_HEADERS * (record_tasks.MOST_HEADER_BYTES + 100) + 500
+    most = 2 * record_tasks.MOST_SHOWN_BYTES + record_tasks.MOST_HEADERS_BYTES + 5_000
     assert max(len(pickle.dumps(each)) for each in answers) <= most, "one step takes one record, cut to its beginning"
     made.close()
 
@@ -171,7 +172,7 @@ def test_searches_are_bounded_and_an_abandoned_search_ends(monkeypatch: pytest.M
     made = Searches(loop)
 
     def search() -> Search:
-        return Search(RecordTask((), 1, needle=Needle(b"x", "any")), {}, "User:ann", 1)
+        return Search(RecordTask((), 1, is_search=True), SearchTitle(), "User:ann", 1)
 
     running = [search() for _ in range(searches.MOST_SEARCHES)]
     for each in running:

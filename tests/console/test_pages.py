@@ -12,7 +12,7 @@ from console_node import Reply, console_node
 from stage import Stage, flight
 
 from kpybroker.monitoring.console import taps
-from kpybroker.monitoring.console.page import ConsolePage, match
+from kpybroker.monitoring.console.page import ConsolePage, Download, match
 from kpybroker.monitoring.console.pages import PAGES
 from kpywire.messages.find_coordinator import FindCoordinatorRequest
 from kpywire.messages.metadata import MetadataRequest
@@ -56,6 +56,10 @@ def test_every_page_is_there_for_people_and_as_the_documented_json(stage: Stage,
     if page.path == "/records/raw":
         assert '"flight": 3' in reply.text
         assert reply.headers["content-disposition"] == 'attachment; filename="flights-0-3.value.bin"'
+        return
+    if page.value is Download:
+        assert reply.headers["content-disposition"].endswith('.csv"')
+        assert reply.text.count("LX1") > 5
         return
     check(reply, schema_of(address.partition("?")[0], 200))
     html = stage.node.get(stage.address(page, page.path))

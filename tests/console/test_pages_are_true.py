@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from known_node import Known, known
 from shown_tables import Shown, tables_of
+from stage import flight
 
 from kpybroker.monitoring.console.pages import PAGES
 
@@ -21,6 +22,7 @@ SPAN = re.compile(r"[\d.]+ (s|min)")
 TIME = re.compile(r"20\d\d-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}Z")
 NUMBER = re.compile(r"\d+")
 SHARE = re.compile(r"[\d.]+ %")
+AGE = re.compile(r"[\d.]+ (s|min) ago|in [\d.]+ s")
 PAIR = re.compile(r"[\d.]+ / [\d.]+")
 Row = Sequence[str | re.Pattern[str]]
 
@@ -45,6 +47,21 @@ def connections(known: Known) -> list[Row]:
     viewer = ("User:ANONYMOUS", "PLAINTEXT, PLAINTEXT", "idle or served", SPAN, "0 B")
     requests = "FindCoordinator v3, JoinGroup v3, SyncGroup v2"
     return [(f"{host}:{port}", "watched", "unknown unknown", *viewer, requests)]
+
+
+def record_row(number: int) -> Row:
+    """A flight, and everything of it that is folded away."""
+    made = flight(number)
+    key, value = (made.key or b"").decode(), (made.value or b"").decode()
+    line = re.escape(value.replace("{", "{ ").replace("}", " }"))
+    parts = (
+        f"{line} Time {TIME.pattern} CreateTime, {made.timestamp} ms",
+        f"Key text, {len(key)} B · download {key}",
+        f"Value json, {len(value)} B · download {line}",
+        "Headers 1 header · download source gate 7",
+        "Produce it again · Its segment · The records from it on",
+    )
+    return ("0", str(number), AGE, key, re.compile(" ".join(parts)))
 
 
 EXPECTED: dict[str, list[Callable[[Known], list[Row]]]] = {
@@ -90,7 +107,8 @@ EXPECTED: dict[str, list[Callable[[Known], list[Row]]]] = {
             )
         ]
     ],
-    "/records": [],
+    "/records": [lambda _: [record_row(number) for number in reversed(range(20))]],
+    "/records/produce": [],
     "/groups": [
         lambda _: [
             ("joined", "classic", "Stable", "1", "unknown", "node 1"),
@@ -118,7 +136,7 @@ EXPECTED: dict[str, list[Callable[[Known], list[Row]]]] = {
         lambda _: [("client-id (default)", "producer_byte_rate", "500\u202f000\u202f000".replace("\u202f", " "))],
         lambda _: [("all", "rdkafka", "producer_byte_rate", re.compile(r"[\d.]+ B/s"), "0 ms")],
     ],
-    "/searches/{search}": [],
+    "/searches/{search}": [lambda _: [record_row(number) for number in (1, *range(10, 20))]],
 }
 """The rows that each table of a page has to have; the tables of connections have further ones."""
 

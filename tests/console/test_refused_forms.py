@@ -42,14 +42,31 @@ def test_of_many_forms_only_the_refused_one_keeps_what_was_typed(node: ConsoleNo
 def test_a_refused_search_and_a_refused_record_stay_open(node: ConsoleNode) -> None:
     search = sent(node, "/searches", topic="flights", text="(", kind="regex", where="key", ignore_case="1")
     assert search.status == 400
-    assert "<details open><summary>Search" in search.text
-    for part in ('value="("', "<option selected>regex", '<option value="key" selected>', 'value="1" checked'):
+    assert '<details class="filter" open>' in search.text
+    chosen = ('<option value="regex" selected>', '<option value="key" selected>')
+    for part in ('value="("', *chosen, 'name="ignore_case" value="1" checked'):
         assert part in search.text, part
     record = sent(node, "/topics/flights/records", topic="flights", key="k", value="v<", headers="none")
     assert record.status == 400
-    assert "<details open><summary>Produce" in record.text
-    assert ">v&lt;</textarea>" in record.text
-    assert ">none</textarea>" in record.text
+    assert "<h1>Produce to" in record.text
+    assert "\nv&lt;</textarea>" in record.text
+    assert "\nnone</textarea>" in record.text
+
+
+def test_a_refused_filter_keeps_its_form_and_names_the_reason(node: ConsoleNode) -> None:
+    answer = node.get("/records", topic="flights", json="$.from = 1", key="<k", start="offset", offset="7")
+    assert answer.status == 400
+    assert "JSON path: ==, !=, &lt;, &lt;=, &gt;, &gt;=, contains or and is expected, not &#39;= 1&#39;" in answer.text
+    for part in ('value="$.from = 1"', 'value="&lt;k"', 'value="7"', '<option value="offset" selected>'):
+        assert part in answer.text, part
+    api = node.get("/api/records", topic="flights", json="$.from = 1")
+    assert (api.status, list(api.json)) == (400, ["error"])
+
+
+def test_a_topic_that_is_not_there_can_be_typed_again(node: ConsoleNode) -> None:
+    answer = node.get("/records", topic="flihgts")
+    assert (answer.status, 'value="flihgts"' in answer.text) == (404, True)
+    assert '<option value="flights">' in answer.text
 
 
 def test_every_form_of_a_page_names_the_page_that_shows_a_refusal() -> None:

@@ -422,7 +422,8 @@ def found(number: int, *, offset: int, timestamp_ms: int, **more: Any) -> FoundR
 def test_a_record_shows_its_contents_by_their_schemas() -> None:
     headers = (("name", True, b"value", 9), ("none", False, None, -1))
     record = found(2, offset=7, timestamp_ms=5, headers=headers, headers_left_out=3, is_transactional=True)
-    row = row_of(record, "auto", {b"v": ContentBySchema(5, "avro", "shown", "a.B")})
+    row = row_of(record, "auto", {b"v": ContentBySchema(5, "avro", "shown", "a.B")}, 3)
+    assert row.segment == 3
     assert (row.partition, row.offset, row.timestamp_ms, row.timestamp_type) == (2, 7, 5, "CreateTime")
     assert (row.key.text, row.value.text, row.value.form, row.value.schema_id) == ("k", "shown", "avro", 5)
     assert [(each.name, each.name_is_cut, each.value.text, each.value.bytes) for each in row.headers] == [
@@ -454,8 +455,9 @@ def test_places_that_cannot_be_read_are_named() -> None:
 
 
 def test_before_a_topic_is_chosen_nothing_is_shown() -> None:
-    page = nothing_chosen(("a", "b"), 3, "hex")
-    assert (page.topics, page.topics_left_out, page.form, page.start) == (("a", "b"), 3, "hex", NEWEST)
-    assert (page.partitions, page.partitions_left_out, page.most) == (0, 0, 0)
+    page = nothing_chosen(("a", "b"), 3, 7)
+    assert (page.topics, page.topics_left_out, page.now_ms, page.start) == (("a", "b"), 3, 7, NEWEST)
+    assert (page.partitions, page.partitions_left_out, page.most, page.looked_at) == (0, 0, 50, 0)
+    assert (page.form, page.conditions, page.unused, page.stopped) == ("auto", (), (), "")
     assert (page.committed, page.is_live, page.may_write) == (False, False, False)
     assert (page.partition, page.offset, page.next_offset, page.records) == (None, None, None, ())

@@ -13,7 +13,7 @@ import pytest
 from console_node import ConsoleNode, Reply, console_node, node_on_disk
 
 from kpybroker.machines.console import record_tasks
-from kpybroker.machines.console.matching import Needle, matcher
+from kpybroker.machines.console.matching import Needle, RecordFilter, matcher
 from kpybroker.machines.console.record_tasks import (
     FoundRecord,
     PartitionFiles,
@@ -201,18 +201,45 @@ def test_a_search_counts_what_it_read_of_a_small_topic(node: ConsoleNode) -> Non
         assert result["share"] == 1.0
 
 
-def test_headers_that_are_left_out_or_cut_are_counted(node: ConsoleNode) -> None:
+def test_all_headers_are_shown_while_they_fit(node: ConsoleNode) -> None:
+    node.create("many-headers")
+    headers = tuple((f"h{n}", b"v") for n in range(300))
+    node.produce("many-headers", [Record(value=b"v", timestamp=1, headers=headers)])
+    (row,) = node.get("/api/records", topic="many-headers").json["records"]
+    assert [each["name"] for each in row["headers"]] == [name for name, _ in headers]
+    assert row["headers_left_out"] == 0
+
+
+def test_headers_that_are_left_out_or_cut_are_counted_and_downloaded_whole(node: ConsoleNode) -> None:
     node.create("headed")
-    headers = (("n" * 2000, b"v" * 3000), *((f"h{n}", b"v") for n in range(59)))
+    headers = (
+        ("n" * 2000, b"v" * 3000),
+        ("bytes", b"\xff"),
+        ("none", None),
+        *((f"h{n}", b"v" * 900) for n in range(58)),
+    )
     node.produce("headed", [Record(value=b"v", timestamp=1, headers=headers)])
     (row,) = node.get("/api/records", topic="headed").json["records"]
-    assert (len(row["headers"]), row["headers_left_out"]) == (50, 10)
+    shown, left_out = len(row["headers"]), row["headers_left_out"]
+    assert (shown + left_out, left_out > 10, shown > 10) == (61, True, True)
     long, short = row["headers"][:2]
     assert (long["name_is_cut"], long["value"]["is_cut"], long["value"]["bytes"]) == (True, True, 3000)
     assert (short["name_is_cut"], short["value"]["is_cut"]) == (False, False)
     page = node.get("/records", topic="headed").text
-    for words in ("10 more headers", "only the beginning of its name", "2.9 KiB, only its beginning"):
+    for words in (
+        f"{left_out} more headers",
+        "61 headers",
+        "only the beginning of its name",
+        "2.9 KiB, only its beginning",
+    ):
         assert words in page
+    whole = json.loads(node.get("/records/raw", topic="headed", partition=0, offset=0, part="headers").text)
+    assert whole[:3] == [
+        {"name": "n" * 2000, "text": "v" * 3000},
+        {"name": "bytes", "base64": "/w=="},
+        {"name": "none", "text": None},
+    ]
+    assert len(whole) == 61
 
 
 def test_a_search_is_cancelled_and_only_its_owner_sees_it(node: ConsoleNode, many: str) -> None:
@@ -254,7 +281,9 @@ def test_batches_are_searched_before_they_are_taken_apart(monkeypatch: pytest.Mo
     read = record_tasks.read_batch
     monkeypatch.setattr(record_tasks, "read_batch", lambda *words: taken.append(words[1].base_offset) or read(*words))
     place = PartitionFiles(0, "/d", 0, 10, 0, 10)
-    answers = list(work(disk, RecordTask((place,), 200, needle=Needle(b"needle", "any"))))
+    answers = list(
+        work(disk, RecordTask((place,), 200, filter=RecordFilter((Needle(b"needle", "any"),)), is_search=True))
+    )
     assert [each.offset for each in answers if isinstance(each, FoundRecord)] == [7]
     assert taken == [7]
     assert isinstance(answers[-1], SearchEnded)
@@ -278,7 +307,9 @@ def test_progress_is_shown_while_a_log_is_searched(monkeypatch: pytest.MonkeyPat
     disk.make_directory("/d")
     batches = [build_batch([record(b"v" * 50)], base_offset=n) for n in range(20)]
     disk.write("/d/00000000000000000000.log", b"".join(batches), synchronize=False)
-    answers = list(work(disk, RecordTask((PartitionFiles(0, "/d", 0, 20, 0, 20),), 50, needle=Needle(b"none", "any"))))
+    wanted = RecordFilter((Needle(b"none", "any"),))
+    place = PartitionFiles(0, "/d", 0, 20, 0, 20)
+    answers = list(work(disk, RecordTask((place,), 50, filter=wanted, is_search=True)))
     progress_shown = [each.read_bytes for each in answers if isinstance(each, SearchProgress)]
     assert len(progress_shown) > 5
     assert progress_shown == sorted(progress_shown)

@@ -102,6 +102,16 @@ def _is_hidden(character: str) -> bool:
     return unicodedata.category(character) in _HIDDEN
 
 
+def in_one_line(content: Content, most: int = 120) -> str:
+    """The beginning of a content in one line. JSON is written without its line breaks."""
+    text = content.text[: 4 * most]
+    if content.form == HEX:
+        text = text.partition("\n")[0].partition("  ")[2]
+    line = " ".join(text.split())
+    is_cut = len(line) > most or len(content.text) > 4 * most or content.is_cut
+    return line[:most] + "…" if is_cut else line
+
+
 def hex_dump(data: bytes) -> str:
     """The bytes as offsets, hexadecimal numbers and ASCII."""
     lines = []

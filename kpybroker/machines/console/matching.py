@@ -1,9 +1,10 @@
-"""Whether a record has the text that is searched. Regular expressions are those of RE2, whose time is bounded."""
+"""The records that a filter lets through. Regular expressions are those of RE2, whose time is bounded. Pure."""
 
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from kpybroker.machines import re2_patterns
+from kpybroker.machines.console.json_paths import PathComparison, document_of
 from kpywire.record import Record
 
 WHERE: Final = ("any", "key", "value", "header")
@@ -18,6 +19,27 @@ class Needle(NamedTuple):
     """``key``, ``value``, ``header``, or ``any`` of them."""
     ignores_case: bool = False
     is_pattern: bool = False
+
+
+class WantedHeader(NamedTuple):
+    """A header that a record has to have, with this text in its value."""
+
+    name: str
+    data: bytes = b""
+    """In lower case if ``ignores_case``."""
+    ignores_case: bool = False
+
+
+class RecordFilter(NamedTuple):
+    """The conditions that a record has to meet, all of them."""
+
+    needles: tuple[Needle, ...] = ()
+    header: WantedHeader | None = None
+    comparisons: tuple[PathComparison, ...] = ()
+    """Comparisons of its value, which has to be JSON."""
+    since_ms: int | None = None
+    until_ms: int | None = None
+    """The time that it has to be older than."""
 
 
 class Matcher:
@@ -61,3 +83,56 @@ def matcher(needle: Needle) -> Matcher:
     if needle.ignores_case:
         return Matcher(needle, lambda data: wanted in data.lower())
     return Matcher(needle, lambda data: wanted in data)
+
+
+class FilterMatcher:
+    """Matches a filter."""
+
+    def __init__(self, wanted: RecordFilter) -> None:
+        """Raises ValueError for a pattern that RE2 does not take."""
+        self._wanted = wanted
+        self._matchers = [matcher(each) for each in wanted.needles]
+        self._texts = tuple(text for each in wanted.comparisons for text in each.texts)
+        self._is_timed = wanted.since_ms is not None or wanted.until_ms is not None
+
+    def may_be_in(self, section: bytes) -> bool:
+        """Whether a record in this part of a batch can match."""
+        return all(each.may_be_in(section) for each in self._matchers) and self._may_be_json_in(section)
+
+    def _may_be_json_in(self, data: bytes) -> bool:
+        return all(text in data for text in self._texts) or b"\\" in data
+
+    def __call__(self, record: Record) -> bool:
+        """Whether a record matches."""
+        wanted = self._wanted
+        return (
+            (not self._is_timed or self._is_in_time(record.timestamp))
+            and all(each(record) for each in self._matchers)
+            and (wanted.header is None or has_header(record, wanted.header))
+            and (not wanted.comparisons or self._compares(record.value))
+        )
+
+    def _compares(self, value: bytes | None) -> bool:
+        return value is not None and self._may_be_json_in(value) and compares(value, self._wanted.comparisons)
+
+    def _is_in_time(self, timestamp_ms: int) -> bool:
+        since_ms, until_ms = self._wanted.since_ms, self._wanted.until_ms
+        return (since_ms is None or timestamp_ms >= since_ms) and (until_ms is None or timestamp_ms < until_ms)
+
+
+def has_header(record: Record, wanted: WantedHeader) -> bool:
+    """Whether a record has this header."""
+    for name, value in record.headers:
+        text = b"" if value is None else value.lower() if wanted.ignores_case else value
+        if name == wanted.name and wanted.data in text:
+            return True
+    return False
+
+
+def compares(value: bytes, comparisons: tuple[PathComparison, ...]) -> bool:
+    """Whether a value is JSON and all of these hold for it."""
+    try:
+        document = document_of(value)
+    except (ValueError, RecursionError):
+        return False
+    return all(each.matches(document) for each in comparisons)

@@ -3,10 +3,11 @@
 from typing import Final
 
 from kpybroker.monitoring.console.answers.producing import produce
-from kpybroker.monitoring.console.answers.records import cancel, more, search
+from kpybroker.monitoring.console.answers.searching import cancel, more, search
 from kpybroker.monitoring.console.answers.topics import configure, create
 from kpybroker.monitoring.console.answers.transactions import abort
 from kpybroker.monitoring.console.page import PARTITION, Action, Parameter
+from kpybroker.monitoring.console.pages import FILTER, FORM
 
 ACTIONS: Final = (
     Action(
@@ -34,16 +35,13 @@ ACTIONS: Final = (
         search,
         (
             Parameter("topic", "The topic", is_needed=True),
-            Parameter("text", "What records have to contain", is_needed=True),
-            Parameter("kind", "text, regex (RE2) or hex"),
-            Parameter("where", "any, key, value or header"),
-            Parameter("ignore_case", "Whether capitals count as small letters", "boolean"),
             PARTITION,
-            Parameter("since", "The time of the first record, as in /records"),
+            FORM,
+            *FILTER,
         ),
         is_change=False,
         shown_on="/records",
-        kept=("topic",),
+        kept=("topic", "partition", "form", *(each.name for each in FILTER)),
     ),
     Action(
         "/topics/{topic}/records",
@@ -51,11 +49,16 @@ ACTIONS: Final = (
         produce,
         (
             Parameter("key", "The key; null if it is empty"),
+            Parameter("key_as", "text, hex or base64"),
             Parameter("value", "The value; null without it"),
+            Parameter("value_as", "text, hex or base64"),
+            Parameter("null_value", "1 if the value is null: a tombstone", "boolean"),
+            Parameter("newlines", "lf if line breaks of the value are written as LF; forms of browsers have CRLF"),
             Parameter("headers", "Lines name=value"),
+            Parameter("headers_as", "text, hex or base64: how the values of headers are written"),
             Parameter("partition", "The number of the partition; by the key without it", "integer"),
         ),
-        shown_on="/records",
+        shown_on="/records/produce",
         kept=("topic",),
     ),
     Action(

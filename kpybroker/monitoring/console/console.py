@@ -12,7 +12,6 @@ from urllib.parse import unquote
 
 from kpybroker.machines.authorization.authorizer import Authorizer
 from kpybroker.monitoring.console.actions import ACTIONS
-from kpybroker.monitoring.console.answers.records import Download
 from kpybroker.monitoring.console.asking import Asking
 from kpybroker.monitoring.console.decoding import Decoding
 from kpybroker.monitoring.console.elsewhere import Elsewhere
@@ -21,10 +20,10 @@ from kpybroker.monitoring.console.json_form import json_pieces
 from kpybroker.monitoring.console.lag_history import LagHistory
 from kpybroker.monitoring.console.node_parts import NodeParts
 from kpybroker.monitoring.console.pace import paced
-from kpybroker.monitoring.console.page import Action, ConsolePage, match
+from kpybroker.monitoring.console.page import Action, ConsolePage, Download, match
 from kpybroker.monitoring.console.pages import PAGES
 from kpybroker.monitoring.console.protection import FORM, HEADERS, JSON, SAFE, check_site, check_token, token_of
-from kpybroker.monitoring.console.query import Query, from_json, parsed
+from kpybroker.monitoring.console.query import Query, RefusedQuery, from_json, parsed
 from kpybroker.monitoring.console.rendering import (
     HTML,
     MENU,
@@ -155,7 +154,13 @@ class Console:
                 found = match(pattern, path)
                 if found is not None:
                     query = _with_path(parsed(request.query), found)
-                    value = await page.view(self._node, viewer, query)
+                    try:
+                        value = await page.view(self._node, viewer, query)
+                    except RefusedQuery as refused:
+                        if is_api or not page.template:
+                            raise
+                        form = RefusedForm(refused.status, str(refused), page.path, query.values)
+                        return await self._page(page, viewer, refused.shown, query, form)
                     if isinstance(value, Download):
                         return _download(value)
                     if is_api:
@@ -222,6 +227,8 @@ class Console:
         query = _with_path(Query({name: form.text(name) for name in action.kept}), found)
         try:
             value = await page.view(self._node, viewer, query)
+        except RefusedQuery as refused:
+            value = refused.shown
         except HttpRefused:
             raise refusal from None
         return await self._page(

@@ -20,6 +20,13 @@ class Parameter(NamedTuple):
     is_needed: bool = False
 
 
+class Download(NamedTuple):
+    """Bytes that a browser keeps as a file."""
+
+    data: bytes
+    name: str
+
+
 class ConsolePage(NamedTuple):
     """A page: its path with parameters in braces, its template, and the view with the type of its value."""
 

@@ -9,6 +9,7 @@ from kpybroker.machines.console.cluster import ClusterView
 from kpybroker.machines.console.configs import ConfigsPage
 from kpybroker.machines.console.connections import ConnectionPage, Connections
 from kpybroker.machines.console.groups import GroupPage, Groups
+from kpybroker.machines.console.producing import ProducePage
 from kpybroker.machines.console.quorum import QuorumPage
 from kpybroker.machines.console.quotas import QuotasPage
 from kpybroker.machines.console.records import RecordsPage, SearchPage
@@ -19,18 +20,45 @@ from kpybroker.machines.console.transactions import TransactionsPage
 from kpybroker.monitoring.console.answers.cluster import cluster
 from kpybroker.monitoring.console.answers.configs import configs
 from kpybroker.monitoring.console.answers.connections import connection, connections
+from kpybroker.monitoring.console.answers.downloads import raw, records_csv, search_csv
 from kpybroker.monitoring.console.answers.groups import group, groups
+from kpybroker.monitoring.console.answers.producing import produce_form
 from kpybroker.monitoring.console.answers.quorum import quorum
 from kpybroker.monitoring.console.answers.quotas import quotas
-from kpybroker.monitoring.console.answers.records import Download, found, raw, records
+from kpybroker.monitoring.console.answers.records import records
+from kpybroker.monitoring.console.answers.searching import found
 from kpybroker.monitoring.console.answers.security import security
 from kpybroker.monitoring.console.answers.segments import partition, segment
 from kpybroker.monitoring.console.answers.topics import topic, topics
 from kpybroker.monitoring.console.answers.transactions import transactions
-from kpybroker.monitoring.console.page import PARTITION, ConsolePage, Parameter
+from kpybroker.monitoring.console.page import PARTITION, ConsolePage, Download, Parameter
 
 TOPIC: Final = Parameter("topic", "The topic")
 FORM: Final = Parameter("form", "auto, text, json or hex: how keys and values are shown")
+FILTER: Final = (
+    Parameter("text", "A part of the key, the value or a header"),
+    Parameter("kind", "text, regex (RE2) or hex: what text is"),
+    Parameter("where", "any, key, value or header: where text is"),
+    Parameter("ignore_case", "1 if capitals count as small letters", "boolean"),
+    Parameter("key", "A part of the key"),
+    Parameter("header", "The name of a header, or name=part of its value"),
+    Parameter("json", 'Comparisons of values in JSON, such as $.from == "ZRH" and $.amount > 10'),
+    Parameter("since", "The time of the first record: milliseconds since 1970, or 2026-01-31T12:00"),
+    Parameter("until", "The time that records are older than"),
+)
+"""The filter of records; all that is given has to match."""
+RECORDS: Final = (
+    TOPIC,
+    PARTITION,
+    Parameter("start", "newest, oldest, offset or time"),
+    Parameter("offset", "The first offset, with start=offset", "integer"),
+    Parameter("time", "The first time, with start=time: milliseconds since 1970, or 2026-01-31T12:00"),
+    Parameter("most", "The most records, up to 500", "integer"),
+    FORM,
+    Parameter("committed", "1 for committed records only"),
+    Parameter("live", "1 for a page that shows the newest records again and again"),
+    *FILTER,
+)
 NUMBER_OF_PAGE: Final = Parameter("page", "The number of the page, from 1", "integer")
 
 PAGES: Final = (
@@ -57,35 +85,31 @@ PAGES: Final = (
         SegmentPage,
         (Parameter("position", "The byte where the first batch begins", "integer"),),
     ),
-    ConsolePage(
-        "/records",
-        "records.html",
-        "Records",
-        records,
-        RecordsPage,
-        (
-            TOPIC,
-            PARTITION,
-            Parameter("start", "newest, oldest, offset or time"),
-            Parameter("offset", "The first offset, with start=offset", "integer"),
-            Parameter("time", "The first time, with start=time: milliseconds since 1970, or 2026-01-31T12:00"),
-            Parameter("most", "The most records, up to 500", "integer"),
-            FORM,
-            Parameter("committed", "1 for committed records only"),
-            Parameter("live", "1 for a page that shows the newest records again and again"),
-        ),
-    ),
+    ConsolePage("/records", "records.html", "Records", records, RecordsPage, RECORDS),
+    ConsolePage("/records/csv", "", "The records of a page as CSV", records_csv, Download, RECORDS),
     ConsolePage(
         "/records/raw",
         "",
-        "A key or value",
+        "A part of a record",
         raw,
         Download,
         (
             TOPIC,
             Parameter("partition", "The number of the partition", "integer", is_needed=True),
             Parameter("offset", "The offset of the record", "integer", is_needed=True),
-            Parameter("part", "value or key"),
+            Parameter("part", "value, key or headers"),
+        ),
+    ),
+    ConsolePage(
+        "/records/produce",
+        "produce.html",
+        "Produce a record",
+        produce_form,
+        ProducePage,
+        (
+            Parameter("topic", "The topic", is_needed=True),
+            Parameter("partition", "The partition of the record that fills the form", "integer"),
+            Parameter("offset", "The offset of the record that fills the form", "integer"),
         ),
     ),
     ConsolePage(
@@ -136,4 +160,5 @@ PAGES: Final = (
     ConsolePage("/security", "security.html", "Security", security, SecurityPage),
     ConsolePage("/quotas", "quotas.html", "Quotas", quotas, QuotasPage, every_s=4),
     ConsolePage("/searches/{search}", "search.html", "Search", found, SearchPage, (FORM,)),
+    ConsolePage("/searches/{search}/csv", "", "What a search has found, as CSV", search_csv, Download, (FORM,)),
 )

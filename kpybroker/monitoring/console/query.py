@@ -76,3 +76,11 @@ def _text(value: Any) -> str:
 def bad(line: str) -> HttpRefused:
     """A refusal of what the sender can mend."""
     return HttpRefused(HTTPStatus.BAD_REQUEST, line)
+
+
+class RefusedQuery(HttpRefused):
+    """A refusal of a query, with the value of the page that shows it beside what was typed."""
+
+    def __init__(self, refused: HttpRefused, shown: Any) -> None:
+        super().__init__(refused.status, str(refused), refused.headers)
+        self.shown = shown

@@ -1,24 +1,35 @@
 """Some records of a partition that has no replica on this node, fetched from its leader with the viewer's own login."""
 
 import asyncio
+from collections import deque
+from time import sleep
 from typing import Final, NamedTuple
 
-from kpybroker.machines.console.record_tasks import Answer, Unreadable, found_of
+from kpybroker.machines.console.matching import FilterMatcher, RecordFilter
+from kpybroker.machines.console.record_tasks import Answer, SearchEnded, Shown, Unreadable
 from kpybroker.machines.errors import KafkaError
 from kpybroker.monitoring.console.elsewhere import Elsewhere
 from kpybroker.monitoring.console.viewer import Viewer
 from kpywire import error_codes
 from kpywire.aborted import Aborted
-from kpywire.batch import batch_headers, check_crc
+from kpywire.batch import BatchHeader, batch_headers, check_crc
 from kpywire.errors import Malformed
 from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 from kpywire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from kpywire.record import read_batch
+from kpywire.record import Record, read_batch
 
 LATEST, EARLIEST = -1, -2
 MOST_BYTES: Final = 4 * 1024 * 1024
+MOST_FETCHES: Final = 4
+MOST_LOOKED: Final = 2000
+"""The records of one partition that a filter compares."""
+PIECE: Final = 100
+PAUSE_S: Final = 0.0002
+"""A thread that compares records pauses after each `PIECE`, so that the loop does not wait for the interpreter."""
 MOST_INFLATED_BYTES: Final = 16 * 1024 * 1024
 """A batch that is larger without its compression is named: a thread that copies it keeps the loop waiting."""
+
+Found = tuple[BatchHeader, Record]
 
 
 class RemoteRecords(NamedTuple):
@@ -34,26 +45,74 @@ class RemoteRecords(NamedTuple):
     """The time of the first record, in place of an offset; None for an offset."""
     most: int
     committed: bool
+    filter: RecordFilter | None = None
+
+    @property
+    def is_newest(self) -> bool:
+        """Whether the last records are asked for."""
+        return self.offset is None and self.timestamp_ms is None
 
 
-async def fetched(elsewhere: Elsewhere, viewer: Viewer, wanted: RemoteRecords) -> list[Answer]:
-    """The records. What keeps them from being read is an answer, too."""
+class _FetchedRecords:
+    """The records of one partition, as far as they were fetched."""
+
+    def __init__(self, wanted: RemoteRecords, start: int) -> None:
+        self.wanted = wanted
+        self.next_offset = start
+        self.found: deque[Found] = deque(maxlen=wanted.most if wanted.is_newest else None)
+        self.looked_at = self.read_bytes = 0
+        self.unreadable: list[Unreadable] = []
+
+    @property
+    def is_full(self) -> bool:
+        return not self.wanted.is_newest and len(self.found) >= self.wanted.most
+
+    @property
+    def is_far(self) -> bool:
+        """Whether a filter has compared enough."""
+        return self.wanted.filter is not None and self.looked_at >= MOST_LOOKED
+
+
+async def fetched(elsewhere: Elsewhere, viewer: Viewer, wanted: RemoteRecords, shown: Shown) -> list[Answer]:
+    """The records, and how far they were read. What keeps them from being read is an answer, too."""
     try:
         end = await _offset(elsewhere, viewer, wanted, LATEST)
-        first = await _offset(elsewhere, viewer, wanted, EARLIEST)
-        if wanted.timestamp_ms is not None:
-            found = await _offset(elsewhere, viewer, wanted, wanted.timestamp_ms)
-            start = end if found < 0 else found
-        else:
-            start = end - wanted.most if wanted.offset is None else wanted.offset
-        start = max(first, min(start, end))
-        if start >= end:
-            return []
-        data = await _fetched(elsewhere, viewer, wanted, start)
-        return await asyncio.to_thread(_records, wanted, data, start)
+        look = _FetchedRecords(wanted, await _start(elsewhere, viewer, wanted, end))
+        for _ in range(MOST_FETCHES):
+            before = look.next_offset
+            if before < end and not look.is_full:
+                data = await _fetched(elsewhere, viewer, wanted, before)
+                await asyncio.to_thread(_take, look, data)
+            if look.next_offset == before or look.is_far:
+                break
     except KafkaError as error:
         reason = f"node {wanted.leader}: {error.message or error}"
         return [Unreadable(wanted.partition, wanted.offset or 0, reason)]
+    is_over = look.next_offset >= end
+    next_offsets = () if is_over else ((wanted.partition, look.next_offset),)
+    reason = "" if is_over or look.is_full else "enough was read"
+    found = [shown.found(wanted.partition, *each) for each in look.found]
+    return [*found, *look.unreadable, SearchEnded(reason, next_offsets, look.read_bytes, look.looked_at)]
+
+
+async def _start(elsewhere: Elsewhere, viewer: Viewer, wanted: RemoteRecords, end: int) -> int:
+    """The offset where reading begins."""
+    first = await _offset(elsewhere, viewer, wanted, EARLIEST)
+    if wanted.timestamp_ms is not None:
+        start = await _at(elsewhere, viewer, wanted, wanted.timestamp_ms, end)
+    elif wanted.offset is None:
+        start = end - (wanted.most if wanted.filter is None else max(wanted.most, MOST_LOOKED))
+    else:
+        start = wanted.offset
+    if wanted.filter is not None and wanted.filter.since_ms is not None:
+        start = max(start, await _at(elsewhere, viewer, wanted, wanted.filter.since_ms, end))
+    return max(first, min(start, end))
+
+
+async def _at(elsewhere: Elsewhere, viewer: Viewer, wanted: RemoteRecords, timestamp_ms: int, end: int) -> int:
+    """The offset of the first record that is not older; the end without one."""
+    found = await _offset(elsewhere, viewer, wanted, timestamp_ms)
+    return end if found < 0 else found
 
 
 async def _offset(elsewhere: Elsewhere, viewer: Viewer, wanted: RemoteRecords, timestamp: int) -> int:
@@ -84,22 +143,32 @@ async def _fetched(elsewhere: Elsewhere, viewer: Viewer, wanted: RemoteRecords, 
     return found
 
 
-def _records(wanted: RemoteRecords, data: PartitionData, start: int) -> list[Answer]:
-    """The records of an answer, from an offset on. In a thread."""
-    found: list[Answer] = []
+def _take(look: _FetchedRecords, data: PartitionData) -> None:
+    """Take the records of an answer, from the next offset on. In a thread."""
+    wanted, start = look.wanted, look.next_offset
+    matches = None if wanted.filter is None else FilterMatcher(wanted.filter)
     aborted = Aborted((each.first_offset, each.producer_id) for each in data.aborted_transactions or ())
     buffer = data.records or b""
-    try:
-        for position, header in batch_headers(buffer):
-            if not check_crc(buffer, header, position):
-                raise KafkaError(error_codes.CORRUPT_MESSAGE, f"the batch at offset {header.base_offset} is damaged")
-            if wanted.committed and aborted.skips(buffer, header, position):
-                continue
-            for record in read_batch(buffer, header, position, MOST_INFLATED_BYTES):
-                if record.offset >= start:
-                    found.append(found_of(wanted.partition, header, record))
-                if len(found) >= wanted.most:
-                    return found
-    except Malformed as error:
-        found.append(Unreadable(wanted.partition, start, str(error)))
-    return found
+    for position, header in batch_headers(buffer):
+        if not check_crc(buffer, header, position):
+            raise KafkaError(error_codes.CORRUPT_MESSAGE, f"the batch at offset {header.base_offset} is damaged")
+        look.read_bytes += header.size
+        if not (wanted.committed and aborted.skips(buffer, header, position)):
+            try:
+                for record in read_batch(buffer, header, position, MOST_INFLATED_BYTES):
+                    if record.offset < start:
+                        continue
+                    if look.is_far:
+                        look.next_offset = record.offset
+                        return
+                    look.looked_at += 1
+                    if look.looked_at % PIECE == 0:
+                        sleep(PAUSE_S)
+                    if matches is None or matches(record):
+                        look.found.append((header, record))
+                        if look.is_full:
+                            look.next_offset = record.offset + 1
+                            return
+            except Malformed as error:
+                look.unreadable.append(Unreadable(wanted.partition, header.base_offset, str(error)))
+        look.next_offset = max(look.next_offset, header.next_offset)

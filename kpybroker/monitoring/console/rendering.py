@@ -9,10 +9,10 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote, urlencode
 
-from kpybroker.machines.console.content import visible
+from kpybroker.machines.console.content import in_one_line, visible
 from kpybroker.machines.console.listing import opposite
 from kpybroker.machines.console.plots import last_of, svg_of
-from kpybroker.machines.console.wording import counted, digits, in_bytes, in_words, seconds, time
+from kpybroker.machines.console.wording import ago, counted, digits, in_bytes, in_words, seconds, time
 from kpybroker.monitoring.console.pace import paced
 from kpybroker.monitoring.console.viewer import Viewer
 from kpybroker.runtime.http.request import HttpAnswer, HttpRefused
@@ -21,6 +21,7 @@ HTML: Final = "text/html; charset=utf-8"
 TYPES: Final = {
     "console.css": "text/css; charset=utf-8",
     "console.js": "text/javascript; charset=utf-8",
+    "records.js": "text/javascript; charset=utf-8",
     "icon.svg": "image/svg+xml",
     "openapi.json": "application/json",
 }
@@ -85,9 +86,11 @@ def environment() -> Any:
         auto_reload=False,
     )
     made.filters.update(
+        ago=ago,
         bytes=in_bytes,
         counted=counted,
         digits=digits,
+        one_line=in_one_line,
         query=urlencode,
         quoted=quoted,
         seconds=seconds,

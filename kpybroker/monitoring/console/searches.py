@@ -10,8 +10,10 @@ from collections.abc import Callable
 from http import HTTPStatus
 from threading import Event
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from kpybroker.machines.console.content import AUTO
+from kpybroker.machines.console.filtering import NO_FILTER, FilterFields
 from kpybroker.machines.console.record_tasks import (
     Answer,
     FoundRecord,
@@ -46,17 +48,38 @@ PATIENCE_S: Final = 30.0
 OnAnswer = Callable[[Any], object]
 
 
+class SearchTitle(NamedTuple):
+    """The words of a search: its topic, its filter, its partition (None for all), and how records are shown."""
+
+    topic: str = ""
+    fields: FilterFields = NO_FILTER
+    partition: int | None = None
+    form: str = AUTO
+
+
+class SearchedBefore(NamedTuple):
+    """The sums of the searches before this one."""
+
+    read_bytes: int = 0
+    records: int = 0
+    found: int = 0
+
+
+NOTHING_BEFORE: Final = SearchedBefore()
+
+
 class Search:
     """One search, as far as it is."""
 
     def __init__(
         self,
         task: RecordTask,
-        title: dict[str, str],
+        title: SearchTitle,
         owner: str,
         total_bytes: int,
         elsewhere: tuple[int, ...] = (),
         partitions_left_out: int = 0,
+        before: SearchedBefore = NOTHING_BEFORE,
     ) -> None:
         self.id = secrets.token_urlsafe(9)
         self.task = task
@@ -65,6 +88,7 @@ class Search:
         self.total_bytes = total_bytes
         self.elsewhere = elsewhere
         self.partitions_left_out = partitions_left_out
+        self.before = before
         self.started_ms = int(monotonic() * 1000)
         self.state = "running"
         self.reason = ""
@@ -114,6 +138,14 @@ class Search:
                 self._end("done", answer.reason)
             case _:
                 self._end("failed", str(answer))
+
+    def behind(self, task: RecordTask) -> "Search":
+        """A search that goes on behind this one."""
+        done, before = self.progress, self.before
+        so_far = SearchedBefore(
+            before.read_bytes + done.read_bytes, before.records + done.records, before.found + len(self.found)
+        )
+        return Search(task, self.title, self.owner, self.total_bytes, self.elsewhere, self.partitions_left_out, so_far)
 
     def end(self, state: str) -> None:
         """End it early."""
