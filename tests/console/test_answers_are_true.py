@@ -14,6 +14,7 @@ from compared import PLANTED, Each, Like, Within, altered, wrong
 from known_node import Known, known
 from stage import flight
 
+from kpybroker.machines.console.config_words import words_of
 from kpybroker.monitoring.console.pages import PAGES
 from kpywire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 
@@ -82,7 +83,8 @@ def config_rows(known: Known, kind: int, name: str, *, only_set: bool) -> list[d
     with known.node.client as client:
         (found,) = client.call(request, 4).results
     rows = []
-    for each in sorted(found.configs, key=lambda each: (kind == TOPIC and each.config_source != 1, each.name)):
+    lowest = 1 if kind == TOPIC else 4
+    for each in sorted(found.configs, key=lambda each: (each.config_source > lowest, each.name)):
         if only_set and each.config_source == 5:
             continue
         below = [synonym.value for synonym in each.synonyms if synonym.source != 1]
@@ -92,8 +94,10 @@ def config_rows(known: Known, kind: int, name: str, *, only_set: bool) -> list[d
             {
                 "name": each.name,
                 "value": each.value,
+                "words": words_of(each.name, TYPES[each.config_type], each.value),
                 "source": SOURCES[each.config_source],
                 "default": usual,
+                "default_words": words_of(each.name, TYPES[each.config_type], usual),
                 "type": TYPES[each.config_type],
                 "documentation": without_markup(each.documentation or ""),
                 "is_set": each.config_source != 5 if kind == NODE else each.config_source == 1,
@@ -102,6 +106,7 @@ def config_rows(known: Known, kind: int, name: str, *, only_set: bool) -> list[d
     return rows
 
 
+RATES = dict.fromkeys(("records_in_per_s", "bytes_in_per_s", "bytes_out_per_s"), Within(0.0, 1e6))
 DELETION = {
     "segments_now": 0,
     "bytes_now": 0,
@@ -112,7 +117,7 @@ NO_DELETION = {
     "segments_now": 0,
     "bytes_now": 0,
     "next_ms": None,
-    "line": "the oldest segment, once the log is larger than retention.bytes",
+    "line": "nothing: there are no records",
 }
 
 
@@ -141,8 +146,13 @@ def topic_row(known: Known, name: str, partitions: int, records: int) -> dict[st
         "replication": 1,
         "without_leader": 0,
         "under_replicated": 0,
+        "local_partitions": partitions,
         "local_bytes": known.file_bytes(name),
         "local_records": records,
+        **RATES,
+        "lag": 15 if name == "flights" else None,
+        "reader": "readers" if name == "flights" else None,
+        "reader_is_group": name == "flights",
     }
 
 
@@ -209,7 +219,7 @@ def cluster(known: Known) -> Any:
 
 def topics(known: Known) -> Any:
     rows = [topic_row(known, "flights", 2, 20), topic_row(known, "paid", 1, 3)]
-    return {**paged(total=2), "with_internal": False, "topics": rows, "may_create": True}
+    return {**paged(total=2), "with_internal": False, "topics": rows, "node_id": 1, "other_nodes": 0, "may_create": True}
 
 
 def topic(known: Known) -> Any:
@@ -222,6 +232,15 @@ def topic(known: Known) -> Any:
         "page": 1,
         "pages": 1,
         "total_partitions": 2,
+        "replication": 1,
+        "known_partitions": 2,
+        "records": 20,
+        "bytes": known.file_bytes("flights"),
+        **RATES,
+        "cleanup_policy": "delete",
+        "retention": "7 days",
+        "next_deletion": None,
+        "silent_nodes": [],
         "configs": config_rows(known, TOPIC, "flights", only_set=False),
         "configs_hidden": None,
         "readers": [reader],
@@ -229,6 +248,9 @@ def topic(known: Known) -> Any:
         "may_configure": True,
         "may_read": True,
         "may_write": True,
+        "may_add_partitions": True,
+        "may_delete_records": True,
+        "may_delete": True,
     }
 
 

@@ -14,7 +14,7 @@ from kpybroker.machines.console.content import content_of, indented, is_json, vi
 from kpybroker.machines.console.groups import story_of
 from kpybroker.machines.console.plots import Plot, PlotLine, svg_of
 from kpybroker.machines.console.retention import next_deletion
-from kpybroker.machines.console.topics import plain_text
+from kpybroker.machines.console.configs import plain_text
 from kpybroker.machines.groups import stories
 from kpybroker.machines.groups.stories import Event, Stories
 from kpybroker.machines.metadata.broker import BrokerRegistration

@@ -4,7 +4,13 @@ from typing import Final
 
 from kpybroker.monitoring.console.answers.producing import produce
 from kpybroker.monitoring.console.answers.records import cancel, more, search
-from kpybroker.monitoring.console.answers.topics import configure, create
+from kpybroker.monitoring.console.answers.topic_changes import (
+    add_partitions,
+    configure,
+    create,
+    delete,
+    delete_records,
+)
 from kpybroker.monitoring.console.answers.transactions import abort
 from kpybroker.monitoring.console.page import PARTITION, Action, Parameter
 
@@ -25,7 +31,28 @@ ACTIONS: Final = (
         "/topics/{topic}/configs",
         "Set a config of a topic; without a value it is removed",
         configure,
-        (Parameter("name", "The config", is_needed=True), Parameter("value", "Its value")),
+        (Parameter("name", "The config", is_needed=True), Parameter("value", "Its value, or words such as 7 days")),
+        shown_on="/topics/{topic}",
+    ),
+    Action(
+        "/topics/{topic}/partitions",
+        "Add partitions to a topic",
+        add_partitions,
+        (Parameter("count", "How many it has then", "integer", is_needed=True),),
+        shown_on="/topics/{topic}",
+    ),
+    Action(
+        "/topics/{topic}/records/delete",
+        "Delete the oldest records of a topic",
+        delete_records,
+        (Parameter("before", "The offset of the first record that stays, or all", is_needed=True), PARTITION),
+        shown_on="/topics/{topic}",
+    ),
+    Action(
+        "/topics/{topic}/delete",
+        "Delete a topic with its records",
+        delete,
+        (Parameter("confirm", "The name of the topic again", is_needed=True),),
         shown_on="/topics/{topic}",
     ),
     Action(

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from kpybroker.machines.console.configs import ConfigsPage
-from kpybroker.machines.console.topics import DEFAULT_SOURCE, TYPES, ConfigRow, config_row
+from kpybroker.machines.console.configs import DEFAULT_SOURCE, TYPES, ConfigRow, ConfigsPage, config_row
 from kpybroker.monitoring.console.asking import refuse
 from kpybroker.monitoring.console.node_parts import NodeParts
 from kpybroker.monitoring.console.pace import paced
@@ -31,6 +30,7 @@ async def configs(node: NodeParts, viewer: Viewer, query: Query) -> ConfigsPage:
             values = {"value": each.value, "default": defaults[0] if defaults else None}
             row = config_row(each.name, values, each.config_source, TYPES[each.config_type], each.documentation or "")
             rows.append(replace(row, is_set=is_set))
+    rows.sort(key=lambda row: not row.is_set)
     return ConfigsPage(node.role.node_id, search, is_full, len(found), tuple(rows), hidden)
 
 
