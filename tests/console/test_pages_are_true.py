@@ -35,7 +35,7 @@ def configs(known: Known, path: str, *, of_set: bool = True) -> list[Row]:
     return [
         (
             each["name"],
-            f"{each['value'] or '–'} {each['words']}".strip() + (" Change Change Remove" if may_change else ""),
+            f"{each['value'] or '–'} {each['words']}".strip() + (" Change ChangeRemove" if may_change else ""),
             re.compile(f"{re.escape(each['source'])}(else .*)?"),
             f"What it is{each['type']} {each['documentation']}",
         )
