@@ -92,6 +92,11 @@ class Person:
         return str(self.browser.run("document.getElementById('main').innerText"))
 
     @property
+    def typed(self) -> list[str]:
+        """The texts in the fields of the page."""
+        return list(self.browser.run("[...document.querySelectorAll('input, textarea')].map((each) => each.value)"))
+
+    @property
     def offered(self) -> set[str]:
         """The addresses of the forms of the page that change something."""
         script = (

@@ -89,7 +89,8 @@ def config_rows(known: Known, kind: int, name: str, *, only_set: bool) -> list[d
             continue
         below = [synonym.value for synonym in each.synonyms if synonym.source != 1]
         defaults = [synonym.value for synonym in each.synonyms if synonym.source == 5]
-        usual = (below[0] if below else each.value) if kind == TOPIC else defaults[0] if defaults else None
+        at_rest = None if each.config_source == 1 else each.value
+        usual = (below[0] if below else at_rest) if kind == TOPIC else defaults[0] if defaults else None
         rows.append(
             {
                 "name": each.name,

@@ -126,7 +126,7 @@ async def delete(node: NodeParts, viewer: Viewer, query: Query) -> str:
     if query.text("confirm").strip() != name:
         raise bad(f"topic {name} is not deleted: its name has to be typed to confirm that")
     state = DeleteTopicState(name=name, topic_id=ZERO_UUID)
-    request = DeleteTopicsRequest(topics=[state], topic_names=[name], timeout_ms=TIMEOUT_MS)
+    request = DeleteTopicsRequest(topics=[state], timeout_ms=TIMEOUT_MS)
     (answer,) = (await node.ask(viewer, request)).responses
     refuse(answer.error_code, f"topic {name}", answer.error_message)
     log.info("%s deleted topic %s with %d partitions", viewer.identity, name, len(found.partitions))

@@ -94,7 +94,7 @@ async def _values(node: NodeParts, names: Collection[str], column: str, lags: La
         elif column == "replicas":
             value = replication_of(topic)
         elif column == "state":
-            value = trouble_of(topic)
+            value = [-count for count in trouble_of(topic)]  # the worst is the least
         elif column in ("records", "size"):
             size = await _size(node, name)
             value = (size.records if column == "records" else size.bytes) if size.partitions else None
@@ -257,7 +257,8 @@ async def _configs(node: NodeParts, viewer: Viewer, topic: str) -> tuple[tuple[C
     rows = []
     async for config in paced(sorted(described, key=lambda each: (each.config_source != TOPIC_SOURCE, each.name))):
         below = [each.value for each in config.synonyms if each.source != TOPIC_SOURCE]
-        values = {"value": config.value, "default": below[0] if below else config.value}
+        usual = None if config.config_source == TOPIC_SOURCE else config.value
+        values = {"value": config.value, "default": below[0] if below else usual}
         rows.append(
             config_row(config.name, values, config.config_source, TYPES[config.config_type], config.documentation or "")
         )
