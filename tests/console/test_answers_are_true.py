@@ -220,7 +220,14 @@ def cluster(known: Known) -> Any:
 
 def topics(known: Known) -> Any:
     rows = [topic_row(known, "flights", 2, 20), topic_row(known, "paid", 1, 3)]
-    return {**paged(total=2), "with_internal": False, "topics": rows, "node_id": 1, "other_nodes": 0, "may_create": True}
+    return {
+        **paged(total=2),
+        "with_internal": False,
+        "topics": rows,
+        "node_id": 1,
+        "other_nodes": 0,
+        "may_create": True,
+    }
 
 
 def topic(known: Known) -> Any:

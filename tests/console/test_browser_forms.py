@@ -59,11 +59,15 @@ FORMS = {
         {"name": "max.message.bytes", "value": "2 MiB"}, "/topics/flights", "2097152"
     ),
     Kind("post", "/topics/{topic}/configs", "Remove"): Expected({}, "/topics/flights", "Topic flights"),
-    Kind("post", "/topics/{topic}/partitions", "Add partitions"): Expected({"count": "5"}, "/topics/flights", "Partitions\n5"),
+    Kind("post", "/topics/{topic}/partitions", "Add partitions"): Expected(
+        {"count": "5"}, "/topics/flights", "Partitions\n5"
+    ),
     Kind("post", "/topics/{topic}/records/delete", "Delete records"): Expected(
         {"partition": "0", "before": "3"}, "/topics/flights", "Records\n20"
     ),
-    Kind("post", "/topics/{topic}/delete", "Delete the topic"): Expected({"confirm": "unwanted"}, "/topics", "topic", UNWANTED),
+    Kind("post", "/topics/{topic}/delete", "Delete the topic"): Expected(
+        {"confirm": "unwanted"}, "/topics", "topic", UNWANTED
+    ),
     Kind("post", "/topics/{topic}/records", "Produce"): Expected(
         {"key": "k", "value": "by hand", "headers": "a=b"}, "/records", "by hand"
     ),

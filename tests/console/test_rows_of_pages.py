@@ -18,8 +18,8 @@ from kpybroker.machines.console.cluster import (
     nodes_of,
     reason_of,
 )
-from kpybroker.machines.console.connections import lateness_plot, loop_shares
 from kpybroker.machines.console.configs import SOURCES, TOPIC_SOURCE, config_row, plain_text
+from kpybroker.machines.console.connections import lateness_plot, loop_shares
 from kpybroker.machines.console.content import ContentBySchema
 from kpybroker.machines.console.groups import StoryRow, member_label, story_of
 from kpybroker.machines.console.listing import PER_PAGE, pages_of
@@ -32,6 +32,7 @@ from kpybroker.machines.console.topics import (
     PartitionRow,
     ReaderLag,
     TopicRate,
+    TopicShape,
     TopicSize,
     is_internal,
     is_wanted,
@@ -245,7 +246,10 @@ def test_a_topic_is_as_replicated_as_its_best_partition() -> None:
     ]
     for number, each in enumerate(partitions):
         topic.partitions[number] = each
-    row = topic_row(topic, TopicSize(4, 7, 1), TopicRate(2.0, 3.0, 4.0), ReaderLag(9, "readers", is_group=True))
+    shape = TopicShape()
+    for each in partitions:
+        shape = shape.with_partition(each)
+    row = topic_row(topic, shape, TopicSize(4, 7, 1), TopicRate(2.0, 3.0, 4.0), ReaderLag(9, "readers", is_group=True))
     assert (row.name, row.topic_id, row.is_internal, row.partitions, row.replication) == (
         "t",
         to_string(b"t" * 16),
@@ -257,7 +261,7 @@ def test_a_topic_is_as_replicated_as_its_best_partition() -> None:
     assert (row.local_partitions, row.local_records, row.local_bytes) == (4, 7, 1)
     assert (row.records_in_per_s, row.bytes_in_per_s, row.bytes_out_per_s) == (2.0, 3.0, 4.0)
     assert (row.lag, row.reader, row.reader_is_group) == (9, "readers", True)
-    empty = topic_row(Topic("e", b"e" * 16), TopicSize(), NO_RATE, None)
+    empty = topic_row(Topic("e", b"e" * 16), TopicShape(), TopicSize(), NO_RATE, None)
     assert (empty.replication, empty.records_in_per_s, empty.lag, empty.reader) == (0, None, None, None)
     assert not empty.reader_is_group
 

@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from kpybroker.machines.console.cluster import is_under_replicated
 from kpybroker.machines.console.config_words import retention_words
 from kpybroker.machines.console.configs import ConfigRow
 from kpybroker.machines.console.retention import RetentionDeletion
-from kpybroker.machines.metadata.topic import Topic
+from kpybroker.machines.metadata.topic import Partition, Topic
 from kpybroker.machines.metadata.topic_name import INTERNAL
 from kpywire.uuid import to_string
 
@@ -43,11 +44,23 @@ class ReaderLag(NamedTuple):
     is_group: bool
 
 
-class Trouble(NamedTuple):
-    """The partitions of a topic that are not well."""
+class TopicShape(NamedTuple):
+    """The partitions of a topic by the metadata of the cluster."""
 
-    without_leader: int
-    under_replicated: int
+    partitions: int = 0
+    replication: int = 0
+    """The replicas of the partition that has most."""
+    without_leader: int = 0
+    under_replicated: int = 0
+
+    def with_partition(self, each: Partition) -> "TopicShape":
+        """The shape with one more partition."""
+        return TopicShape(
+            self.partitions + 1,
+            max(self.replication, len(each.replicas)),
+            self.without_leader + (each.leader < 0),
+            self.under_replicated + is_under_replicated(each),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,29 +188,13 @@ def is_internal(name: str) -> bool:
     return name in INTERNAL
 
 
-def replication_of(topic: Topic) -> int:
-    """The replicas of the partition that has most."""
-    return max([len(each.replicas) for each in topic.partitions.values()], default=0)
-
-
-def trouble_of(topic: Topic) -> Trouble:
-    """The partitions of a topic that are not well."""
-    partitions = topic.partitions.values()
-    return Trouble(
-        sum([each.leader < 0 for each in partitions]),
-        sum([len(each.isr) < len(each.replicas) - len(each.adding_replicas) for each in partitions]),
-    )
-
-
-def topic_row(topic: Topic, size: TopicSize, rate: TopicRate, worst: ReaderLag | None) -> TopicRow:
+def topic_row(topic: Topic, shape: TopicShape, size: TopicSize, rate: TopicRate, worst: ReaderLag | None) -> TopicRow:
     """The row of a topic."""
     return TopicRow(
         topic.name,
         to_string(topic.id),
         is_internal(topic.name),
-        len(topic.partitions),
-        replication_of(topic),
-        *trouble_of(topic),
+        *shape,
         size.partitions,
         size.bytes,
         size.records,

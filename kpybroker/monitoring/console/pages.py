@@ -45,7 +45,8 @@ PAGES: Final = (
             Parameter("q", "A part of the names"),
             Parameter("internal", "1 to list Kafka's own topics, too"),
             Parameter(
-                "sort", "name, partitions, replicas, rate, in, out, records, size, lag or state; -lag for the most first"
+                "sort",
+                "name, partitions, replicas, rate, in, out, records, size, lag or state; -lag for the most first",
             ),
             NUMBER_OF_PAGE,
         ),

@@ -76,8 +76,8 @@ async def readers_of(node: NodeParts, viewer: Viewer, topic: str) -> tuple[tuple
     rows = []
     for name in lags.keys() | uncommitted.keys():
         found_lags, unknown = lags.get(name, []), len(uncommitted.get(name, ()))
-        behind = sum(records for records, _ in found_lags) if found_lags else None
-        lag_s = max((seconds for _, seconds in found_lags if seconds is not None), default=None)
+        behind = sum([records for records, _ in found_lags]) if found_lags else None
+        lag_s = max([seconds for _, seconds in found_lags if seconds is not None], default=None)
         rows.append(TopicReader(name, name in groups, len(found_lags) + unknown, behind, unknown, lag_s))
     rows.sort(key=lambda row: (-(row.lag or 0), row.name))
     return tuple(rows[:MOST_READERS]), max(0, len(rows) - MOST_READERS)

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Collection, Mapping
 from dataclasses import replace
+from operator import itemgetter
 from typing import Any
 
 from kpybroker.machines.authorization.resources import CLUSTER_NAME, AclOperation, ResourceType
@@ -14,14 +15,13 @@ from kpybroker.machines.console.topics import (
     ReaderLag,
     TopicPage,
     TopicRow,
+    TopicShape,
     TopicSize,
     TopicsPage,
     is_internal,
     is_wanted,
     policy_and_retention,
-    replication_of,
     topic_row,
-    trouble_of,
     usual_deletion,
 )
 from kpybroker.machines.errors import KafkaError
@@ -63,7 +63,9 @@ async def topics(node: NodeParts, viewer: Viewer, query: Query) -> TopicsPage:
     async for name in paced(shown):
         topic = image.topics.get(name)
         if topic is not None:
-            rows.append(topic_row(topic, await _size(node, name), node.rates.of(name), lags.get(name)))
+            rows.append(
+                topic_row(topic, await _shape(topic), await _size(node, name), node.rates.of(name), lags.get(name))
+            )
     here = node.broker.node_id
     may_create = node.is_writable and viewer.may(AclOperation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME)
     others = len(node.broker.alive_brokers - {here})
@@ -78,7 +80,7 @@ async def _in_order(node: NodeParts, viewer: Viewer, names: list[str], sort: str
     if column in ("", "name"):
         return (names[::-1] if sort.startswith(DESCENDING) else names), lags
     pairs = [(name, value) async for name, value in _values(node, names, column, lags or {})]
-    return [name for name, _ in sorted_rows(pairs, {column: lambda pair: pair[1]}, sort)], lags
+    return [name for name, _ in sorted_rows(pairs, {column: itemgetter(1)}, sort)], lags
 
 
 async def _values(node: NodeParts, names: Collection[str], column: str, lags: Lags) -> AsyncIterator[tuple[str, Any]]:
@@ -92,9 +94,10 @@ async def _values(node: NodeParts, names: Collection[str], column: str, lags: La
         elif column == "partitions":
             value = len(topic.partitions)
         elif column == "replicas":
-            value = replication_of(topic)
+            value = (await _shape(topic)).replication
         elif column == "state":
-            value = [-count for count in trouble_of(topic)]  # the worst is the least
+            shape = await _shape(topic)
+            value = -shape.without_leader, -shape.under_replicated  # the worst is the least
         elif column in ("records", "size"):
             size = await _size(node, name)
             value = (size.records if column == "records" else size.bytes) if size.partitions else None
@@ -103,6 +106,13 @@ async def _values(node: NodeParts, names: Collection[str], column: str, lags: La
         elif name in lags:
             value = lags[name].lag
         yield name, value
+
+
+async def _shape(topic: Topic) -> TopicShape:
+    shape = TopicShape()
+    async for each in paced(list(topic.partitions.values())):
+        shape = shape.with_partition(each)
+    return shape
 
 
 async def _size(node: NodeParts, topic: str) -> TopicSize:
@@ -155,7 +165,7 @@ async def topic(node: NodeParts, viewer: Viewer, query: Query) -> TopicPage:
         page,
         pages,
         len(found.partitions),
-        replication_of(found),
+        (await _shape(found)).replication,
         here.partitions + remote.partitions,
         here.records + remote.records,
         here.bytes + remote.bytes,
