@@ -67,8 +67,8 @@ EXPECTED: dict[str, list[Callable[[Known], list[Row]]]] = {
     ],
     "/topics": [
         lambda _: [
-            ("flights", "2", "1", RATE, SPEED, SPEED, "20", SIZE, "15readers", "in sync"),
-            ("paid", "1", "1", RATE, SPEED, SPEED, "3", SIZE, "–", "in sync"),
+            ("flights", RATE, "15readers", SPEED, SPEED, "20", SIZE, "2", "1", "in sync"),
+            ("paid", RATE, "–", SPEED, SPEED, "3", SIZE, "1", "1", "in sync"),
         ],
     ],
     "/topics/{topic}": [
