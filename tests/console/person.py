@@ -28,6 +28,11 @@ class Client:
         (described,) = self.admin.describe_configs([resource]).values()
         return str(described.result(30)[name].value)
 
+    def node_config(self, name: str) -> str:
+        resource = ConfigResource(ResourceType.BROKER, "1")
+        (described,) = self.admin.describe_configs([resource]).values()
+        return str(described.result(30)[name].value)
+
     def records(self, topic: str, count: int, *, committed: bool = False) -> list[Message]:
         """All records of a topic, when there are at least this many."""
         isolation = "read_committed" if committed else "read_uncommitted"

@@ -87,10 +87,9 @@ def config_rows(known: Known, kind: int, name: str, *, only_set: bool) -> list[d
     for each in sorted(found.configs, key=lambda each: (each.config_source > lowest, each.name)):
         if only_set and each.config_source == 5:
             continue
-        below = [synonym.value for synonym in each.synonyms if synonym.source != 1]
-        defaults = [synonym.value for synonym in each.synonyms if synonym.source == 5]
-        at_rest = None if each.config_source == 1 else each.value
-        usual = (below[0] if below else at_rest) if kind == TOPIC else defaults[0] if defaults else None
+        lower = [synonym for synonym in each.synonyms if synonym.source in ((2, 3, 4, 5) if kind == TOPIC else (5,))]
+        at_rest = each.value if kind == TOPIC and each.config_source != 1 else None
+        usual, usual_name = (lower[0].value, lower[0].name) if lower else (at_rest, each.name)
         rows.append(
             {
                 "name": each.name,
@@ -98,9 +97,10 @@ def config_rows(known: Known, kind: int, name: str, *, only_set: bool) -> list[d
                 "words": words_of(each.name, TYPES[each.config_type], each.value),
                 "source": SOURCES[each.config_source],
                 "default": usual,
-                "default_words": words_of(each.name, TYPES[each.config_type], usual),
+                "default_words": words_of(usual_name, TYPES[each.config_type], usual),
                 "type": TYPES[each.config_type],
                 "documentation": without_markup(each.documentation or ""),
+                "is_dynamic": kind == TOPIC or not each.read_only,
                 "is_set": each.config_source != 5 if kind == NODE else each.config_source == 1,
             }
         )
@@ -467,9 +467,17 @@ def quorum(known: Known) -> Any:
 
 
 def configs(known: Known) -> Any:
-    total = len(config_rows(known, NODE, "1", only_set=False))
-    rows = config_rows(known, NODE, "1", only_set=True)
-    return {"node_id": 1, "search": "", "is_full": False, "total": total, "configs": rows, "hidden": None}
+    full = config_rows(known, NODE, "1", only_set=False)
+    return {
+        "node_id": 1,
+        "search": "",
+        "is_full": False,
+        "total": len(full),
+        "configs": config_rows(known, NODE, "1", only_set=True),
+        "dynamic": sorted(each["name"] for each in full if each["is_dynamic"] and each["type"] != "password"),
+        "hidden": None,
+        "may_configure": True,
+    }
 
 
 def security(_: Known) -> Any:

@@ -64,6 +64,25 @@ def changes_a_config(person: Person) -> None:
     assert person.client.config("flights", name) == usual
 
 
+def changes_a_config_of_a_node(person: Person) -> None:
+    name = "log.retention.ms"
+    person.open("/configs")
+    person.press("/configs", "Set", {"name": name, "value": "a week"}, status=400)
+    assert "a week" in person.typed, "what was typed stays"
+    person.press("/configs", "Set", {"name": name, "value": "1 week"}, ticked="everywhere")
+    assert person.client.node_config(name) == "604800000"
+    person.press("/configs", "Change", {"value": "7 x"}, of_config=name, status=400)
+    assert "7 x" in person.typed
+    person.press("/configs", "Change", {"value": "no limit"}, of_config=name)
+    assert person.client.node_config(name) == "-1"
+    assert "the default of all brokers" in person.shown
+    person.press("/configs", "Remove", of_config=name)
+    assert person.client.node_config(name) == "None"
+    person.press("/configs", "Set", {"name": name, "value": "2 days"})
+    assert person.client.node_config(name) == "172800000"
+    person.press("/configs", "Remove", of_config=name)
+
+
 def adds_partitions(person: Person) -> None:
     person.node.create("small")
     person.open("/topics/small")
@@ -162,6 +181,7 @@ def full(person: Person) -> str:
 DEEDS: dict[str, Callable[[Person], None]] = {
     "/topics": creates_a_topic,
     "/topics/{topic}/configs": changes_a_config,
+    "/configs": changes_a_config_of_a_node,
     "/topics/{topic}/partitions": adds_partitions,
     "/topics/{topic}/records/delete": deletes_records,
     "/topics/{topic}/delete": deletes_a_topic,
@@ -197,6 +217,7 @@ class Forged(NamedTuple):
 FORGED = {
     "/topics": Forged("/topics", {"name": "forged"}, 403),
     "/topics/{topic}/configs": Forged("/topics/open/configs", {"name": "cleanup.policy", "value": "compact"}, 403),
+    "/configs": Forged("/configs", {"name": "log.retention.ms", "value": "1"}, 403),
     "/topics/{topic}/partitions": Forged("/topics/open/partitions", {"count": "9"}, 403),
     "/topics/{topic}/records/delete": Forged("/topics/open/records/delete", {"before": "all"}, 403),
     "/topics/{topic}/delete": Forged("/topics/open/delete", {"confirm": "open"}, 403),
@@ -234,6 +255,7 @@ def unchanged(client: Client) -> Any:
         client.partitions("forged"),
         client.partitions("open"),
         client.config("open", "cleanup.policy"),
+        client.node_config("log.retention.ms"),
         [each.value() for each in client.records("open", 1)],
     )
 

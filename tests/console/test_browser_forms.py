@@ -55,6 +55,9 @@ FORMS = {
         {"name": "made", "partitions": "2", "configs": "retention.ms=1000"}, "/topics/made", "Topic made"
     ),
     Kind("post", "/topics/{topic}/configs", "Change"): Expected({"value": "2 hours"}, "/topics/flights", "7200000"),
+    Kind("post", "/configs", "Change"): Expected({"value": "2 days"}, "/configs", "172800000"),
+    Kind("post", "/configs", "Remove"): Expected({}, "/configs", "Configs of node 1"),
+    Kind("post", "/configs", "Set"): Expected({"name": "log.retention.ms", "value": "3 days"}, "/configs", "259200000"),
     Kind("post", "/topics/{topic}/configs", "Set"): Expected(
         {"name": "max.message.bytes", "value": "2 MiB"}, "/topics/flights", "2097152"
     ),
@@ -120,6 +123,7 @@ def stage() -> Iterator[Stage]:
         made = Stage(node)
         node.create("unwanted")
         assert node.post("/topics/flights/configs", name="retention.ms", value="123456789").status == 200
+        assert node.post("/configs", name="log.retention.ms", value="123456789").status == 200
         yield made
         made.close()
 

@@ -28,14 +28,18 @@ Row = Sequence[str | re.Pattern[str]]
 
 
 def configs(known: Known, path: str, *, of_set: bool = True) -> list[Row]:
-    """The rows of configs, by the answer below ``/api``, which has a test of its own. Forms stand under the values of
-    those of a topic that are set."""
+    """The rows of configs, by the answer below ``/api``, which has a test of its own. Forms stand under those of a
+    topic that are set, and under those of a node that can be changed where they are set."""
     rows = [each for each in known.node.get(path).json["configs"] if each["is_set"] == of_set]
-    may_change = path != "/api/configs" and of_set
+
+    def may_change(row: dict[str, Any]) -> bool:
+        is_stored = row["source"] in ("this broker", "the default of all brokers")
+        return row["is_dynamic"] and is_stored if path == "/api/configs" else of_set
+
     return [
         (
             each["name"],
-            f"{each['value'] or '–'} {each['words']}".strip() + (" Change ChangeRemove" if may_change else ""),
+            f"{each['value'] or '–'} {each['words']}".strip() + (" Change ChangeRemove" if may_change(each) else ""),
             re.compile(f"{re.escape(each['source'])}(else .*)?"),
             f"What it is{each['type']} {each['documentation']}",
         )

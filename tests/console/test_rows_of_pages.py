@@ -275,6 +275,8 @@ def test_a_config_says_where_its_value_is_from() -> None:
     kept = config_row("retention.ms", {"value": "3600000", "default": "123456789"}, TOPIC_SOURCE, "long", "")
     assert (kept.words, kept.default_words, kept.typed) == ("1 hour", "about 1.4 days", "1 hour")
     assert config_row("retention.ms", {"value": "123456789"}, TOPIC_SOURCE, "long", "").typed == "123456789"
+    of_hours = {"value": "1000", "default": "168", "default_name": "log.retention.hours"}
+    assert config_row("log.retention.ms", of_hours, TOPIC_SOURCE, "long", "").default_words == "7 days"
     assert config_row("retention.ms", {}, TOPIC_SOURCE, "long", "").typed == ""
     for source, words in SOURCES.items():
         row = config_row("a.b", {}, source, "int", "")

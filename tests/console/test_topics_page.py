@@ -226,3 +226,44 @@ def test_a_cluster_that_keeps_its_topics_says_so() -> None:
         reply = node.post("/topics/kept/delete", confirm="kept")
         assert "TOPIC_DELETION_DISABLED" in reply.json["error"]
         assert node.get("/api/topics/kept").json["may_delete"] is False
+
+
+# Configs of nodes
+
+
+def test_a_config_of_the_node_is_set_while_it_runs(node: ConsoleNode, lines: pytest.LogCaptureFixture) -> None:
+    def config(name: str) -> tuple[str, str, str]:
+        found = {each["name"]: each for each in node.get("/api/configs").json["configs"]}
+        row = found.get(name, {"value": "", "words": "", "source": ""})
+        return row["value"], row["words"], row["source"]
+
+    name = "log.retention.ms"
+    assert node.post("/configs", name=name, value="2 days").json == {"see": "/configs"}
+    assert config(name) == ("172800000", "2 days", "this broker")
+    assert node.post("/configs", name=name).status == 200
+    assert config(name) == ("", "", "")
+    assert node.post("/configs", name=name, value="3 days", everywhere=True).status == 200
+    assert config(name) == ("259200000", "3 days", "the default of all brokers")
+    assert node.post("/configs", name=name, remove=True, everywhere=True).status == 200
+    assert [line.partition("127.0.0.1: ")[2] for line in lines.messages if name in line] == [
+        f"config {name} of node 1 is set to '172800000'",
+        f"config {name} of node 1 is removed",
+        f"config {name} of all brokers is set to '259200000'",
+        f"config {name} of all brokers is removed",
+    ]
+    for wrong, error in (
+        ({"value": "1"}, "name is missing"),
+        ({"name": name, "value": "x"}, "Not a number of type LONG"),
+        ({"name": "node.id", "value": "7"}, "INVALID_REQUEST"),
+    ):
+        reply = node.post("/configs", **wrong)
+        assert (reply.status, error in reply.json["error"]) == (400, True), reply
+
+
+def test_a_secret_is_in_no_line(node: ConsoleNode, lines: pytest.LogCaptureFixture) -> None:
+    names = node.get("/api/configs", all=1).json
+    secret = "ssl.key.password"
+    assert secret not in names["dynamic"]
+    node.post("/configs", name=secret, value="hush-hush")
+    node.post("/configs", name=f"listener.name.plaintext.{secret}", value="hush-hush")
+    assert "hush-hush" not in lines.text

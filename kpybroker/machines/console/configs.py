@@ -8,10 +8,12 @@ from typing import Final
 from kpybroker.machines.console.config_words import ABOUT, words_of
 
 TOPIC_SOURCE, DEFAULT_SOURCE = 1, 5
+OF_BROKER: Final = "this broker"
+OF_ALL_BROKERS: Final = "the default of all brokers"
 SOURCES: Final = {
     TOPIC_SOURCE: "this topic",
-    2: "this broker",
-    3: "the default of all brokers",
+    2: OF_BROKER,
+    3: OF_ALL_BROKERS,
     4: "the broker's file",
     DEFAULT_SOURCE: "default",
 }
@@ -34,6 +36,18 @@ class ConfigRow:
     type: str
     documentation: str
     is_set: bool
+    is_dynamic: bool
+    """Whether it can be changed while its node runs."""
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether it is set on this node or for all brokers, where it can be changed and removed."""
+        return self.source in (OF_BROKER, OF_ALL_BROKERS)
+
+    @property
+    def is_of_all(self) -> bool:
+        """Whether it is set for all brokers."""
+        return self.source == OF_ALL_BROKERS
 
     @property
     def typed(self) -> str:
@@ -52,12 +66,18 @@ class ConfigsPage:
     total: int
     """The configs of all names that were searched, with those that have their default."""
     configs: tuple[ConfigRow, ...]
+    dynamic: tuple[str, ...]
+    """The names of all configs that can be changed while the node runs, without those that are secret."""
     hidden: str | None
     """Why the configs are not shown; None if they are."""
+    may_configure: bool
 
 
-def config_row(name: str, values: Mapping[str, str | None], source: int, type_name: str, text: str) -> ConfigRow:
-    """The row of a config. ``values`` has its value, and the default below the topic's own under ``default``."""
+def config_row(
+    name: str, values: Mapping[str, str | None], source: int, type_name: str, text: str, *, is_dynamic: bool = True
+) -> ConfigRow:
+    """The row of a config. ``values`` has its value, the default below that under ``default``, and under
+    ``default_name`` the config that the default is from: ``log.retention.hours`` of ``log.retention.ms``, say."""
     value, default = values.get("value"), values.get("default")
     return ConfigRow(
         name,
@@ -65,10 +85,11 @@ def config_row(name: str, values: Mapping[str, str | None], source: int, type_na
         words_of(name, type_name, value),
         SOURCES.get(source, "unknown"),
         default,
-        words_of(name, type_name, default),
+        words_of(values.get("default_name") or name, type_name, default),
         type_name,
         plain_text(text),
         source == TOPIC_SOURCE,
+        is_dynamic,
     )
 
 

@@ -162,7 +162,7 @@ class TopicPage:
     retention: str | None
     """How long records are kept, in words; None where the configs are hidden."""
     next_deletion: str | None
-    """What retention deletes next, if it is the same in most partitions that are shown."""
+    """The next deletion by retention, if it is the same in most partitions that are shown."""
     silent_nodes: tuple[str, ...]
     """The leaders of partitions that did not say what is in them, and why."""
     configs: tuple[ConfigRow, ...]

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from kpybroker.monitoring.console.answers import configs
 from kpybroker.monitoring.console.answers.producing import produce
 from kpybroker.monitoring.console.answers.records import cancel, more, search
 from kpybroker.monitoring.console.answers.topic_changes import (
@@ -33,6 +34,17 @@ ACTIONS: Final = (
         configure,
         (Parameter("name", "The config", is_needed=True), Parameter("value", "Its value, or words such as 7 days")),
         shown_on="/topics/{topic}",
+    ),
+    Action(
+        "/configs",
+        "Set a config of this node while it runs; without a value it is removed",
+        configs.configure,
+        (
+            Parameter("name", "The config", is_needed=True),
+            Parameter("value", "Its value, or words such as 7 days"),
+            Parameter("everywhere", "Whether it is set for all brokers", "boolean"),
+        ),
+        shown_on="/configs",
     ),
     Action(
         "/topics/{topic}/partitions",

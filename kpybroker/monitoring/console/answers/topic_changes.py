@@ -3,9 +3,7 @@
 Each is a request of the viewer that Kafka authorises, and one line in the log.
 """
 
-import asyncio
 import logging
-from collections.abc import Callable
 from typing import Any, Final
 
 from kpybroker.config.topic_configs import TOPIC_CONFIGS
@@ -14,7 +12,7 @@ from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.metadata.image import TOPIC_RESOURCE
 from kpybroker.machines.metadata.topic import Topic
 from kpybroker.monitoring.console.answers.topics import known_topic
-from kpybroker.monitoring.console.asking import refuse
+from kpybroker.monitoring.console.asking import refuse, until_known
 from kpybroker.monitoring.console.node_parts import NodeParts
 from kpybroker.monitoring.console.query import Query, bad, from_json
 from kpybroker.monitoring.console.viewer import Viewer
@@ -40,8 +38,6 @@ PER_REQUEST: Final = 200
 """The partitions of one request to a leader."""
 ALL: Final = "all"
 HIGH_WATERMARK: Final = -1
-LOOKS, PAUSE_S = 100, 0.02
-"""This node hears of a change a moment after the controller has answered."""
 
 
 async def create(node: NodeParts, viewer: Viewer, query: Query) -> str:
@@ -61,7 +57,7 @@ async def create(node: NodeParts, viewer: Viewer, query: Query) -> str:
     (answer,) = response.topics
     refuse(answer.error_code, f"topic {name[:249]}", answer.error_message)
     log.info("%s created topic %s with %d partitions", viewer.identity, name, answer.num_partitions)
-    await _until(lambda: name in node.broker.image.topics)
+    await until_known(lambda: name in node.broker.image.topics)
     return f"/topics/{name}"
 
 
@@ -115,7 +111,7 @@ async def add_partitions(node: NodeParts, viewer: Viewer, query: Query) -> str:
         topic = node.broker.image.topics.get(name)
         return topic is None or len(topic.partitions) >= count
 
-    await _until(is_known)
+    await until_known(is_known)
     return f"/topics/{name}"
 
 
@@ -130,16 +126,8 @@ async def delete(node: NodeParts, viewer: Viewer, query: Query) -> str:
     (answer,) = (await node.ask(viewer, request)).responses
     refuse(answer.error_code, f"topic {name}", answer.error_message)
     log.info("%s deleted topic %s with %d partitions", viewer.identity, name, len(found.partitions))
-    await _until(lambda: found.id not in node.broker.image.topics_by_id)
+    await until_known(lambda: found.id not in node.broker.image.topics_by_id)
     return "/topics"
-
-
-async def _until(is_known: Callable[[], bool]) -> None:
-    """Wait until this node knows of a change, for a short time at most."""
-    for _ in range(LOOKS):
-        if is_known():
-            return
-        await asyncio.sleep(PAUSE_S)
 
 
 # Records

@@ -266,9 +266,12 @@ async def _configs(node: NodeParts, viewer: Viewer, topic: str) -> tuple[tuple[C
     described, hidden = await describe(node, viewer, TOPIC_RESOURCE, topic)
     rows = []
     async for config in paced(sorted(described, key=lambda each: (each.config_source != TOPIC_SOURCE, each.name))):
-        below = [each.value for each in config.synonyms if each.source != TOPIC_SOURCE]
-        usual = None if config.config_source == TOPIC_SOURCE else config.value
-        values = {"value": config.value, "default": below[0] if below else usual}
+        below = next((each for each in config.synonyms if each.source != TOPIC_SOURCE), None)
+        values = {"value": config.value}
+        if below is not None:
+            values |= {"default": below.value, "default_name": below.name}
+        elif config.config_source != TOPIC_SOURCE:
+            values["default"] = config.value
         rows.append(
             config_row(config.name, values, config.config_source, TYPES[config.config_type], config.documentation or "")
         )
