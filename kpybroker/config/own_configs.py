@@ -148,7 +148,7 @@ OWN_DOCUMENTATION: Final = {
         "five bytes by their schemas: Avro, Protobuf, JSON Schema. Empty for none. It needs the extra schemas."
     ),
     "kpybroker.console.write.enable": (
-        "Whether the console may change something: create and configure topics, produce records, abort transactions. "
+        "Whether the console may change something: topics and their records, configs, transactions. "
         "Each change is logged with its user, who needs the ACLs for it."
     ),
     "kpybroker.group.consumer.unsettled.heartbeat.interval.ms": (

@@ -68,10 +68,18 @@ def produce(cluster: RunningCluster, node_id: int, topic: str) -> None:
 
 
 def get(cluster: RunningCluster, node_id: int, path: str, **query: object) -> tuple[int, Any]:
+    return ask(cluster, node_id, "GET", f"/api{path}?{urlencode(query)}")
+
+
+def post(cluster: RunningCluster, node_id: int, path: str, **values: object) -> tuple[int, Any]:
+    return ask(cluster, node_id, "POST", f"/api{path}", json.dumps(values))
+
+
+def ask(cluster: RunningCluster, node_id: int, method: str, path: str, body: str | None = None) -> tuple[int, Any]:
     port = cluster.nodes[node_id].http_port
     assert port is not None
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
-    connection.request("GET", f"/api{path}?{urlencode(query)}")
+    connection.request(method, path, body, {} if body is None else {"Content-Type": "application/json"})
     answer = connection.getresponse()
     found = json.loads(answer.read())
     connection.close()
@@ -106,8 +114,21 @@ def test_a_node_without_a_replica_names_the_node_to_open(cluster: RunningCluster
     assert (status, "open the console of node 2" in found["error"]) == (421, True)
     status, found = get(cluster, 1, "/records/raw", topic=ELSEWHERE, partition=0, offset=1)
     assert (status, "open the console of node 2" in found["error"]) == (421, True)
-    (row,) = get(cluster, 1, f"/topics/{ELSEWHERE}")[1]["partitions"]
-    assert (row["leader"], row["is_here"], row["end_offset"]) == (2, False, None)
+
+
+def test_the_contents_of_a_partition_elsewhere_are_asked_of_its_leader(cluster: RunningCluster) -> None:
+    found = [get(cluster, node_id, f"/topics/{ELSEWHERE}")[1] for node_id in (1, 2)]
+    (there,), (here,) = (each["partitions"] for each in found)
+    assert (there["leader"], there["is_here"], here["is_here"]) == (2, False, True)
+    for name in ("start_offset", "end_offset", "bytes"):
+        assert there[name] == here[name], name
+    assert (there["start_offset"], there["end_offset"]) == (0, 10)
+    for each in found:
+        assert (each["known_partitions"], each["records"], each["silent_nodes"]) == (1, 10, [])
+        assert each["bytes"] == here["bytes"] > 0
+    listed = {each["name"]: each for each in get(cluster, 1, "/topics")[1]["topics"]}
+    assert [listed[name]["local_partitions"] for name in (ELSEWHERE, "everywhere")] == [0, 1]
+    assert listed[ELSEWHERE]["records_in_per_s"] is None
 
 
 def test_both_nodes_list_the_groups_of_the_cluster(cluster: RunningCluster) -> None:
@@ -124,6 +145,38 @@ def test_both_nodes_list_the_groups_of_the_cluster(cluster: RunningCluster) -> N
         _, found = get(cluster, node_id, "/groups")
         assert [(each["id"], each["node"]) for each in found["groups"]] == [("g", answer.node_id)]
         assert found["unreachable"] == []
+
+
+def test_records_of_a_partition_elsewhere_are_deleted_by_its_leader(cluster: RunningCluster) -> None:
+    def offsets() -> tuple[int, int]:
+        (row,) = get(cluster, 2, f"/topics/{ELSEWHERE}")[1]["partitions"]
+        return row["start_offset"], row["end_offset"]
+
+    address = f"/topics/{ELSEWHERE}/records/delete"
+    status, found = post(cluster, 1, address, before="11")
+    assert (status, f"{ELSEWHERE}-0: OFFSET_OUT_OF_RANGE" in found["error"]) == (400, True)
+    assert post(cluster, 1, address, before="4") == (200, {"see": f"/topics/{ELSEWHERE}"})
+    assert offsets() == (4, 10)
+    assert post(cluster, 1, address, before="all")[0] == 200
+    assert offsets() == (10, 10)
+
+
+def test_what_a_node_changes_is_on_its_next_page(cluster: RunningCluster) -> None:
+    for node_id in (1, 2):
+        name = f"brief-{node_id}"
+        for path, values in (
+            ("/topics", {"name": name, "partitions": 2}),
+            (f"/topics/{name}/partitions", {"count": 3}),
+            (f"/topics/{name}/delete", {"confirm": name}),
+        ):
+            status, found = post(cluster, node_id, path, **values)
+            assert status == 200, found
+            status, page = get(cluster, node_id, found["see"])
+            assert status == 200
+            if "partitions" in page:
+                assert len(page["partitions"]) == values.get("count", 2)
+            else:
+                assert name not in [each["name"] for each in page["topics"]]
 
 
 def test_a_node_that_is_gone_is_named_as_the_reason(cluster: RunningCluster) -> None:

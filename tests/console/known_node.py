@@ -53,6 +53,7 @@ def known() -> Iterator[Known]:
         stage = Stage(node)
         node.create("paid")
         node.limit("producer_byte_rate", 5e8)
+        assert node.post("/topics/flights/configs", name="segment.ms", value="3 days").status == 200
         producer = open_transaction(node, "payments", "paid")
         node.get("/api/cluster")
         eventually(lambda: node.get("/api/cluster").json["plots"][0]["lines"][0]["values"], "the first plot")

@@ -28,6 +28,11 @@ class Client:
         (described,) = self.admin.describe_configs([resource]).values()
         return str(described.result(30)[name].value)
 
+    def node_config(self, name: str) -> str:
+        resource = ConfigResource(ResourceType.BROKER, "1")
+        (described,) = self.admin.describe_configs([resource]).values()
+        return str(described.result(30)[name].value)
+
     def records(self, topic: str, count: int, *, committed: bool = False) -> list[Message]:
         """All records of a topic, when there are at least this many."""
         isolation = "read_committed" if committed else "read_uncommitted"
@@ -93,6 +98,11 @@ class Person:
     def shown(self) -> str:
         """The text of the page."""
         return str(self.browser.run("document.getElementById('main').innerText"))
+
+    @property
+    def typed(self) -> list[str]:
+        """The texts in the fields of the page."""
+        return list(self.browser.run("[...document.querySelectorAll('input, textarea')].map((each) => each.value)"))
 
     @property
     def offered(self) -> set[str]:

@@ -32,6 +32,8 @@ MOST = 2 * PIECE
 """The calls of a step that are allowed: a piece, and the last thing of it."""
 EXCEPT = dict.fromkeys(("/configs", "/api/configs"), 16_000)
 """The pages that ask for the configs of a broker with all their texts. That request is one step for clients as well."""
+SORTED = {"/topics": ("/topics?sort=-lag", "/topics?sort=-size", "/topics?sort=-rate", "/topics?sort=state")}
+"""Further addresses of a page: these need a value of every topic."""
 TOPICS, CLIENTS = 500, 100
 
 
@@ -94,11 +96,11 @@ def longest_steps(stage: Stage) -> dict[str, int]:
     with patch.object(pace, "perf_counter_ns", steps.now_ns):
         for page in PAGES:
             for path in {page.path, page.api_path}:
-                address = stage.address(page, path)
-                assert stage.node.get(address).status == 200  # also imports what it needs
-                stage.node.call(steps.start)
-                assert stage.node.get(address).status == 200
-                found[path] = stage.node.call(steps.stop)
+                for address in (stage.address(page, path), *SORTED.get(path, ())):
+                    assert stage.node.get(address).status == 200  # also imports what it needs
+                    stage.node.call(steps.start)
+                    assert stage.node.get(address).status == 200
+                    found[path] = max(found.get(path, 0), stage.node.call(steps.stop))
     return found
 
 

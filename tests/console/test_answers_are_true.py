@@ -14,6 +14,7 @@ from compared import PLANTED, Each, Like, Within, altered, wrong
 from known_node import Known, known
 from stage import flight
 
+from kpybroker.machines.console.config_words import words_of
 from kpybroker.monitoring.console.pages import PAGES
 from kpywire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 
@@ -87,26 +88,31 @@ def config_rows(known: Known, kind: int, name: str, *, only_set: bool) -> list[d
     with known.node.client as client:
         (found,) = client.call(request, 4).results
     rows = []
-    for each in sorted(found.configs, key=lambda each: (kind == TOPIC and each.config_source != 1, each.name)):
+    lowest = 1 if kind == TOPIC else 4
+    for each in sorted(found.configs, key=lambda each: (each.config_source > lowest, each.name)):
         if only_set and each.config_source == 5:
             continue
-        below = [synonym.value for synonym in each.synonyms if synonym.source != 1]
-        defaults = [synonym.value for synonym in each.synonyms if synonym.source == 5]
-        usual = (below[0] if below else each.value) if kind == TOPIC else defaults[0] if defaults else None
+        lower = [synonym for synonym in each.synonyms if synonym.source in ((2, 3, 4, 5) if kind == TOPIC else (5,))]
+        at_rest = each.value if kind == TOPIC and each.config_source != 1 else None
+        usual, usual_name = (lower[0].value, lower[0].name) if lower else (at_rest, each.name)
         rows.append(
             {
                 "name": each.name,
                 "value": each.value,
+                "words": words_of(each.name, TYPES[each.config_type], each.value),
                 "source": SOURCES[each.config_source],
                 "default": usual,
+                "default_words": words_of(usual_name, TYPES[each.config_type], usual),
                 "type": TYPES[each.config_type],
                 "documentation": without_markup(each.documentation or ""),
+                "is_dynamic": kind == TOPIC or not each.read_only,
                 "is_set": each.config_source != 5 if kind == NODE else each.config_source == 1,
             }
         )
     return rows
 
 
+RATES = dict.fromkeys(("records_in_per_s", "bytes_in_per_s", "bytes_out_per_s"), Within(0.0, 1e6))
 DELETION = {
     "segments_now": 0,
     "bytes_now": 0,
@@ -117,7 +123,7 @@ NO_DELETION = {
     "segments_now": 0,
     "bytes_now": 0,
     "next_ms": None,
-    "line": "the oldest segment, once the log is larger than retention.bytes",
+    "line": "nothing: there are no records",
 }
 
 
@@ -146,8 +152,13 @@ def topic_row(known: Known, name: str, partitions: int, records: int) -> dict[st
         "replication": 1,
         "without_leader": 0,
         "under_replicated": 0,
+        "local_partitions": partitions,
         "local_bytes": known.file_bytes(name),
         "local_records": records,
+        **RATES,
+        "lag": 15 if name == "flights" else None,
+        "reader": "readers" if name == "flights" else None,
+        "reader_is_group": name == "flights",
     }
 
 
@@ -214,7 +225,14 @@ def cluster(known: Known) -> Any:
 
 def topics(known: Known) -> Any:
     rows = [topic_row(known, "flights", 2, 20), topic_row(known, "paid", 1, 3)]
-    return {**paged(total=2), "with_internal": False, "topics": rows, "may_create": True}
+    return {
+        **paged(total=2),
+        "with_internal": False,
+        "topics": rows,
+        "node_id": 1,
+        "other_nodes": 0,
+        "may_create": True,
+    }
 
 
 def topic(known: Known) -> Any:
@@ -227,6 +245,15 @@ def topic(known: Known) -> Any:
         "page": 1,
         "pages": 1,
         "total_partitions": 2,
+        "replication": 1,
+        "known_partitions": 2,
+        "records": 20,
+        "bytes": known.file_bytes("flights"),
+        **RATES,
+        "cleanup_policy": "delete",
+        "retention": "7 days",
+        "next_deletion": None,
+        "silent_nodes": [],
         "configs": config_rows(known, TOPIC, "flights", only_set=False),
         "configs_hidden": None,
         "readers": [reader],
@@ -234,6 +261,9 @@ def topic(known: Known) -> Any:
         "may_configure": True,
         "may_read": True,
         "may_write": True,
+        "may_add_partitions": True,
+        "may_delete_records": True,
+        "may_delete": True,
     }
 
 
@@ -466,9 +496,17 @@ def quorum(known: Known) -> Any:
 
 
 def configs(known: Known) -> Any:
-    total = len(config_rows(known, NODE, "1", only_set=False))
-    rows = config_rows(known, NODE, "1", only_set=True)
-    return {"node_id": 1, "search": "", "is_full": False, "total": total, "configs": rows, "hidden": None}
+    full = config_rows(known, NODE, "1", only_set=False)
+    return {
+        "node_id": 1,
+        "search": "",
+        "is_full": False,
+        "total": len(full),
+        "configs": config_rows(known, NODE, "1", only_set=True),
+        "dynamic": sorted(each["name"] for each in full if each["is_dynamic"] and each["type"] != "password"),
+        "hidden": None,
+        "may_configure": True,
+    }
 
 
 def security(_: Known) -> Any:

@@ -51,13 +51,73 @@ def creates_a_topic(person: Person) -> None:
 
 
 def changes_a_config(person: Person) -> None:
-    name, form = "cleanup.policy", "/topics/flights/configs"
+    name, form = "retention.ms", "/topics/flights/configs"
     usual = person.client.config("flights", name)
     person.open("/topics/flights")
-    person.press(form, "Set", {"value": "compact"}, of_config=name)
-    assert person.client.config("flights", name) == "compact"
+    person.press(form, "Set", {"name": name, "value": "7 days 1"}, status=400)
+    assert "7 days 1" in person.typed, "what was typed stays"
+    person.press(form, "Set", {"name": name, "value": "3 days"})
+    assert person.client.config("flights", name) == "259200000"
+    person.press(form, "Change", {"value": "no limit"}, of_config=name)
+    assert person.client.config("flights", name) == "-1"
     person.press(form, "Remove", of_config=name)
     assert person.client.config("flights", name) == usual
+
+
+def changes_a_config_of_a_node(person: Person) -> None:
+    name = "log.retention.ms"
+    person.open("/configs")
+    person.press("/configs", "Set", {"name": name, "value": "a week"}, status=400)
+    assert "a week" in person.typed, "what was typed stays"
+    person.press("/configs", "Set", {"name": name, "value": "1 week"}, ticked="everywhere")
+    assert person.client.node_config(name) == "604800000"
+    person.press("/configs", "Change", {"value": "7 x"}, of_config=name, status=400)
+    assert "7 x" in person.typed
+    person.press("/configs", "Change", {"value": "no limit"}, of_config=name)
+    assert person.client.node_config(name) == "-1"
+    assert "the default of all brokers" in person.shown
+    person.press("/configs", "Remove", of_config=name)
+    assert person.client.node_config(name) == "None"
+    person.press("/configs", "Set", {"name": name, "value": "2 days"})
+    assert person.client.node_config(name) == "172800000"
+    person.press("/configs", "Remove", of_config=name)
+
+
+def adds_partitions(person: Person) -> None:
+    person.node.create("small")
+    person.open("/topics/small")
+    form = "/topics/small/partitions"
+    assert person.press(form, "Add partitions", {"count": "3"}) == "/topics/small"
+    assert person.client.partitions("small") == 3
+
+
+def deletes_records(person: Person) -> None:
+    person.node.create("old", 2)
+    for partition in (0, 1):
+        person.node.produce("old", [Record(value=b"v%d" % n, timestamp=1) for n in range(5)], partition)
+    form = "/topics/old/records/delete"
+    person.open("/topics/old")
+    person.press(form, "Delete records", {"before": "4"}, status=400)
+    assert "choose the partition" in person.shown
+    person.press(form, "Delete records", {"partition": "1", "before": "9"}, status=400)
+    assert "OFFSET_OUT_OF_RANGE" in person.shown
+    person.press(form, "Delete records", {"partition": "1", "before": "4"})
+    left = {(each.partition(), each.offset()) for each in person.client.records("old", 6)}
+    assert left == {*((0, offset) for offset in range(5)), (1, 4)}
+    person.press(form, "Delete records", {"before": "all"})
+    assert person.client.records("old", 0) == []
+
+
+def deletes_a_topic(person: Person) -> None:
+    person.node.create("unwanted")
+    form = "/topics/unwanted/delete"
+    person.open("/topics/unwanted")
+    person.press(form, "Delete the topic", {"confirm": "unwante"}, status=400)
+    assert "unwante" in person.typed
+    assert person.client.partitions("unwanted") == 1
+    assert person.press(form, "Delete the topic", {"confirm": "unwanted"}) == "/topics"
+    assert person.client.partitions("unwanted") == 0
+    assert "unwanted" not in person.shown
 
 
 def produces_records(person: Person) -> None:
@@ -135,6 +195,10 @@ def full(person: Person) -> str:
 DEEDS: dict[str, Callable[[Person], None]] = {
     "/topics": creates_a_topic,
     "/topics/{topic}/configs": changes_a_config,
+    "/configs": changes_a_config_of_a_node,
+    "/topics/{topic}/partitions": adds_partitions,
+    "/topics/{topic}/records/delete": deletes_records,
+    "/topics/{topic}/delete": deletes_a_topic,
     "/topics/{topic}/records": produces_records,
     "/transactions/abort": aborts_a_transaction,
     "/searches": searches,
@@ -167,6 +231,10 @@ class Forged(NamedTuple):
 FORGED = {
     "/topics": Forged("/topics", {"name": "forged"}, 403),
     "/topics/{topic}/configs": Forged("/topics/open/configs", {"name": "cleanup.policy", "value": "compact"}, 403),
+    "/configs": Forged("/configs", {"name": "log.retention.ms", "value": "1"}, 403),
+    "/topics/{topic}/partitions": Forged("/topics/open/partitions", {"count": "9"}, 403),
+    "/topics/{topic}/records/delete": Forged("/topics/open/records/delete", {"before": "all"}, 403),
+    "/topics/{topic}/delete": Forged("/topics/open/delete", {"confirm": "open"}, 403),
     "/topics/{topic}/records": Forged("/topics/open/records", {"value": "forged"}, 403),
     "/transactions/abort": Forged("/transactions/abort", {"transactional_id": "payments"}, 403),
     "/searches": Forged("/searches", {"topic": "closed", "text": "v"}, 404),
@@ -199,7 +267,9 @@ def unchanged(client: Client) -> Any:
     """Everything that the actions would change."""
     return (
         client.partitions("forged"),
+        client.partitions("open"),
         client.config("open", "cleanup.policy"),
+        client.node_config("log.retention.ms"),
         [each.value() for each in client.records("open", 1)],
     )
 

@@ -38,8 +38,12 @@ class Expected(NamedTuple):
     texts: dict[str, str]
     path: str
     text: str
+    page: str = ""
+    """The page that has the form, if not the first one with such a form."""
 
 
+UNWANTED = "/topics/unwanted"
+"""A topic that no other form needs."""
 FORMS = {
     Kind("get", "/topics", "Find"): Expected({"q": "flig"}, "/topics", "flights"),
     Kind("get", "/records", "Show"): Expected({"partition": "0", "most": "3"}, "/records", "3 records"),
@@ -53,8 +57,23 @@ FORMS = {
     Kind("post", "/topics", "Create"): Expected(
         {"name": "made", "partitions": "2", "configs": "retention.ms=1000"}, "/topics/made", "Topic made"
     ),
-    Kind("post", "/topics/{topic}/configs", "Set"): Expected({"value": "7654321"}, "/topics/flights", "7654321"),
+    Kind("post", "/topics/{topic}/configs", "Change"): Expected({"value": "2 hours"}, "/topics/flights", "7200000"),
+    Kind("post", "/configs", "Change"): Expected({"value": "2 days"}, "/configs", "172800000"),
+    Kind("post", "/configs", "Remove"): Expected({}, "/configs", "Configs of node 1"),
+    Kind("post", "/configs", "Set"): Expected({"name": "log.retention.ms", "value": "3 days"}, "/configs", "259200000"),
+    Kind("post", "/topics/{topic}/configs", "Set"): Expected(
+        {"name": "max.message.bytes", "value": "2 MiB"}, "/topics/flights", "2097152"
+    ),
     Kind("post", "/topics/{topic}/configs", "Remove"): Expected({}, "/topics/flights", "Topic flights"),
+    Kind("post", "/topics/{topic}/partitions", "Add partitions"): Expected(
+        {"count": "5"}, "/topics/flights", "Partitions\n5"
+    ),
+    Kind("post", "/topics/{topic}/records/delete", "Delete records"): Expected(
+        {"partition": "0", "before": "3"}, "/topics/flights", "Records\n20"
+    ),
+    Kind("post", "/topics/{topic}/delete", "Delete the topic"): Expected(
+        {"confirm": "unwanted"}, "/topics", "topic", UNWANTED
+    ),
     Kind("post", "/topics/{topic}/records", "Produce"): Expected(
         {"key": "k", "value": "by hand", "headers": "a=b"}, "/records", "by hand"
     ),
@@ -105,7 +124,9 @@ def kinds_in_templates() -> set[tuple[str, str]]:
 def stage() -> Iterator[Stage]:
     with console_node(kpybroker_console_write_enable="true", kpybroker_console_hosts=NAMED) as node:
         made = Stage(node)
+        node.create("unwanted")
         assert node.post("/topics/flights/configs", name="retention.ms", value="123456789").status == 200
+        assert node.post("/configs", name="log.retention.ms", value="123456789").status == 200
         yield made
         made.close()
 
@@ -144,7 +165,8 @@ def test_a_browser_can_send_every_form(stage: Stage, browser: Browser, running: 
             kind = Kind(method, action_of(path), button)
             assert kind in FORMS, f"{page} has a form that this test does not send: {kind}"
             if kind not in sent:
-                send(browser, here + page, kind, path)
+                where = FORMS[kind].page or page
+                send(browser, here + where, kind, path.replace(page, where))
                 sent.add(kind)
     assert sent == set(FORMS)
     assert kinds_in_templates() == {(kind.method, kind.action) for kind in sent}

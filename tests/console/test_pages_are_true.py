@@ -18,6 +18,8 @@ __all__ = ["known"]
 
 PLANTED = "planted"
 SIZE = re.compile(r"[\d.]+ (B|KiB|MiB|GiB|TiB)")
+SPEED = re.compile(r"[\d.]+ (B|KiB)/s")
+RATE = re.compile(r"[\d.]+")
 SPAN = re.compile(r"[\d.]+ (s|min)")
 TIME = re.compile(r"20\d\d-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}Z")
 NUMBER = re.compile(r"\d+")
@@ -27,16 +29,21 @@ PAIR = re.compile(r"[\d.]+ / [\d.]+")
 Row = Sequence[str | re.Pattern[str]]
 
 
-def configs(known: Known, path: str) -> list[Row]:
-    """The rows of configs, by the answer below ``/api``, which has a test of its own."""
-    rows = known.node.get(path).json["configs"]
-    is_form = path != "/api/configs"
+def configs(known: Known, path: str, *, of_set: bool = True) -> list[Row]:
+    """The rows of configs, by the answer below ``/api``, which has a test of its own. Forms stand under those of a
+    topic that are set, and under those of a node that can be changed where they are set."""
+    rows = [each for each in known.node.get(path).json["configs"] if each["is_set"] == of_set]
+
+    def may_change(row: dict[str, Any]) -> bool:
+        is_stored = row["source"] in ("this broker", "the default of all brokers")
+        return row["is_dynamic"] and is_stored if path == "/api/configs" else of_set
+
     return [
         (
             each["name"],
-            re.compile("Set( Remove)?") if is_form else "–" if each["value"] is None else each["value"],
+            f"{each['value'] or '–'} {each['words']}".strip() + (" Change ChangeRemove" if may_change(each) else ""),
             re.compile(f"{re.escape(each['source'])}(else .*)?"),
-            f"{each['type']}{each['documentation']}",
+            f"What it is{each['type']} {each['documentation']}",
         )
         for each in rows
     ]
@@ -80,15 +87,19 @@ EXPECTED: dict[str, list[Callable[[Known], list[Row]]]] = {
         lambda _: [("/data", "working", "6", SIZE, SIZE, "1.0 TiB")],
     ],
     "/topics": [
-        lambda _: [("flights", "2", "1", "20", SIZE, "in sync"), ("paid", "1", "1", "3", SIZE, "in sync")],
+        lambda _: [
+            ("flights", RATE, "15readers", SPEED, SPEED, "20", SIZE, "2", "1", "in sync"),
+            ("paid", RATE, "–", SPEED, SPEED, "3", SIZE, "1", "1", "in sync"),
+        ],
     ],
     "/topics/{topic}": [
         lambda _: [
             ("0", "1", "1", "1", "0", "20", SIZE, re.compile("the oldest segment, once .*retention.ms, at .*Z")),
-            ("1", "1", "1", "1", "0", "0", "0 B", "the oldest segment, once the log is larger than retention.bytes"),
+            ("1", "1", "1", "1", "0", "0", "0 B", "nothing: there are no records"),
         ],
         lambda _: [("readers", "1", "15", SPAN)],
         lambda known: configs(known, "/api/topics/flights"),
+        lambda known: configs(known, "/api/topics/flights", of_set=False),
     ],
     "/topics/{topic}/{partition}": [lambda _: [("0", "20", SIZE, TIME, "0", "0", "active")]],
     "/topics/{topic}/{partition}/{segment}": [

@@ -18,22 +18,27 @@ from kpybroker.machines.console.cluster import (
     nodes_of,
     reason_of,
 )
+from kpybroker.machines.console.configs import SOURCES, TOPIC_SOURCE, config_row, plain_text
 from kpybroker.machines.console.connections import lateness_plot, loop_shares
 from kpybroker.machines.console.content import ContentBySchema
 from kpybroker.machines.console.groups import StoryRow, member_label, story_of
 from kpybroker.machines.console.listing import PER_PAGE, pages_of
 from kpybroker.machines.console.record_tasks import FoundRecord, Unreadable
 from kpybroker.machines.console.records import NEWEST, OLDEST, RecordsGap, gaps_of, in_order, nothing_chosen, row_of
-from kpybroker.machines.console.retention import next_deletion
+from kpybroker.machines.console.retention import RetentionDeletion, next_deletion
 from kpybroker.machines.console.segments import CODECS, batch_rows
 from kpybroker.machines.console.topics import (
-    SOURCES,
-    TOPIC_SOURCE,
-    config_row,
+    NO_RATE,
+    PartitionRow,
+    ReaderLag,
+    TopicRate,
+    TopicShape,
+    TopicSize,
     is_internal,
     is_wanted,
-    plain_text,
+    policy_and_retention,
     topic_row,
+    usual_deletion,
 )
 from kpybroker.machines.groups import stories
 from kpybroker.machines.groups.stories import Event
@@ -241,7 +246,10 @@ def test_a_topic_is_as_replicated_as_its_best_partition() -> None:
     ]
     for number, each in enumerate(partitions):
         topic.partitions[number] = each
-    row = topic_row(topic, lambda name: (len(name), 7))
+    shape = TopicShape()
+    for each in partitions:
+        shape = shape.with_partition(each)
+    row = topic_row(topic, shape, TopicSize(4, 7, 1), TopicRate(2.0, 3.0, 4.0), ReaderLag(9, "readers", is_group=True))
     assert (row.name, row.topic_id, row.is_internal, row.partitions, row.replication) == (
         "t",
         to_string(b"t" * 16),
@@ -249,8 +257,13 @@ def test_a_topic_is_as_replicated_as_its_best_partition() -> None:
         5,
         3,
     )
-    assert (row.without_leader, row.under_replicated, row.local_bytes, row.local_records) == (1, 1, 1, 7)
-    assert topic_row(Topic("e", b"e" * 16), lambda _: (0, 0)).replication == 0
+    assert (row.without_leader, row.under_replicated) == (1, 1)
+    assert (row.local_partitions, row.local_records, row.local_bytes) == (4, 7, 1)
+    assert (row.records_in_per_s, row.bytes_in_per_s, row.bytes_out_per_s) == (2.0, 3.0, 4.0)
+    assert (row.lag, row.reader, row.reader_is_group) == (9, "readers", True)
+    empty = topic_row(Topic("e", b"e" * 16), TopicShape(), TopicSize(), NO_RATE, None)
+    assert (empty.replication, empty.records_in_per_s, empty.lag, empty.reader) == (0, None, None, None)
+    assert not empty.reader_is_group
 
 
 def test_a_config_says_where_its_value_is_from() -> None:
@@ -258,6 +271,13 @@ def test_a_config_says_where_its_value_is_from() -> None:
     row = config_row("a.b", values, TOPIC_SOURCE, "int", "Use <code>x</code>")
     assert (row.name, row.value, row.source, row.default, row.type) == ("a.b", "3", "this topic", "2", "int")
     assert (row.documentation, row.is_set) == ("Use x", True)
+    assert (row.words, row.default_words, row.typed) == ("", "", "3")
+    kept = config_row("retention.ms", {"value": "3600000", "default": "123456789"}, TOPIC_SOURCE, "long", "")
+    assert (kept.words, kept.default_words, kept.typed) == ("1 hour", "about 1.4 days", "1 hour")
+    assert config_row("retention.ms", {"value": "123456789"}, TOPIC_SOURCE, "long", "").typed == "123456789"
+    of_hours = {"value": "1000", "default": "168", "default_name": "log.retention.hours"}
+    assert config_row("log.retention.ms", of_hours, TOPIC_SOURCE, "long", "").default_words == "7 days"
+    assert config_row("retention.ms", {}, TOPIC_SOURCE, "long", "").typed == ""
     for source, words in SOURCES.items():
         row = config_row("a.b", {}, source, "int", "")
         assert (row.source, row.is_set, row.value, row.default) == (words, source == TOPIC_SOURCE, None, None)
@@ -266,6 +286,23 @@ def test_a_config_says_where_its_value_is_from() -> None:
 
 def test_breaks_of_kafkas_texts_separate_words() -> None:
     assert plain_text("one<br>two<p>three<ul><li>four<li>five</ul><b>s</b>ix") == "one two three four fivesix"
+
+
+def test_retention_is_said_once_where_most_partitions_have_the_same() -> None:
+    def row(line: str | None) -> PartitionRow:
+        deletion = None if line is None else RetentionDeletion(0, 0, None, line)
+        return PartitionRow(0, 1, 1, (1,), (1,), 0, 0, 0, True, deletion, None)
+
+    assert usual_deletion([]) is None
+    assert usual_deletion([row("a"), row(None)]) is None
+    assert usual_deletion([row("b"), row("a"), row(None), row("a")]) == "a"
+
+
+def test_a_topic_says_how_long_it_keeps_records() -> None:
+    values = {"cleanup.policy": "delete", "retention.ms": "604800000", "retention.bytes": "-1"}
+    rows = [config_row(name, {"value": value}, 5, "long", "") for name, value in values.items()]
+    assert policy_and_retention(rows) == ("delete", "7 days")
+    assert policy_and_retention(()) == (None, None)
 
 
 # Retention.
@@ -297,7 +334,7 @@ def test_the_next_deletion_is_by_time_by_size_or_never() -> None:
     assert line(LogConfig(retention_ms=-1, retention_bytes=200)) == (growing, None)
     assert line(LogConfig(retention_ms=-1, retention_bytes=-1)) == (unlimited, None)
     assert line(LogConfig(cleanup_delete=False, retention_ms=5_000))[0].startswith("nothing: cleanup.policy")
-    assert line(LogConfig(retention_ms=0), [Piece(0, 0, 9_000)])[1] is None, "an empty segment never ages"
+    assert line(LogConfig(retention_ms=0), [Piece(0, 0, 9_000)]) == ("nothing: there are no records", None)
     assert line(LogConfig(retention_ms=0), [Piece(0, 1, 9_000)])[1] == 9_001
     assert line(LogConfig(retention_ms=5_000), [])[1] is None
 

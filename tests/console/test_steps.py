@@ -1,9 +1,13 @@
 """No page holds the event loop, whatever there is to show: its longest step is counted in calls (`make budget`)."""
 
 import asyncio
+from unittest.mock import patch
 
+import pytest
 from console_node import console_node
 from steps import EXCEPT, MOST, PIECE, Steps, crowded, longest_steps
+
+from kpybroker.monitoring.console import pace
 
 
 def test_no_page_of_a_crowded_node_holds_the_loop() -> None:
@@ -11,6 +15,23 @@ def test_no_page_of_a_crowded_node_holds_the_loop() -> None:
         found = longest_steps(stage)
     assert {path: calls for path, calls in found.items() if calls > EXCEPT.get(path, MOST)} == {}
     assert max(found.values()) > PIECE, "the node is crowded: some page has to give way"
+
+
+@pytest.mark.slow
+def test_a_topic_of_thousands_of_partitions_does_not_hold_the_loop() -> None:
+    with console_node(kpybroker_console_write_enable="true") as node:
+        node.create("wide", 5_000)
+        node.commit("readers", "wide", 0)
+        steps = Steps()
+        with patch.object(pace, "perf_counter_ns", steps.now_ns):
+            for path in ("/topics", "/topics?sort=-size", "/topics?sort=-lag", "/topics?sort=state", "/topics/wide"):
+                found = []
+                for _ in range(3):  # the node has work of its own, too
+                    assert node.get(path).status == 200
+                    node.call(steps.start)
+                    assert node.get(path).status == 200
+                    found.append(node.call(steps.stop))
+                assert min(found) <= MOST, path
 
 
 def test_work_that_does_not_give_way_is_found() -> None:

@@ -1,6 +1,7 @@
 """Lists: their pages, and the column by which a viewer sorts them. Pure."""
 
 from collections.abc import Callable, Iterable, Mapping
+from operator import itemgetter
 from typing import Any, Final, TypeVar
 
 Row = TypeVar("Row")
@@ -23,9 +24,10 @@ def sorted_rows(rows: Iterable[Row], keys: Keys[Row], sort: str) -> list[Row]:
     key = keys.get(sort.removeprefix(DESCENDING))
     if key is None:
         return listed
-    known = [row for row in listed if key(row) is not None]
-    known.sort(key=key, reverse=sort.startswith(DESCENDING))
-    return known + [row for row in listed if key(row) is None]
+    valued = [(key(row), row) for row in listed]
+    known = [pair for pair in valued if pair[0] is not None]
+    known.sort(key=itemgetter(0), reverse=sort.startswith(DESCENDING))
+    return [row for _, row in known] + [row for value, row in valued if value is None]
 
 
 def opposite(sort: str, column: str, *, is_number: bool = False) -> str:

@@ -37,6 +37,8 @@ def next_deletion(
         line = "nothing: cleanup.policy keeps the last record of each key"
     elif config.retention_ms < 0 and config.retention_bytes < 0:
         line = "nothing: retention.ms and retention.bytes are unlimited"
+    elif not any(segment.size for segment in segments):
+        line = "nothing: there are no records"
     elif next_ms is not None:
         line = "the oldest segment, once its last record is older than retention.ms"
     else:

@@ -1,31 +1,72 @@
 """The list of topics, and one topic with its partitions, configs and readers. Pure."""
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
-from html.parser import HTMLParser
-from typing import Final
+from typing import NamedTuple
 
+from kpybroker.machines.console.cluster import is_under_replicated
+from kpybroker.machines.console.config_words import retention_words
+from kpybroker.machines.console.configs import ConfigRow
 from kpybroker.machines.console.retention import RetentionDeletion
-from kpybroker.machines.metadata.topic import Topic
+from kpybroker.machines.metadata.topic import Partition, Topic
 from kpybroker.machines.metadata.topic_name import INTERNAL
 from kpywire.uuid import to_string
 
-TOPIC_SOURCE, DEFAULT_SOURCE = 1, 5
-SOURCES: Final = {
-    TOPIC_SOURCE: "this topic",
-    2: "this broker",
-    3: "the default of all brokers",
-    4: "the broker's file",
-    DEFAULT_SOURCE: "default",
-}
-"""The layers of a config, by Kafka's number."""
-TYPES: Final = ("", "boolean", "string", "int", "short", "long", "double", "list", "class", "password")
-"""The types of configs, by Kafka's number."""
+
+class TopicRate(NamedTuple):
+    """The traffic of a topic per second, in the last seconds, in the partitions that this node leads."""
+
+    records_in: float | None
+    bytes_in: float | None
+    bytes_out: float | None
+    """To consumers."""
+
+
+NO_RATE = TopicRate(None, None, None)
+
+
+class TopicSize(NamedTuple):
+    """The contents of some partitions of a topic: of one replica of each."""
+
+    partitions: int = 0
+    """The partitions whose contents are known."""
+    records: int = 0
+    """The offsets between log start and high watermark: more than the records of a compacted topic."""
+    bytes: int = 0
+
+
+class ReaderLag(NamedTuple):
+    """The reader that is furthest behind in a topic, and by how many records."""
+
+    lag: int
+    name: str
+    is_group: bool
+
+
+class TopicShape(NamedTuple):
+    """The partitions of a topic by the metadata of the cluster."""
+
+    partitions: int = 0
+    replication: int = 0
+    """The replicas of the partition that has most."""
+    without_leader: int = 0
+    under_replicated: int = 0
+
+    def with_partition(self, each: Partition) -> "TopicShape":
+        """The shape with one more partition."""
+        return TopicShape(
+            self.partitions + 1,
+            max(self.replication, len(each.replicas)),
+            self.without_leader + (each.leader < 0),
+            self.under_replicated + is_under_replicated(each),
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class TopicRow:
-    """One topic in the list. Sizes are of the partitions whose log is open on this node."""
+    """One topic in the list. Sizes and records are of the partitions whose log is open on this node, rates of those
+    that it leads."""
 
     name: str
     topic_id: str
@@ -34,9 +75,19 @@ class TopicRow:
     replication: int
     without_leader: int
     under_replicated: int
+    local_partitions: int
+    """The partitions whose log is open here."""
     local_bytes: int
     local_records: int
     """The offsets between log start and high watermark: more than the records of a compacted topic."""
+    records_in_per_s: float | None
+    """Rates are those of the last seconds; None where nothing is known yet."""
+    bytes_in_per_s: float | None
+    bytes_out_per_s: float | None
+    lag: int | None
+    """The records that the reader furthest behind has not read; None without a reader that this node knows."""
+    reader: str | None
+    reader_is_group: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +100,15 @@ class TopicsPage:
     pages: int
     total: int
     topics: tuple[TopicRow, ...]
+    node_id: int
+    other_nodes: int
+    """The number of other brokers that are alive: they know about the partitions and groups that are not here."""
     may_create: bool
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionRow:
-    """One partition. Offsets are None where another node leads and no replica here has been used."""
+    """One partition. Offsets and size are None where neither this node nor the leader says them."""
 
     partition: int
     leader: int | None
@@ -67,19 +121,6 @@ class PartitionRow:
     is_here: bool
     next_deletion: RetentionDeletion | None
     trouble: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class ConfigRow:
-    """One config with Kafka's documentation."""
-
-    name: str
-    value: str | None
-    source: str
-    default: str | None
-    type: str
-    documentation: str
-    is_set: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +148,23 @@ class TopicPage:
     page: int
     pages: int
     total_partitions: int
+    replication: int
+    known_partitions: int
+    """The partitions whose contents are known: the sums of records and bytes are theirs."""
+    records: int
+    bytes: int
+    """The bytes of one replica of each partition."""
+    records_in_per_s: float | None
+    """Rates are those of the last seconds, in the partitions that this node leads."""
+    bytes_in_per_s: float | None
+    bytes_out_per_s: float | None
+    cleanup_policy: str | None
+    retention: str | None
+    """How long records are kept, in words; None where the configs are hidden."""
+    next_deletion: str | None
+    """The next deletion by retention, if it is the same in most partitions that are shown."""
+    silent_nodes: tuple[str, ...]
+    """The leaders of partitions that did not say what is in them, and why."""
     configs: tuple[ConfigRow, ...]
     configs_hidden: str | None
     """Why the configs are not shown; None if they are."""
@@ -115,6 +173,9 @@ class TopicPage:
     may_configure: bool
     may_read: bool
     may_write: bool
+    may_add_partitions: bool
+    may_delete_records: bool
+    may_delete: bool
 
 
 def is_wanted(name: str, search: str, *, with_internal: bool) -> bool:
@@ -127,53 +188,34 @@ def is_internal(name: str) -> bool:
     return name in INTERNAL
 
 
-def topic_row(topic: Topic, sizes: Callable[[str], tuple[int, int]]) -> TopicRow:
-    """The row of a topic. ``sizes`` gives bytes and records on this node."""
-    partitions = topic.partitions.values()
-    stored_bytes, records = sizes(topic.name)
+def topic_row(topic: Topic, shape: TopicShape, size: TopicSize, rate: TopicRate, worst: ReaderLag | None) -> TopicRow:
+    """The row of a topic."""
     return TopicRow(
         topic.name,
         to_string(topic.id),
         is_internal(topic.name),
-        len(partitions),
-        max((len(each.replicas) for each in partitions), default=0),
-        sum(each.leader < 0 for each in partitions),
-        sum(len(each.isr) < len(each.replicas) - len(each.adding_replicas) for each in partitions),
-        stored_bytes,
-        records,
+        *shape,
+        size.partitions,
+        size.bytes,
+        size.records,
+        *rate,
+        None if worst is None else worst.lag,
+        None if worst is None else worst.name,
+        worst is not None and worst.is_group,
     )
 
 
-def config_row(name: str, values: Mapping[str, str | None], source: int, type_name: str, text: str) -> ConfigRow:
-    """The row of a config. ``values`` has its value, and the default below the topic's own under ``default``."""
-    plain = plain_text(text)
-    return ConfigRow(
-        name,
-        values.get("value"),
-        SOURCES.get(source, "unknown"),
-        values.get("default"),
-        type_name,
-        plain,
-        source == TOPIC_SOURCE,
-    )
+def usual_deletion(rows: Sequence[PartitionRow]) -> str | None:
+    """The sentence on retention that most of these partitions have; None for fewer than two."""
+    lines = Counter(row.next_deletion.line for row in rows if row.next_deletion is not None)
+    line, count = next(iter(lines.most_common(1)), ("", 0))
+    return line if count > 1 else None
 
 
-class _Text(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__()
-        self.parts: list[str] = []
-
-    def handle_data(self, data: str) -> None:
-        self.parts.append(data)
-
-    def handle_starttag(self, tag: str, _attrs: list[tuple[str, str | None]]) -> None:
-        if tag in ("br", "p", "li", "ul"):
-            self.parts.append(" ")
-
-
-def plain_text(html: str) -> str:
-    """Kafka's documentation without its markup."""
-    parser = _Text()
-    parser.feed(html)
-    parser.close()
-    return " ".join("".join(parser.parts).split())
+def policy_and_retention(configs: Sequence[ConfigRow]) -> tuple[str | None, str | None]:
+    """The cleanup policy of a topic, and how long it keeps records in words; None where the configs are hidden."""
+    values = {each.name: each.value for each in configs}
+    policy = values.get("cleanup.policy")
+    if policy is None:
+        return None, None
+    return policy, retention_words(policy, values.get("retention.ms"), values.get("retention.bytes"))

@@ -2,9 +2,16 @@
 
 from typing import Final
 
+from kpybroker.monitoring.console.answers import configs
 from kpybroker.monitoring.console.answers.producing import produce
 from kpybroker.monitoring.console.answers.searching import cancel, more, search
-from kpybroker.monitoring.console.answers.topics import configure, create
+from kpybroker.monitoring.console.answers.topic_changes import (
+    add_partitions,
+    configure,
+    create,
+    delete,
+    delete_records,
+)
 from kpybroker.monitoring.console.answers.transactions import abort
 from kpybroker.monitoring.console.page import PARTITION, Action, Parameter
 from kpybroker.monitoring.console.pages import FILTER, FORM
@@ -26,7 +33,39 @@ ACTIONS: Final = (
         "/topics/{topic}/configs",
         "Set a config of a topic; without a value it is removed",
         configure,
-        (Parameter("name", "The config", is_needed=True), Parameter("value", "Its value")),
+        (Parameter("name", "The config", is_needed=True), Parameter("value", "Its value, or words such as 7 days")),
+        shown_on="/topics/{topic}",
+    ),
+    Action(
+        "/configs",
+        "Set a config of this node while it runs; without a value it is removed",
+        configs.configure,
+        (
+            Parameter("name", "The config", is_needed=True),
+            Parameter("value", "Its value, or words such as 7 days"),
+            Parameter("everywhere", "Whether it is set for all brokers", "boolean"),
+        ),
+        shown_on="/configs",
+    ),
+    Action(
+        "/topics/{topic}/partitions",
+        "Add partitions to a topic",
+        add_partitions,
+        (Parameter("count", "How many it has then", "integer", is_needed=True),),
+        shown_on="/topics/{topic}",
+    ),
+    Action(
+        "/topics/{topic}/records/delete",
+        "Delete the oldest records of a topic",
+        delete_records,
+        (Parameter("before", "The offset of the first record that stays, or all", is_needed=True), PARTITION),
+        shown_on="/topics/{topic}",
+    ),
+    Action(
+        "/topics/{topic}/delete",
+        "Delete a topic with its records",
+        delete,
+        (Parameter("confirm", "The name of the topic again", is_needed=True),),
         shown_on="/topics/{topic}",
     ),
     Action(

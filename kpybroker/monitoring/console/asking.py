@@ -5,6 +5,7 @@ the viewer's identity.
 """
 
 import asyncio
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 CLIENT_ID: Final = "kpybroker-console"
 PATIENCE_S: Final = 30.0
 """The time after which a request that is not answered is given up."""
+LOOKS, PAUSE_S = 100, 0.02
 _STATUS: Final = {
     error_codes.UNKNOWN_TOPIC_OR_PARTITION: HTTPStatus.NOT_FOUND,
     error_codes.GROUP_ID_NOT_FOUND: HTTPStatus.NOT_FOUND,
@@ -141,6 +143,14 @@ async def _resolved(response: Any) -> Any:
     except asyncio.CancelledError:
         response.cancel()
         raise
+
+
+async def until_known(is_known: Callable[[], bool]) -> None:
+    """Wait until this node knows of a change that the controller has made, for a short time at most."""
+    for _ in range(LOOKS):
+        if is_known():
+            return
+        await asyncio.sleep(PAUSE_S)
 
 
 def refuse(code: int, what: str, message: str | None = None) -> None:

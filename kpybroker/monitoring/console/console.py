@@ -37,6 +37,7 @@ from kpybroker.monitoring.console.schema_tasks import RegistryAddress
 from kpybroker.monitoring.console.searches import Searches
 from kpybroker.monitoring.console.sources import ConsoleSources
 from kpybroker.monitoring.console.taps import Taps
+from kpybroker.monitoring.console.topic_rates import TopicRates
 from kpybroker.monitoring.console.viewer import Viewer
 from kpybroker.runtime.calls.principal import ANONYMOUS
 from kpybroker.runtime.http.gate import credentials_in
@@ -74,6 +75,7 @@ class Console:
             Asking(sources.role),
             History(sources, scheduler),
             LagHistory(scheduler),
+            TopicRates(sources, scheduler),
             Elsewhere(sources.role),
             Searches(scheduler),
             Decoding(scheduler, registry),
@@ -90,6 +92,7 @@ class Console:
     def close(self) -> None:
         """End what runs in the background."""
         self._node.history.close()
+        self._node.rates.close()
         self._node.searches.close()
         self._node.decoding.close()
         self._node.taps.close()
@@ -141,6 +144,7 @@ class Console:
 
     async def _answered(self, request: Request, viewer: Viewer) -> HttpAnswer:
         self._node.history.look()
+        self._node.rates.look()
         if request.path == "/api/openapi.json":
             return static_file("/static/openapi.json")
         path = request.path.rstrip("/") or "/"

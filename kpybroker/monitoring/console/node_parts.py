@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from kpybroker.monitoring.console.lag_history import LagHistory
     from kpybroker.monitoring.console.searches import Searches
     from kpybroker.monitoring.console.taps import Taps
+    from kpybroker.monitoring.console.topic_rates import TopicRates
     from kpybroker.monitoring.console.viewer import Viewer
     from kpybroker.requests.broker import Broker
     from kpybroker.requests.controller_role import ControllerRole
@@ -24,6 +25,7 @@ class NodeParts(NamedTuple):
     ask: "Callable[[Viewer, Any], Awaitable[Any]]"
     history: "History"
     lags: "LagHistory"
+    rates: "TopicRates"
     elsewhere: "Elsewhere"
     searches: "Searches"
     decoding: "Decoding"

@@ -72,8 +72,13 @@ PAGES: Final = (
         (
             Parameter("q", "A part of the names"),
             Parameter("internal", "1 to list Kafka's own topics, too"),
+            Parameter(
+                "sort",
+                "name, partitions, replicas, rate, in, out, records, size, lag or state; -lag for the most first",
+            ),
             NUMBER_OF_PAGE,
         ),
+        every_s=10,
     ),
     ConsolePage("/topics/{topic}", "topic.html", "Topic", topic, TopicPage, (NUMBER_OF_PAGE,), every_s=10),
     ConsolePage("/topics/{topic}/{partition}", "partition.html", "Partition", partition, PartitionPage, every_s=10),

@@ -4,12 +4,15 @@ A member of a group is known by its client id. This node knows the members of th
 nodes are asked for theirs, as a client would ask, where somebody fetches here whose group is not known yet.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, Final
 
 from kpybroker.machines.authorization.resources import CLUSTER_NAME, AclOperation, ResourceType
-from kpybroker.machines.console.topics import TopicReader
+from kpybroker.machines.console.topics import ReaderLag, TopicReader
 from kpybroker.machines.errors import KafkaError
+from kpybroker.machines.groups.group import Group
+from kpybroker.machines.groups.offsets.committed import find_committed
+from kpybroker.machines.lag import lag_in_records
 from kpybroker.monitoring.console.node_parts import NodeParts
 from kpybroker.monitoring.console.pace import paced
 from kpybroker.monitoring.console.viewer import Viewer
@@ -73,11 +76,51 @@ async def readers_of(node: NodeParts, viewer: Viewer, topic: str) -> tuple[tuple
     rows = []
     for name in lags.keys() | uncommitted.keys():
         found_lags, unknown = lags.get(name, []), len(uncommitted.get(name, ()))
-        behind = sum(records for records, _ in found_lags) if found_lags else None
-        lag_s = max((seconds for _, seconds in found_lags if seconds is not None), default=None)
+        behind = sum([records for records, _ in found_lags]) if found_lags else None
+        lag_s = max([seconds for _, seconds in found_lags if seconds is not None], default=None)
         rows.append(TopicReader(name, name in groups, len(found_lags) + unknown, behind, unknown, lag_s))
     rows.sort(key=lambda row: (-(row.lag or 0), row.name))
     return tuple(rows[:MOST_READERS]), max(0, len(rows) - MOST_READERS)
+
+
+async def worst_lags(node: NodeParts, viewer: Viewer, topics: Collection[str]) -> dict[str, ReaderLag]:
+    """The reader that is furthest behind in each of these topics, by the partitions that this node leads: of the groups
+    that it coordinates and of the readers without one, if the viewer may see them."""
+    lags: dict[tuple[str, str, bool], int] = {}
+
+    def add(position: ReaderPosition, *, is_group: bool) -> None:
+        held = node.broker.replicas.topics.get(position.topic)
+        replica = None if held is None else held.replicas.get(position.partition)
+        leader = None if replica is None else replica.leader
+        if leader is not None:
+            key = position.topic, position.name, is_group
+            lags[key] = lags.get(key, 0) + lag_in_records(leader.high_watermark.offset, position.offset)
+
+    in_groups: set[str] = set()
+    async for group in paced(groups_of(node.broker)):
+        in_groups |= names_of(group)
+        if viewer.may(AclOperation.DESCRIBE, ResourceType.GROUP, group.group_id):
+            async for position in paced(_committed_in(group, topics)):
+                add(position, is_group=True)
+    if may_see_readers(viewer):
+        async for position in paced(await without_group(node, viewer, await gathered(node), in_groups)):
+            if position.topic in topics:
+                add(position, is_group=False)
+    worst: dict[str, ReaderLag] = {}
+    async for (topic, name, is_group), lag in paced(lags.items()):
+        before = worst.get(topic)
+        if before is None or (-lag, name) < (-before.lag, before.name):
+            worst[topic] = ReaderLag(lag, name, is_group)
+    return worst
+
+
+def _committed_in(group: Group, topics: Collection[str]) -> Iterator[ReaderPosition]:
+    """The positions that a group has committed in these topics."""
+    for topic in [each for each in group.offsets if each in topics]:
+        for partition in list(group.offsets[topic]):
+            committed = find_committed(group.offsets, topic, partition)
+            if committed is not None:
+                yield ReaderPosition(group.group_id, topic, partition, committed.offset)
 
 
 async def _fetched_of(readers: Readers, topic: str) -> dict[str, set[int]]:

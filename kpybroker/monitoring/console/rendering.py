@@ -12,7 +12,7 @@ from urllib.parse import quote, urlencode
 from kpybroker.machines.console.content import in_one_line, visible
 from kpybroker.machines.console.listing import opposite
 from kpybroker.machines.console.plots import last_of, svg_of
-from kpybroker.machines.console.wording import ago, counted, digits, in_bytes, in_words, seconds, time
+from kpybroker.machines.console.wording import ago, counted, digits, in_bytes, in_words, rate, seconds, time
 from kpybroker.monitoring.console.pace import paced
 from kpybroker.monitoring.console.viewer import Viewer
 from kpybroker.runtime.http.request import HttpAnswer, HttpRefused
@@ -93,6 +93,7 @@ def environment() -> Any:
         one_line=in_one_line,
         query=urlencode,
         quoted=quoted,
+        rate=rate,
         seconds=seconds,
         time=time,
         visible=visible,

@@ -1,20 +1,34 @@
-"""The configs of this node, and how configs of any resource are asked for."""
+"""The configs of this node, how configs of any resource are asked for, and changes of those of nodes."""
 
+import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from kpybroker.machines.console.configs import ConfigsPage
-from kpybroker.machines.console.topics import DEFAULT_SOURCE, TYPES, ConfigRow, config_row
-from kpybroker.monitoring.console.asking import refuse
+from kpybroker.config.broker_configs import BROKER_CONFIGS
+from kpybroker.machines.authorization.resources import CLUSTER_NAME, AclOperation, ResourceType
+from kpybroker.machines.config_def import PASSWORD
+from kpybroker.machines.console.config_words import value_of
+from kpybroker.machines.console.configs import DEFAULT_SOURCE, TYPES, ConfigRow, ConfigsPage, config_row
+from kpybroker.machines.metadata.image import BROKER_RESOURCE
+from kpybroker.monitoring.console.asking import refuse, until_known
 from kpybroker.monitoring.console.node_parts import NodeParts
 from kpybroker.monitoring.console.pace import paced
 from kpybroker.monitoring.console.query import Query
 from kpybroker.monitoring.console.viewer import Viewer
 from kpybroker.runtime.http.request import HttpRefused
 from kpywire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from kpywire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 
-BROKER_RESOURCE: Final = 4
+log = logging.getLogger("kpybroker.console")
+
+ALL_BROKERS: Final = ""
+"""The name of the resource whose configs are the defaults of all brokers."""
+SET, DELETE = 0, 1
 
 
 async def configs(node: NodeParts, viewer: Viewer, query: Query) -> ConfigsPage:
@@ -27,11 +41,23 @@ async def configs(node: NodeParts, viewer: Viewer, query: Query) -> ConfigsPage:
     async for each in paced(found):
         is_set = each.config_source != DEFAULT_SOURCE
         if is_set or is_full:
-            defaults = [known.value for known in each.synonyms if known.source == DEFAULT_SOURCE]
-            values = {"value": each.value, "default": defaults[0] if defaults else None}
-            row = config_row(each.name, values, each.config_source, TYPES[each.config_type], each.documentation or "")
+            usual = next((known for known in each.synonyms if known.source == DEFAULT_SOURCE), None)
+            values = {"value": each.value}
+            if usual is not None:
+                values |= {"default": usual.value, "default_name": usual.name}
+            kind, text = TYPES[each.config_type], each.documentation or ""
+            row = config_row(each.name, values, each.config_source, kind, text, is_dynamic=not each.read_only)
             rows.append(replace(row, is_set=is_set))
-    return ConfigsPage(node.role.node_id, search, is_full, len(found), tuple(rows), hidden)
+    rows.sort(key=lambda row: not row.is_set)
+    dynamic = sorted([each.name for each in described if not each.read_only and TYPES[each.config_type] != PASSWORD])
+    may_configure = (
+        node.is_writable
+        and not node.role.is_controller_role
+        and viewer.may(AclOperation.ALTER_CONFIGS, ResourceType.CLUSTER, CLUSTER_NAME)
+    )
+    return ConfigsPage(
+        node.role.node_id, search, is_full, len(found), tuple(rows), tuple(dynamic), hidden, may_configure
+    )
 
 
 async def describe(node: NodeParts, viewer: Viewer, kind: int, name: str) -> tuple[Sequence[Any], str | None]:
@@ -44,3 +70,26 @@ async def describe(node: NodeParts, viewer: Viewer, kind: int, name: str) -> tup
     except HttpRefused as refused:
         return (), str(refused)
     return answer.configs, None
+
+
+async def configure(node: NodeParts, viewer: Viewer, query: Query) -> str:
+    """Set a config of this node or of all brokers while they run, or remove it where no value is given. Returns the
+    page of the configs. Raises Refused."""
+    name = query.needed("name")
+    resource_name = ALL_BROKERS if query.flag("everywhere") else str(node.broker.node_id)
+    is_removed = query.flag("remove") or "value" not in query.values
+    key = BROKER_CONFIGS.get(name)
+    text = query.text("value")
+    value = None if is_removed else text if key is None else value_of(name, key.type, text)
+    change = AlterableConfig(name=name, config_operation=DELETE if is_removed else SET, value=value)
+    resource = AlterConfigsResource(resource_type=BROKER_RESOURCE, resource_name=resource_name, configs=[change])
+    response = await node.ask(viewer, IncrementalAlterConfigsRequest(resources=[resource], validate_only=False))
+    (answer,) = response.responses
+    where = f"node {resource_name}" if resource_name else "all brokers"
+    refuse(answer.error_code, f"{name[:100]} of {where}", answer.error_message)
+    is_secret = key is None or key.sensitive
+    what = "removed" if is_removed else "set" if is_secret else f"set to {value!a}"
+    log.info("%s: config %s of %s is %s", viewer.identity, name, where, what)
+    if not is_secret:
+        await until_known(lambda: node.broker.image.configs_of(BROKER_RESOURCE, resource_name).get(name) == value)
+    return "/configs"
