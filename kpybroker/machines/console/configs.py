@@ -1,7 +1,9 @@
 """The configs of this node. Pure."""
 
 from dataclasses import dataclass
+from typing import Final
 
+from kpybroker.machines.console.listing import Keys
 from kpybroker.machines.console.topics import ConfigRow
 
 
@@ -18,3 +20,12 @@ class ConfigsPage:
     configs: tuple[ConfigRow, ...]
     hidden: str | None
     """Why the configs are not shown; None if they are."""
+
+
+CONFIG_KEYS: Final[Keys[ConfigRow]] = {
+    "config": lambda row: row.name,
+    "value": lambda row: row.value,
+    "from": lambda row: row.source,
+    "type": lambda row: row.type,
+}
+"""The columns by which a viewer sorts the configs."""

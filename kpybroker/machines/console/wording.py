@@ -32,6 +32,20 @@ def in_bytes(count: float) -> str:
     return f"{count:,.1f} TiB".replace(",", "\u202f")
 
 
+def percent(share: float) -> str:
+    """A share of 1, in percent."""
+    return f"{share * 100:.2f} %"
+
+
+def milliseconds(value: float | None) -> str:
+    """A time span in ms: with decimals where it is short, in seconds where it is long."""
+    if value is None:
+        return NONE
+    if value >= 10_000:
+        return seconds(value / 1000)
+    return f"{value:.2f} ms" if value < 10 else f"{digits(value)} ms"
+
+
 def seconds(value: float | None) -> str:
     """A time span."""
     if value is None:
@@ -64,8 +78,8 @@ def in_words(value: float, unit: str) -> str:
     """A value with its unit, short."""
     if unit == "B/s":
         return f"{in_bytes(value)}/s"
-    if unit == "ms" and value < 10:
-        return f"{value:.2f} ms"
+    if unit == "ms":
+        return milliseconds(value)
     if unit == "s":
         return seconds(value)
     return f"{digits(value)} {unit}".strip()

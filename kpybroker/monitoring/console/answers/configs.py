@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from kpybroker.machines.console.configs import ConfigsPage
+from kpybroker.machines.console.configs import CONFIG_KEYS, ConfigsPage
+from kpybroker.machines.console.listing import sorted_rows
 from kpybroker.machines.console.topics import DEFAULT_SOURCE, TYPES, ConfigRow, config_row
 from kpybroker.monitoring.console.asking import refuse
 from kpybroker.monitoring.console.node_parts import NodeParts
@@ -31,7 +32,8 @@ async def configs(node: NodeParts, viewer: Viewer, query: Query) -> ConfigsPage:
             values = {"value": each.value, "default": defaults[0] if defaults else None}
             row = config_row(each.name, values, each.config_source, TYPES[each.config_type], each.documentation or "")
             rows.append(replace(row, is_set=is_set))
-    return ConfigsPage(node.role.node_id, search, is_full, len(found), tuple(rows), hidden)
+    shown = tuple(sorted_rows(rows, CONFIG_KEYS, query.text("sort")))
+    return ConfigsPage(node.role.node_id, search, is_full, len(found), shown, hidden)
 
 
 async def describe(node: NodeParts, viewer: Viewer, kind: int, name: str) -> tuple[Sequence[Any], str | None]:
