@@ -21,7 +21,7 @@ SPAN = re.compile(r"[\d.]+ (s|min)")
 TIME = re.compile(r"20\d\d-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}Z")
 NUMBER = re.compile(r"\d+")
 SHARE = re.compile(r"[\d.]+ %")
-PAIR = re.compile(r"[\d.]+ / [\d.]+")
+PAIR = re.compile(r"[\d.]+ (ms|s) / [\d.]+ (ms|s)")
 Row = Sequence[str | re.Pattern[str]]
 
 
@@ -115,9 +115,10 @@ EXPECTED: dict[str, list[Callable[[Known], list[Row]]]] = {
     "/configs": [lambda known: configs(known, "/api/configs")],
     "/security": [lambda _: [("PLAINTEXT", "127.0.0.1:0", "PLAINTEXT")]],
     "/quotas": [
-        lambda _: [("client-id (default)", "producer_byte_rate", "500\u202f000\u202f000".replace("\u202f", " "))],
-        lambda _: [("all", "rdkafka", "producer_byte_rate", re.compile(r"[\d.]+ B/s"), "0 ms")],
+        lambda _: [("client-id (default)", "producer_byte_rate", "477 MiB/s500 000 000")],
+        lambda _: [("all", "rdkafka", "producer_byte_rate", re.compile(r"[\d.]+ B/s"), "0.00 ms")],
     ],
+    "/find": [],
     "/searches/{search}": [],
 }
 """The rows that each table of a page has to have; the tables of connections have further ones."""

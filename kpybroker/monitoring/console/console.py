@@ -154,8 +154,8 @@ class Console:
             for is_api, pattern in ((True, page.api_path), (False, page.path)):
                 found = match(pattern, path)
                 if found is not None:
-                    query = _with_path(parsed(request.query), found)
-                    value = await page.view(self._node, viewer, query)
+                    query = parsed(request.query)
+                    value = await page.view(self._node, viewer, _with_path(query, found))
                     if isinstance(value, Download):
                         return _download(value)
                     if is_api:
@@ -219,9 +219,9 @@ class Console:
         page = next((each for each in self._pages if each.path == action.shown_on), None)
         if page is None or environment() is None:
             raise refusal
-        query = _with_path(Query({name: form.text(name) for name in action.kept}), found)
+        query = Query({name: form.text(name) for name in action.kept})
         try:
-            value = await page.view(self._node, viewer, query)
+            value = await page.view(self._node, viewer, _with_path(query, found))
         except HttpRefused:
             raise refusal from None
         return await self._page(

@@ -12,7 +12,8 @@ from urllib.parse import quote, urlencode
 from kpybroker.machines.console.content import visible
 from kpybroker.machines.console.listing import opposite
 from kpybroker.machines.console.plots import last_of, svg_of
-from kpybroker.machines.console.wording import counted, digits, in_bytes, in_words, seconds, time
+from kpybroker.machines.console.quotas import in_unit
+from kpybroker.machines.console.wording import counted, digits, in_bytes, in_words, milliseconds, percent, seconds, time
 from kpybroker.monitoring.console.pace import paced
 from kpybroker.monitoring.console.viewer import Viewer
 from kpybroker.runtime.http.request import HttpAnswer, HttpRefused
@@ -22,6 +23,7 @@ TYPES: Final = {
     "console.css": "text/css; charset=utf-8",
     "console.js": "text/javascript; charset=utf-8",
     "icon.svg": "image/svg+xml",
+    "theme.js": "text/javascript; charset=utf-8",
     "openapi.json": "application/json",
 }
 """The files that are sent as they are."""
@@ -88,13 +90,15 @@ def environment() -> Any:
         bytes=in_bytes,
         counted=counted,
         digits=digits,
+        milliseconds=milliseconds,
+        percent=percent,
         query=urlencode,
         quoted=quoted,
         seconds=seconds,
         time=time,
         visible=visible,
     )
-    made.globals.update(svg_of=svg_of, last_of=last_of, in_words=in_words, opposite=opposite)
+    made.globals.update(svg_of=svg_of, last_of=last_of, in_unit=in_unit, in_words=in_words, opposite=opposite)
     return made
 
 

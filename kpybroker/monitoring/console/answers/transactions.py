@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import Iterator, Sequence
-from itertools import batched
 from typing import TYPE_CHECKING, Any, Final
 
 from kpybroker.machines.authorization.resources import AclOperation, ResourceType
@@ -48,7 +47,9 @@ async def transactions(node: NodeParts, viewer: Viewer, query: Query) -> Transac
     page, pages = pages_of(len(names), query.number("page", 1, lowest=1))
     shown = slice((page - 1) * PER_PAGE, page * PER_PAGE)
     if sort.removeprefix(DESCENDING) in TRANSACTION_KEYS:
-        every = [row for each in batched(names, PER_PAGE) for row in await _described(node, viewer, each)]
+        every: list[TransactionRow] = []
+        for start in range(0, len(names), PER_PAGE):
+            every += await _described(node, viewer, names[start : start + PER_PAGE])
         rows = (await sorted_in_pieces(every, TRANSACTION_KEYS, sort))[shown]
     else:
         rows = await _described(node, viewer, names[shown])
