@@ -44,7 +44,7 @@ def connections(known: Known) -> list[Row]:
     host, port = known.stage.connected.sock.getsockname()
     viewer = ("User:ANONYMOUS", "PLAINTEXT, PLAINTEXT", "idle or served", SPAN, "0 B")
     requests = "FindCoordinator v3, JoinGroup v3, SyncGroup v2"
-    return [(f"{host}:{port}", "watched", "unknown unknown", *viewer, requests)]
+    return [(f"{host}:{port}", "watched", "unknown", *viewer, requests)]
 
 
 EXPECTED: dict[str, list[Callable[[Known], list[Row]]]] = {
@@ -116,7 +116,7 @@ EXPECTED: dict[str, list[Callable[[Known], list[Row]]]] = {
     "/security": [lambda _: [("PLAINTEXT", "127.0.0.1:0", "PLAINTEXT")]],
     "/quotas": [
         lambda _: [("client-id (default)", "producer_byte_rate", "477 MiB/s500 000 000")],
-        lambda _: [("all", "rdkafka", "producer_byte_rate", re.compile(r"[\d.]+ B/s"), "0.00 ms")],
+        lambda _: [("all", "rdkafka", "producer_byte_rate", re.compile(r"[\d.]+ B/s"), "0 ms")],
     ],
     "/find": [],
     "/searches/{search}": [],

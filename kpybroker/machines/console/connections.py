@@ -8,6 +8,7 @@ from kpybroker.machines.console.listing import Keys
 from kpybroker.machines.console.plots import Plot, PlotLine
 
 Json = str
+UNKNOWN: Final = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,12 @@ class ConnectionRow:
     idle_s: float
     unread_bytes: int
     state: str
+
+    @property
+    def program(self) -> str:
+        """The software with its version, as far as the client has said them."""
+        known = [each for each in (self.software, self.software_version) if each != UNKNOWN]
+        return " ".join(known) or UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,8 +33,9 @@ def in_bytes(count: float) -> str:
 
 
 def percent(share: float) -> str:
-    """A share of 1, in percent."""
-    return f"{share * 100:.2f} %"
+    """A share of 1 in percent, with decimals below 10."""
+    value = share * 100
+    return f"{digits(value)} %" if value >= 10 or not value else f"{value:.2f} %"
 
 
 def milliseconds(value: float | None) -> str:
@@ -43,7 +44,9 @@ def milliseconds(value: float | None) -> str:
         return NONE
     if value >= 10_000:
         return seconds(value / 1000)
-    return f"{value:.2f} ms" if value < 10 else f"{digits(value)} ms"
+    if value <= 0 or value >= 10:
+        return f"{digits(value)} ms"
+    return f"{value:.2f} ms" if value < 1 else f"{value:.1f} ms"
 
 
 def seconds(value: float | None) -> str:
