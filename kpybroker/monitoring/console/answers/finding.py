@@ -62,7 +62,8 @@ async def _groups(node: NodeParts, viewer: Viewer, search: str, missing: list[st
             refuse(answer.error_code, "groups")
             return at, answer.groups
         except (HttpRefused, KafkaError) as error:
-            missing.append(f"The groups of node {at} were not searched: {error}.")
+            reason = error.message if isinstance(error, KafkaError) else None
+            missing.append(f"The groups of node {at} were not searched: {reason or error}.")
             return at, ()
 
     found = []
