@@ -126,7 +126,8 @@ EDGE = """(async (element) => {
   [canvas.width, canvas.height] = [image.width, image.height];
   const context = canvas.getContext("2d");
   context.drawImage(image, 0, 0);
-  const line = context.getImageData(Math.round(box.right) - 4, Math.round(box.top), 1, Math.round(box.height)).data;
+  const place = [Math.round(box.right) - 4, Math.round(box.top) + 4, 1, Math.round(box.height) - 8];
+  const line = context.getImageData(...place).data;
   return Math.min(...line.filter((_, number) => number %% 4 === 0));
 })(document.querySelector('[aria-labelledby=open].scroll'))"""
 """The darkest red of a line near the right edge of a table."""

@@ -1,6 +1,9 @@
 """Pages in a real browser: they say when the node is gone, and long names leave every column in sight."""
 
+import signal
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from urllib.parse import quote
 
 import pytest
@@ -14,6 +17,8 @@ from kpybroker.monitoring.console.pages import PAGES
 from kpywire.messages.delete_groups import DeleteGroupsRequest
 from kpywire.messages.metadata import MetadataRequest
 from kpywire.record import Record
+from oracle.process import free_port
+from oracle.started import started
 from support.browser import Browser
 from support.raw_client import RawClient
 from support.waiting import eventually
@@ -45,6 +50,15 @@ def test_a_page_says_that_its_node_does_not_answer_any_more(browser: Browser) ->
     assert line.startswith("The node does not answer. This page is as it was at 2")
     assert browser.run("getComputedStyle(document.querySelector('.away')).display") != "none"
     assert browser.run(REFRESHED) == line
+
+
+def test_a_page_says_by_itself_that_its_node_was_killed(browser: Browser, tmp_path: Path) -> None:
+    http = f"127.0.0.1:{free_port()}"
+    words = ["start", "--data", str(tmp_path), "--port", str(free_port()), "--http", http]
+    with started([sys.executable, "-m", "kpybroker", *words], ending=signal.SIGKILL):
+        browser.open(f"http://{http}/", theme="light")
+        assert browser.run(AWAY) == ""
+    eventually(lambda: "The node does not answer." in browser.run(AWAY), "the page says so", 30)
 
 
 def test_a_page_says_that_its_group_is_gone_and_stops_when_it_is_back(browser: Browser) -> None:

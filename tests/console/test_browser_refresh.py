@@ -50,18 +50,18 @@ def test_a_table_keeps_its_order_and_its_place(stage: Stage, browser: Browser) -
 def test_an_opened_request_stays_opened_at_its_place_while_others_come(stage: Stage, browser: Browser) -> None:
     path = f"/connections/{stage.values['connection']}"
     show(browser, stage, path, height=400)
-    stage.connected.call(MetadataRequest(topics=[]), 12)
+    stage.connected.call(MetadataRequest(topics=None), 12)
     assert refresh(browser)
     browser.click("document.querySelector('details.record summary')")
-    browser.run("document.querySelector('details[open] pre').scrollTop = 20")
+    browser.run("document.querySelector('details[open] pre[aria-label=Answer]').scrollTop = 20")
     before = browser.run(f"{OPENED}.getBoundingClientRect().top")
     for _ in range(20):
-        stage.connected.call(MetadataRequest(topics=[]), 12)
+        stage.connected.call(MetadataRequest(topics=None), 12)
     assert refresh(browser)
     assert browser.run("document.querySelectorAll('details.record').length") == 21
     assert browser.run("document.querySelectorAll('details.record[open]').length") == 1
     assert abs(browser.run(f"{OPENED}.getBoundingClientRect().top") - before) <= 1
-    assert browser.run(f"{OPENED}.querySelector('pre').scrollTop") == 20
+    assert browser.run(f"{OPENED}.querySelector('pre[aria-label=Answer]').scrollTop") == 20
 
 
 def test_what_is_opened_is_not_taken_away_when_it_is_gone(stage: Stage, browser: Browser) -> None:
