@@ -408,6 +408,10 @@ pictures: setup prometheus grafana ## takes the pictures of docs/console.md and 
 	PYTHONPATH=compat-tests $(BIN)/python tests/console/pictures.py
 	PYTHONPATH=.:compat-tests $(BIN)/python tests/metrics/dashboard_pictures.py
 
+.PHONY: clicks
+clicks: setup ## counts the clicks of docs/console.md again, with Chromium
+	PYTHONPATH=compat-tests $(BIN)/python tests/console/jobs.py
+
 .PHONY: recording
 recording: setup ## records a terminal for README.md again, while real commands run on the usual ports
 	$(BIN)/python release/recording.py

@@ -268,12 +268,16 @@ def _broker(name: str, config: BrokerConfig, document: Document) -> Entries:
             error_codes.INVALID_REQUEST,
         )
     known = _known(config)
-    for key in known.values():
-        if not key.internal or config.is_set(key.name):
-            yield _broker_entry(key.name, to_text(config.value(key.name)), config, document)
-    for config_name, text in config.originals.items():
-        if config_name not in known:
-            yield _broker_entry(config_name, text, config, document)
+    for config_name in names_shown(config):
+        value = to_text(config.value(config_name)) if config_name in known else config.originals[config_name]
+        yield _broker_entry(config_name, value, config, document)
+
+
+def names_shown(config: BrokerConfig) -> list[str]:
+    """The names of the configs of a broker that are described: Kafka's, and those of others that are set."""
+    known = _known(config)
+    kafkas = [key.name for key in known.values() if not key.internal or config.is_set(key.name)]
+    return kafkas + [name for name in config.originals if name not in known]
 
 
 def _broker_id(name: str) -> int:

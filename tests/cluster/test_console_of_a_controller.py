@@ -73,6 +73,14 @@ def test_a_controller_shows_its_configs_with_documentation_and_no_secret(cluster
         assert "hunter2" not in ask(cluster, path)[1]
 
 
+def test_a_controller_finds_its_configs_and_clients(cluster: RunningCluster) -> None:
+    kinds = {
+        each["kind"]: [hit["name"] for hit in each["hits"]] for each in json_of(cluster, "/find?q=listeners")["kinds"]
+    }
+    assert kinds.keys() == {"Configs"}
+    assert kinds["Configs"][0] == "listeners"
+
+
 def test_a_controller_shows_and_watches_its_connections(cluster: RunningCluster) -> None:
     def of_broker() -> str | None:
         found = json_of(cluster, "/connections")["connections"]

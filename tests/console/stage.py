@@ -48,6 +48,7 @@ class Stage:
             "/records/produce": "topic=flights&partition=0&offset=3",
             "/records/raw": "topic=flights&partition=0&offset=3",
             "/group": "id=readers",
+            "/find": "q=a",
         }
 
     def address(self, page: ConsolePage, path: str) -> str:

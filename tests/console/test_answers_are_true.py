@@ -447,6 +447,36 @@ def connection(known: Known) -> Any:
     return {"connection": connection_row(known), "exchanges": []}
 
 
+def find(known: Known) -> Any:
+    def kind(name: str, see: str, *hits: tuple[str, str, Any], total: Any = None) -> Any:
+        listed = [{"name": name, "see": address, "about": about} for name, address, about in hits]
+        return {"kind": name, "total": len(hits) if total is None else total, "hits": listed, "see": see}
+
+    configs = [each["name"] for each in config_rows(known, NODE, "1", only_set=False) if "a" in each["name"]]
+    closest = sorted(configs, key=lambda name: (not name.startswith("a"), name))[:20]
+    topics = (
+        ("__transaction_state", "/topics/__transaction_state", "1 partition"),
+        ("paid", "/topics/paid", "1 partition"),
+    )
+    clients = [(name, f"/connections?q={name}", Like(r"\d connections?")) for name in ("rdkafka", "watched")]
+    return {
+        "search": "a",
+        "kinds": [
+            kind("Topics", "/topics?q=a&internal=1", *topics),
+            kind("Groups", "/groups?q=a", ("readers", "/group?id=readers", "classic, Empty")),
+            kind("Transactional ids", "/transactions?q=a", ("payments", "/transactions?q=payments", "Ongoing")),
+            kind("Clients", "/connections?q=a", *clients),
+            kind(
+                "Configs",
+                "/configs?q=a&all=1",
+                *((name, f"/configs?q={name}&all=1", "") for name in closest),
+                total=len(configs),
+            ),
+        ],
+        "missing": [],
+    }
+
+
 def transactions(_: Known) -> Any:
     row = {
         "transactional_id": "payments",
@@ -456,6 +486,7 @@ def transactions(_: Known) -> Any:
         "timeout_ms": 60_000,
         "open_s": SINCE_S,
         "partitions": ["paid-0"],
+        "may_abort": True,
     }
     pin = {
         "topic": "paid",
@@ -466,7 +497,7 @@ def transactions(_: Known) -> Any:
         "end_offset": 3,
         "last_write_ms": NOW_MS,
     }
-    return {**paged(), "transactions": [row], "pins": [pin], "pins_left_out": 0, "may_abort": True}
+    return {**paged(), "transactions": [row], "pins": [pin], "pins_left_out": 0}
 
 
 def quorum(known: Known) -> Any:
@@ -574,6 +605,7 @@ EXPECTED = {
     "/configs": configs,
     "/security": security,
     "/quotas": quotas,
+    "/find": find,
     "/searches/{search}": search,
 }
 

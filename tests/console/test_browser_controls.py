@@ -35,6 +35,7 @@ class Used(NamedTuple):
 
 FLIGHTS = "/records?topic=flights&partition=0"
 CONTROLS = {
+    ("/find", "q"): Used("/groups", {"q": "fli"}, "", "flights", "pending"),
     ("/topics", "q"): Used("/topics", {"q": "fli"}, "", "flights", "pending"),
     ("/topics", "internal"): Used("/topics", {}, "internal", "__consumer_offsets"),
     ("/records", "partition"): Used("/records?topic=flights", {"partition": "1"}, "", "2 records", "LX0"),

@@ -45,6 +45,7 @@ class Expected(NamedTuple):
 UNWANTED = "/topics/unwanted"
 """A topic that no other form needs."""
 FORMS = {
+    Kind("get", "/find", "Find"): Expected({"q": "flig"}, "/find", "flights"),
     Kind("get", "/topics", "Find"): Expected({"q": "flig"}, "/topics", "flights"),
     Kind("get", "/records", "Show"): Expected({"partition": "0", "most": "3"}, "/records", "3 records"),
     Kind("get", "/records", "Filter"): Expected(
@@ -120,7 +121,7 @@ def kinds_in_templates() -> set[tuple[str, str]]:
     return found
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def stage() -> Iterator[Stage]:
     with console_node(kpybroker_console_write_enable="true", kpybroker_console_hosts=NAMED) as node:
         made = Stage(node)
@@ -153,8 +154,10 @@ def full(stage: Stage) -> str:
     return see
 
 
-def test_a_browser_can_send_every_form(stage: Stage, browser: Browser, running: str) -> None:
+@pytest.mark.parametrize("has_script", [True, False], ids=["with script", "without script"])
+def test_a_browser_can_send_every_form(stage: Stage, browser: Browser, running: str, has_script: bool) -> None:
     open_transaction(stage.node, "payments", "flights")
+    browser.call("Emulation.setScriptExecutionDisabled", value=not has_script)
     here = f"http://127.0.0.1:{stage.node.node.http_port}"
     filtered = "/records?topic=flights&text=LX2"
     pages = [*(stage.address(page, page.path) for page in PAGES if page.template), filtered, running, full(stage)]
@@ -170,6 +173,7 @@ def test_a_browser_can_send_every_form(stage: Stage, browser: Browser, running: 
                 sent.add(kind)
     assert sent == set(FORMS)
     assert kinds_in_templates() == {(kind.method, kind.action) for kind in sent}
+    browser.call("Emulation.setScriptExecutionDisabled", value=False)
 
 
 def test_a_form_works_where_browsers_send_only_the_origin(stage: Stage, browser: Browser) -> None:

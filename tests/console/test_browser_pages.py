@@ -1,6 +1,10 @@
 """Pages in a real browser: they say when the node is gone, and long names leave every column in sight."""
 
+import signal
+import sys
 from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from confluent_kafka import Consumer
@@ -11,8 +15,12 @@ from test_transactions_page import open_transaction
 
 from kpybroker.monitoring.console.pages import PAGES
 from kpywire.messages.delete_groups import DeleteGroupsRequest
+from kpywire.messages.metadata import MetadataRequest
 from kpywire.record import Record
+from oracle.process import free_port
+from oracle.started import started
 from support.browser import Browser
+from support.raw_client import RawClient
 from support.waiting import eventually
 
 AWAY = "(document.querySelector('.away') || {textContent: ''}).textContent"
@@ -20,6 +28,8 @@ REFRESHED = "refresh().then(() => %s)" % AWAY  # noqa: UP031 - the script is ful
 WIDE = """[...document.querySelectorAll('.scroll')].filter((each) => each.scrollWidth > each.clientWidth + 1)
   .map((each) => (each.getAttribute('aria-labelledby') || '') + each.innerText.slice(0, 200))"""
 LONG = "a-long-name." + "x" * 237
+WIDE_LETTERS = "\u202e" + "界" * 80
+"""Wide letters in the other direction; names of topics cannot have them."""
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +50,15 @@ def test_a_page_says_that_its_node_does_not_answer_any_more(browser: Browser) ->
     assert line.startswith("The node does not answer. This page is as it was at 2")
     assert browser.run("getComputedStyle(document.querySelector('.away')).display") != "none"
     assert browser.run(REFRESHED) == line
+
+
+def test_a_page_says_by_itself_that_its_node_was_killed(browser: Browser, tmp_path: Path) -> None:
+    http = f"127.0.0.1:{free_port()}"
+    words = ["start", "--data", str(tmp_path), "--port", str(free_port()), "--http", http]
+    with started([sys.executable, "-m", "kpybroker", *words], ending=signal.SIGKILL):
+        browser.open(f"http://{http}/", theme="light")
+        assert browser.run(AWAY) == ""
+    eventually(lambda: "The node does not answer." in browser.run(AWAY), "the page says so", 30)
 
 
 def test_a_page_says_that_its_group_is_gone_and_stops_when_it_is_back(browser: Browser) -> None:
@@ -78,10 +97,15 @@ def crowded() -> Iterator[Stage]:
         client.subscribe([LONG])
         first(client)
         producer = open_transaction(node, "t" * 249, LONG)
+        other = open_transaction(node, WIDE_LETTERS, LONG)
+        node.commit(WIDE_LETTERS, LONG, 0)
+        named = RawClient(node.node.ports["PLAINTEXT"], client_id=WIDE_LETTERS)
+        named.call(MetadataRequest(topics=[]), 12)
         eventually(lambda: node.get("/api/transactions").json["pins"], "an open transaction")
         yield stage
         client.close()
-        del producer
+        named.sock.close()
+        del producer, other
         stage.close()
 
 
@@ -89,7 +113,8 @@ def crowded() -> Iterator[Stage]:
 def test_long_names_leave_every_column_in_sight(crowded: Stage, browser: Browser, width: int) -> None:
     pages = [crowded.address(page, page.path) for page in PAGES if page.template]
     pages += [f"/topics/{LONG}", f"/topics/{LONG}/0", f"/topics/{LONG}/0/0", f"/records?topic={LONG}", "/records"]
-    pages += ["/group?id=" + "g" * 249, "/group?id=" + LONG]
+    pages += ["/group?id=" + "g" * 249, "/group?id=" + LONG, "/find?q=" + "x" * 200, "/find?q=" + quote("界" * 70)]
+    pages += ["/group?id=" + quote(WIDE_LETTERS), "/topics/" + "x" * 249]
     for path in pages:
         browser.open(address(crowded.node, path), theme="light", width=width)
         assert browser.run("document.documentElement.scrollWidth") <= width, path

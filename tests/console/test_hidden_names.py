@@ -28,11 +28,13 @@ TOPIC, GROUP, CLUSTER, TRANSACTIONAL_ID = 2, 3, 4, 5
 LITERAL, READ, DESCRIBE, ALLOW = 3, 3, 8, 3
 HIDDEN = ("hidden-topic", "hidden-group", "hidden-transaction", "hidden-client", "hidden-user", "hidden-resource")
 GRANTS = {
+    "describer": ((TOPIC, "open", DESCRIBE), (GROUP, "of-open", DESCRIBE)),
     "reader": ((TOPIC, "open", READ), (GROUP, "of-open", READ)),
     "watcher": ((TOPIC, "open", READ), (CLUSTER, "kafka-cluster", DESCRIBE)),
 }
 SEEN = {
     "nobody": set(),
+    "describer": set(),
     "reader": set(),
     # Kafka shows groups, ACLs and users to those with DESCRIBE on the cluster; the node shows them its connections
     "watcher": {"hidden-group", "hidden-client", "hidden-user", "hidden-resource"},
@@ -116,7 +118,7 @@ def paths() -> Iterator[str]:
     """The addresses of all pages and answers, about what is open and about what the whole node has."""
     values = {"topic": "open", "partition": "0", "segment": "0", "search": "none", "connection": "none"}
     queries = {"/records": ("", "topic=open"), "/records/raw": ("topic=open&partition=0&offset=0",)}
-    queries |= {"/group": ("id=of-open",), "/topics": ("internal=1",), "/configs": ("all=1",)}
+    queries |= {"/find": ("q=hidden",), "/group": ("id=of-open",), "/topics": ("internal=1",), "/configs": ("all=1",)}
     for page in PAGES:
         for path in {page.path, page.api_path} if page.template else {page.path}:
             for query in queries.get(page.path, ("",)):

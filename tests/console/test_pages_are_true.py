@@ -25,7 +25,7 @@ TIME = re.compile(r"20\d\d-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}Z")
 NUMBER = re.compile(r"\d+")
 SHARE = re.compile(r"[\d.]+ %")
 AGE = re.compile(r"[\d.]+ (s|min) ago|in [\d.]+ s")
-PAIR = re.compile(r"[\d.]+ / [\d.]+")
+PAIR = re.compile(r"[\d.]+ (ms|s) / [\d.]+ (ms|s)")
 Row = Sequence[str | re.Pattern[str]]
 
 
@@ -53,7 +53,7 @@ def connections(known: Known) -> list[Row]:
     host, port = known.stage.connected.sock.getsockname()
     viewer = ("User:ANONYMOUS", "PLAINTEXT, PLAINTEXT", "idle or served", SPAN, "0 B")
     requests = "FindCoordinator v3, JoinGroup v3, SyncGroup v2"
-    return [(f"{host}:{port}", "watched", "unknown unknown", *viewer, requests)]
+    return [(f"{host}:{port}", "watched", "unknown", *viewer, requests)]
 
 
 def record_row(number: int) -> Row:
@@ -144,9 +144,10 @@ EXPECTED: dict[str, list[Callable[[Known], list[Row]]]] = {
     "/configs": [lambda known: configs(known, "/api/configs")],
     "/security": [lambda _: [("PLAINTEXT", "127.0.0.1:0", "PLAINTEXT")]],
     "/quotas": [
-        lambda _: [("client-id (default)", "producer_byte_rate", "500\u202f000\u202f000".replace("\u202f", " "))],
+        lambda _: [("client-id (default)", "producer_byte_rate", "477 MiB/s500 000 000")],
         lambda _: [("all", "rdkafka", "producer_byte_rate", re.compile(r"[\d.]+ B/s"), "0 ms")],
     ],
+    "/find": [],
     "/searches/{search}": [lambda _: [record_row(number) for number in (1, *range(10, 20))]],
 }
 """The rows that each table of a page has to have; the tables of connections have further ones."""

@@ -3,7 +3,19 @@
 import pytest
 
 from kpybroker.machines.console.listing import opposite, sorted_rows
-from kpybroker.machines.console.wording import ago, counted, digits, in_bytes, in_words, rate, seconds, time
+from kpybroker.machines.console.quotas import in_unit
+from kpybroker.machines.console.wording import (
+    ago,
+    counted,
+    digits,
+    in_bytes,
+    in_words,
+    milliseconds,
+    percent,
+    rate,
+    seconds,
+    time,
+)
 
 
 @pytest.mark.parametrize(
@@ -32,6 +44,20 @@ from kpybroker.machines.console.wording import ago, counted, digits, in_bytes, i
         (ago(1_000, 181_000), "3 min ago"),
         (ago(6_000, 1_000), "in 5.0 s"),
         (in_words(0.3, "ms"), "0.30 ms"),
+        (milliseconds(None), "–"),
+        (milliseconds(0), "0 ms"),
+        (milliseconds(0.049), "0.05 ms"),
+        (milliseconds(6.37), "6.4 ms"),
+        (milliseconds(1234), "1\u202f234 ms"),
+        (milliseconds(60_000), "60 s"),
+        (percent(0), "0 %"),
+        (percent(0.0123), "1.23 %"),
+        (percent(0.8), "80 %"),
+        (in_unit("producer_byte_rate", 5e8), "477 MiB/s"),
+        (in_unit("request_percentage", 80), "80 %"),
+        (in_unit("controller_mutation_rate", 0.5), "0.5 changes/s"),
+        (in_unit("connection_creation_rate", 20), "20 connections/s"),
+        (in_unit("a quota of tomorrow", 7), "7"),
         (in_words(2048, "B/s"), "2.0 KiB/s"),
     ],
 )

@@ -6,6 +6,7 @@ from html.parser import HTMLParser
 from typing import Final
 
 from kpybroker.machines.console.config_words import ABOUT, words_of
+from kpybroker.machines.console.listing import Keys
 
 TOPIC_SOURCE, DEFAULT_SOURCE = 1, 5
 OF_BROKER: Final = "this broker"
@@ -112,3 +113,12 @@ def plain_text(html: str) -> str:
     parser.feed(html)
     parser.close()
     return " ".join("".join(parser.parts).split())
+
+
+CONFIG_KEYS: Final[Keys[ConfigRow]] = {
+    "config": lambda row: row.name,
+    "value": lambda row: row.value,
+    "from": lambda row: row.source,
+    "type": lambda row: row.type,
+}
+"""The columns by which a viewer sorts the configs."""

@@ -2,10 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
+from kpybroker.machines.console.listing import Keys
 from kpybroker.machines.console.plots import Plot, PlotLine
 
 Json = str
+UNKNOWN: Final = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +28,12 @@ class ConnectionRow:
     idle_s: float
     unread_bytes: int
     state: str
+
+    @property
+    def program(self) -> str:
+        """The software with its version, as far as the client has said them."""
+        known = [each for each in (self.software, self.software_version) if each != UNKNOWN]
+        return " ".join(known) or UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +107,31 @@ class ConnectionPage:
 
     connection: ConnectionRow
     exchanges: tuple[ExchangeRow, ...]
+
+
+CONNECTION_KEYS: Final[Keys[ConnectionRow]] = {
+    "from": lambda row: row.id,
+    "client": lambda row: row.client_ids,
+    "software": lambda row: (row.software, row.software_version),
+    "user": lambda row: row.principal,
+    "listener": lambda row: (row.listener, row.protocol),
+    "state": lambda row: row.state,
+    "idle": lambda row: row.idle_s,
+    "unread": lambda row: row.unread_bytes,
+    "requests": lambda row: row.versions,
+}
+TIME_KEYS: Final[Keys[PhaseTimes]] = {
+    "request": lambda row: row.request,
+    "served": lambda row: row.count,
+    "errors": lambda row: row.errors,
+    "total": lambda row: row.total.p99,
+    "queue": lambda row: row.queue.p99,
+    "local": lambda row: row.local.p99,
+    "remote": lambda row: row.remote.p99,
+    "waiting": lambda row: row.waiting.p99,
+    "send": lambda row: row.send.p99,
+}
+"""The columns of the two lists by which a viewer sorts them."""
 
 
 def loop_shares(samples: Sequence[Mapping[str, float]]) -> tuple[LoopShare, ...]:

@@ -1,6 +1,12 @@
 """Quotas, and what the clients that share one use. Pure."""
 
 from dataclasses import dataclass
+from typing import Final
+
+from kpybroker.machines.console.listing import Keys
+from kpybroker.machines.console.wording import digits, in_bytes, percent, rate
+
+_RATES: Final = {"controller_mutation_rate": "changes", "connection_creation_rate": "connections"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,3 +42,27 @@ class QuotasPage:
     used: tuple[UseRow, ...]
     throttled: int
     """The connections that wait because of a quota now."""
+
+
+QUOTA_KEYS: Final[Keys[QuotaRow]] = {
+    "for": lambda row: row.entity,
+    "quota": lambda row: row.name,
+    "value": lambda row: row.value,
+}
+USE_KEYS: Final[Keys[UseRow]] = {
+    "user": lambda row: row.user,
+    "client": lambda row: row.client_id,
+    "of": lambda row: row.quota,
+    "used": lambda row: row.per_second,
+    "wait": lambda row: row.throttle_ms,
+}
+"""The columns of the two lists by which a viewer sorts them."""
+
+
+def in_unit(quota: str, value: float) -> str:
+    """A value of a quota, with the unit of that quota."""
+    if quota.endswith("_byte_rate"):
+        return f"{in_bytes(value)}/s"
+    if quota == "request_percentage":
+        return percent(value / 100)
+    return f"{rate(value)} {_RATES[quota]}/s" if quota in _RATES else digits(value)

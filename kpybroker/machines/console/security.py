@@ -1,6 +1,9 @@
 """ACLs, users and listeners. Pure."""
 
 from dataclasses import dataclass
+from typing import Final
+
+from kpybroker.machines.console.listing import Keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,3 +46,22 @@ class SecurityPage:
     acls: tuple[AclRow, ...]
     users: tuple[UserRow, ...]
     hidden: tuple[str, ...]
+
+
+LISTENER_KEYS: Final[Keys[ListenerRow]] = {
+    "name": lambda row: row.name,
+    "address": lambda row: row.address,
+    "protocol": lambda row: row.protocol,
+}
+ACL_KEYS: Final[Keys[AclRow]] = {
+    "principal": lambda row: row.principal,
+    "host": lambda row: row.host,
+    "may": lambda row: row.permission,
+    "operation": lambda row: row.operation,
+    "resource": lambda row: (row.resource_type, row.resource, row.pattern),
+}
+USER_KEYS: Final[Keys[UserRow]] = {
+    "user": lambda row: row.name,
+    "mechanisms": lambda row: row.mechanisms,
+}
+"""The columns of the three lists by which a viewer sorts them."""

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from kpybroker.machines.console.listing import Keys
 from kpybroker.machines.console.retention import RetentionDeletion
 from kpywire.batch import CONTROL_MASK, TRANSACTIONAL_MASK, BatchHeader
 
@@ -23,6 +24,18 @@ class SegmentRow:
     time_index_entries: int
     is_active: bool
     is_expendable: bool
+
+
+SEGMENT_KEYS: Final[Keys[SegmentRow]] = {
+    "first": lambda row: row.base_offset,
+    "next": lambda row: row.next_offset,
+    "size": lambda row: row.bytes,
+    "time": lambda row: row.largest_timestamp_ms,
+    "index": lambda row: row.index_entries,
+    "times": lambda row: row.time_index_entries,
+    "state": lambda row: (row.is_active, row.is_expendable),
+}
+"""The columns by which a viewer sorts the segments."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,9 @@
 """Transactional ids and their transactions, and the open transactions of partitions. Pure."""
 
 from dataclasses import dataclass
+from typing import Final
+
+from kpybroker.machines.console.listing import Keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +18,7 @@ class TransactionRow:
     open_s: float | None
     """How long its transaction has been open; None if none is."""
     partitions: tuple[str, ...]
+    may_abort: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,4 +45,23 @@ class TransactionsPage:
     transactions: tuple[TransactionRow, ...]
     pins: tuple[PinRow, ...]
     pins_left_out: int
-    may_abort: bool
+
+
+TRANSACTION_KEYS: Final[Keys[TransactionRow]] = {
+    "id": lambda row: row.transactional_id,
+    "state": lambda row: row.state,
+    "producer": lambda row: row.producer_id,
+    "epoch": lambda row: row.producer_epoch,
+    "open": lambda row: row.open_s,
+    "timeout": lambda row: row.timeout_ms,
+    "partitions": lambda row: row.partitions,
+}
+PIN_KEYS: Final[Keys[PinRow]] = {
+    "partition": lambda row: (row.topic, row.partition),
+    "of": lambda row: row.transactional_id,
+    "by": lambda row: row.producer_id,
+    "since": lambda row: row.first_offset,
+    "held": lambda row: row.end_offset - row.first_offset,
+    "written": lambda row: row.last_write_ms,
+}
+"""The columns of the two lists by which a viewer sorts them."""

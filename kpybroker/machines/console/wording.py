@@ -32,6 +32,23 @@ def in_bytes(count: float) -> str:
     return f"{count:,.1f} TiB".replace(",", "\u202f")
 
 
+def percent(share: float) -> str:
+    """A share of 1 in percent, with decimals below 10."""
+    value = share * 100
+    return f"{digits(value)} %" if value >= 10 or not value else f"{value:.2f} %"
+
+
+def milliseconds(value: float | None) -> str:
+    """A time span in ms: with decimals where it is short, in seconds where it is long."""
+    if value is None:
+        return NONE
+    if value >= 10_000:
+        return seconds(value / 1000)
+    if value <= 0 or value >= 10:
+        return f"{digits(value)} ms"
+    return f"{value:.2f} ms" if value < 1 else f"{value:.1f} ms"
+
+
 def seconds(value: float | None) -> str:
     """A time span."""
     if value is None:
@@ -64,8 +81,8 @@ def in_words(value: float, unit: str) -> str:
     """A value with its unit, short."""
     if unit == "B/s":
         return f"{in_bytes(value)}/s"
-    if unit == "ms" and value < 10:
-        return f"{value:.2f} ms"
+    if unit == "ms":
+        return milliseconds(value)
     if unit == "s":
         return seconds(value)
     return f"{digits(value)} {unit}".strip()

@@ -11,6 +11,7 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 from kpybroker.machines.authorization.authorizer import Authorizer
+from kpybroker.machines.authorization.resources import CLUSTER_NAME, AclOperation, ResourceType
 from kpybroker.monitoring.console.actions import ACTIONS
 from kpybroker.monitoring.console.asking import Asking
 from kpybroker.monitoring.console.decoding import Decoding
@@ -117,7 +118,7 @@ class Console:
             finally:
                 self._working -= 1
         except HttpRefused as refused:
-            answer = await self._refusal(refused, viewer, as_json=as_json)
+            answer = await self._refusal(refused, viewer, request.path, as_json=as_json)
         return _with_headers(answer)
 
     def _viewer(self, request: Request) -> Viewer:
@@ -126,7 +127,7 @@ class Console:
         password = found[1] if found is not None and has_logged_in else None
         return Viewer(request.principal, request.host, self._authorizer, password)
 
-    async def _refusal(self, refused: HttpRefused, viewer: Viewer, *, as_json: bool) -> HttpAnswer:
+    async def _refusal(self, refused: HttpRefused, viewer: Viewer, path: str, *, as_json: bool) -> HttpAnswer:
         """A refusal as a line of JSON, or as a page of its own."""
         if as_json:
             return _json(refused.status, {"error": str(refused)}, refused.headers)
@@ -136,11 +137,18 @@ class Console:
                 "title": refused.status.phrase,
                 "menu": self._menu,
                 "refused": NOTHING_REFUSED,
+                "way_on": self._way_on(viewer, path),
             }
             return HttpAnswer(
                 refused.status, await page_of("refused.html", "/refused", viewer, values), HTML, refused.headers
             )
         return HttpAnswer(refused.status, [f"{refused}\n".encode()], headers=refused.headers)
+
+    def _way_on(self, viewer: Viewer, path: str) -> tuple[str, str]:
+        """The page of the menu that a refused page belongs to, or the first one that the viewer may see."""
+        above = [each for each in self._menu if each[0] != "/" and each[0] != path and path.startswith(each[0][:-1])]
+        may_see_node = viewer.may(AclOperation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
+        return (above or self._menu[0 if may_see_node else 1 :])[0]
 
     async def _answered(self, request: Request, viewer: Viewer) -> HttpAnswer:
         self._node.history.look()
@@ -157,9 +165,9 @@ class Console:
             for is_api, pattern in ((True, page.api_path), (False, page.path)):
                 found = match(pattern, path)
                 if found is not None:
-                    query = _with_path(parsed(request.query), found)
+                    query = parsed(request.query)
                     try:
-                        value = await page.view(self._node, viewer, query)
+                        value = await page.view(self._node, viewer, _with_path(query, found))
                     except RefusedQuery as refused:
                         if is_api or not page.template:
                             raise
@@ -228,9 +236,9 @@ class Console:
         page = next((each for each in self._pages if each.path == action.shown_on), None)
         if page is None or environment() is None:
             raise refusal
-        query = _with_path(Query({name: form.text(name) for name in action.kept}), found)
+        query = Query({name: form.text(name) for name in action.kept})
         try:
-            value = await page.view(self._node, viewer, query)
+            value = await page.view(self._node, viewer, _with_path(query, found))
         except RefusedQuery as refused:
             value = refused.shown
         except HttpRefused:

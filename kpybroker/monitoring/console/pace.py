@@ -3,8 +3,11 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterable
 from contextvars import ContextVar
+from operator import itemgetter
 from time import perf_counter_ns
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
+
+from kpybroker.machines.console.listing import DESCENDING, Keys, sorted_rows
 
 T = TypeVar("T")
 PIECE_NS: Final = 1_000_000
@@ -20,3 +23,14 @@ async def paced(items: Iterable[T]) -> AsyncIterator[T]:
         if perf_counter_ns() - _began_ns.get() >= PIECE_NS:
             await asyncio.sleep(PAUSE_S)
             _began_ns.set(perf_counter_ns())
+
+
+async def sorted_in_pieces(rows: Iterable[T], keys: Keys[T], sort: str) -> list[T]:
+    """The rows by a column, as `sorted_rows` has them. What each sorts by is found in pieces."""
+    key = keys.get(sort.removeprefix(DESCENDING))
+    if key is None:
+        return list(rows)
+    pairs: list[tuple[Any, T]] = [(key(row), row) async for row in paced(rows)]
+    return [
+        row for _, row in sorted_rows(pairs, {"key": itemgetter(0)}, "-key" if sort.startswith(DESCENDING) else "key")
+    ]

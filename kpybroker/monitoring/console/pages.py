@@ -8,6 +8,7 @@ from typing import Final
 from kpybroker.machines.console.cluster import ClusterView
 from kpybroker.machines.console.configs import ConfigsPage
 from kpybroker.machines.console.connections import ConnectionPage, Connections
+from kpybroker.machines.console.finding import FindPage
 from kpybroker.machines.console.groups import GroupPage, Groups
 from kpybroker.machines.console.producing import ProducePage
 from kpybroker.machines.console.quorum import QuorumPage
@@ -21,6 +22,7 @@ from kpybroker.monitoring.console.answers.cluster import cluster
 from kpybroker.monitoring.console.answers.configs import configs
 from kpybroker.monitoring.console.answers.connections import connection, connections
 from kpybroker.monitoring.console.answers.downloads import raw, records_csv, search_csv
+from kpybroker.monitoring.console.answers.finding import find
 from kpybroker.monitoring.console.answers.groups import group, groups
 from kpybroker.monitoring.console.answers.producing import produce_form
 from kpybroker.monitoring.console.answers.quorum import quorum
@@ -59,6 +61,7 @@ RECORDS: Final = (
     Parameter("live", "1 for a page that shows the newest records again and again"),
     *FILTER,
 )
+SORT: Final = Parameter("sort", "The column that rows are sorted by, with - before it from the most on")
 NUMBER_OF_PAGE: Final = Parameter("page", "The number of the page, from 1", "integer")
 
 PAGES: Final = (
@@ -81,7 +84,7 @@ PAGES: Final = (
         every_s=10,
     ),
     ConsolePage("/topics/{topic}", "topic.html", "Topic", topic, TopicPage, (NUMBER_OF_PAGE,), every_s=10),
-    ConsolePage("/topics/{topic}/{partition}", "partition.html", "Partition", partition, PartitionPage, every_s=10),
+    ConsolePage("/topics/{topic}/{partition}", "partition.html", "Partition", partition, PartitionPage, (SORT,), 10),
     ConsolePage(
         "/topics/{topic}/{partition}/{segment}",
         "segment.html",
@@ -127,7 +130,7 @@ PAGES: Final = (
         "Connections",
         connections,
         Connections,
-        (Parameter("q", "A part of the address, principal, software or client id"), NUMBER_OF_PAGE),
+        (Parameter("q", "A part of the address, principal, software or client id"), SORT, NUMBER_OF_PAGE),
         4,
         is_of_controllers=True,
     ),
@@ -146,7 +149,7 @@ PAGES: Final = (
         "Transactions",
         transactions,
         TransactionsPage,
-        (Parameter("q", "A part of the ids"), NUMBER_OF_PAGE),
+        (Parameter("q", "A part of the ids"), SORT, NUMBER_OF_PAGE),
         10,
     ),
     ConsolePage("/quorum", "quorum.html", "Quorum", quorum, QuorumPage, every_s=4, is_of_controllers=True),
@@ -159,11 +162,21 @@ PAGES: Final = (
         (
             Parameter("q", "A part of the names"),
             Parameter("all", "1 to list those that have their default, too"),
+            SORT,
         ),
         is_of_controllers=True,
     ),
-    ConsolePage("/security", "security.html", "Security", security, SecurityPage),
-    ConsolePage("/quotas", "quotas.html", "Quotas", quotas, QuotasPage, every_s=4),
+    ConsolePage("/security", "security.html", "Security", security, SecurityPage, (SORT,)),
+    ConsolePage("/quotas", "quotas.html", "Quotas", quotas, QuotasPage, (SORT,), 4),
+    ConsolePage(
+        "/find",
+        "find.html",
+        "Find",
+        find,
+        FindPage,
+        (Parameter("q", "A part of the names of topics, groups, clients, transactional ids and configs"),),
+        is_of_controllers=True,
+    ),
     ConsolePage("/searches/{search}", "search.html", "Search", found, SearchPage, (FORM,)),
     ConsolePage("/searches/{search}/csv", "", "What a search has found, as CSV", search_csv, Download, (FORM,)),
 )

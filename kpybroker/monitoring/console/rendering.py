@@ -12,7 +12,19 @@ from urllib.parse import quote, urlencode
 from kpybroker.machines.console.content import in_one_line, visible
 from kpybroker.machines.console.listing import opposite
 from kpybroker.machines.console.plots import last_of, svg_of
-from kpybroker.machines.console.wording import ago, counted, digits, in_bytes, in_words, rate, seconds, time
+from kpybroker.machines.console.quotas import in_unit
+from kpybroker.machines.console.wording import (
+    ago,
+    counted,
+    digits,
+    in_bytes,
+    in_words,
+    milliseconds,
+    percent,
+    rate,
+    seconds,
+    time,
+)
 from kpybroker.monitoring.console.pace import paced
 from kpybroker.monitoring.console.viewer import Viewer
 from kpybroker.runtime.http.request import HttpAnswer, HttpRefused
@@ -23,6 +35,7 @@ TYPES: Final = {
     "console.js": "text/javascript; charset=utf-8",
     "records.js": "text/javascript; charset=utf-8",
     "icon.svg": "image/svg+xml",
+    "theme.js": "text/javascript; charset=utf-8",
     "openapi.json": "application/json",
 }
 """The files that are sent as they are."""
@@ -91,6 +104,8 @@ def environment() -> Any:
         counted=counted,
         digits=digits,
         one_line=in_one_line,
+        milliseconds=milliseconds,
+        percent=percent,
         query=urlencode,
         quoted=quoted,
         rate=rate,
@@ -98,7 +113,7 @@ def environment() -> Any:
         time=time,
         visible=visible,
     )
-    made.globals.update(svg_of=svg_of, last_of=last_of, in_words=in_words, opposite=opposite)
+    made.globals.update(svg_of=svg_of, last_of=last_of, in_unit=in_unit, in_words=in_words, opposite=opposite)
     return made
 
 

@@ -18,6 +18,7 @@ PATHS: Final = (
     "/configs",
     "/connections",
     "/connections/",
+    "/find",
     "/group",
     "/groups",
     "/quorum",

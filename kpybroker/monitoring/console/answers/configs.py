@@ -9,7 +9,8 @@ from kpybroker.config.broker_configs import BROKER_CONFIGS
 from kpybroker.machines.authorization.resources import CLUSTER_NAME, AclOperation, ResourceType
 from kpybroker.machines.config_def import PASSWORD
 from kpybroker.machines.console.config_words import value_of
-from kpybroker.machines.console.configs import DEFAULT_SOURCE, TYPES, ConfigRow, ConfigsPage, config_row
+from kpybroker.machines.console.configs import CONFIG_KEYS, DEFAULT_SOURCE, TYPES, ConfigRow, ConfigsPage, config_row
+from kpybroker.machines.console.listing import sorted_rows
 from kpybroker.machines.metadata.image import BROKER_RESOURCE
 from kpybroker.monitoring.console.asking import refuse, until_known
 from kpybroker.monitoring.console.node_parts import NodeParts
@@ -49,6 +50,7 @@ async def configs(node: NodeParts, viewer: Viewer, query: Query) -> ConfigsPage:
             row = config_row(each.name, values, each.config_source, kind, text, is_dynamic=not each.read_only)
             rows.append(replace(row, is_set=is_set))
     rows.sort(key=lambda row: not row.is_set)
+    shown = sorted_rows(rows, CONFIG_KEYS, query.text("sort"))
     dynamic = sorted([each.name for each in described if not each.read_only and TYPES[each.config_type] != PASSWORD])
     may_configure = (
         node.is_writable
@@ -56,7 +58,7 @@ async def configs(node: NodeParts, viewer: Viewer, query: Query) -> ConfigsPage:
         and viewer.may(AclOperation.ALTER_CONFIGS, ResourceType.CLUSTER, CLUSTER_NAME)
     )
     return ConfigsPage(
-        node.role.node_id, search, is_full, len(found), tuple(rows), tuple(dynamic), hidden, may_configure
+        node.role.node_id, search, is_full, len(found), tuple(shown), tuple(dynamic), hidden, may_configure
     )
 
 

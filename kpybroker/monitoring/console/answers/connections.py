@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 from kpybroker.machines.apis import APIS
 from kpybroker.machines.authorization.resources import CLUSTER_NAME, AclOperation, ResourceType
 from kpybroker.machines.console.connections import (
+    CONNECTION_KEYS,
+    TIME_KEYS,
     ConnectionPage,
     ConnectionRow,
     Connections,
@@ -16,11 +18,11 @@ from kpybroker.machines.console.connections import (
     lateness_plot,
     loop_shares,
 )
-from kpybroker.machines.console.listing import PER_PAGE, pages_of
+from kpybroker.machines.console.listing import PER_PAGE, pages_of, sorted_rows
 from kpybroker.monitoring.console.answers.cluster import SAMPLE_S
 from kpybroker.monitoring.console.history import MEDIAN, P99
 from kpybroker.monitoring.console.node_parts import NodeParts
-from kpybroker.monitoring.console.pace import paced
+from kpybroker.monitoring.console.pace import paced, sorted_in_pieces
 from kpybroker.monitoring.console.query import Query, bad
 from kpybroker.monitoring.console.taps import TappedExchange
 from kpybroker.monitoring.console.viewer import Viewer
@@ -46,24 +48,26 @@ MINUTE_SAMPLES: Final = 30
 async def connections(node: NodeParts, viewer: Viewer, query: Query) -> Connections:
     """The page."""
     viewer.must_see_node()
-    search = query.text("q")[:200]
-    rows = [
+    search, sort = query.text("q")[:200], query.text("sort")
+    found = [
         row
         async for each in paced(list(node.sources.server.connections))
         if search.lower() in _words(row := _row(node, each)).lower()
     ]
+    rows = await sorted_in_pieces(found, CONNECTION_KEYS, sort)
     page, pages = pages_of(len(rows), query.number("page", 1, lowest=1))
     shown = tuple(rows[(page - 1) * PER_PAGE : page * PER_PAGE])
     samples = [sample.values for sample in node.history.samples]
     recent = samples[-MINUTE_SAMPLES:]
-    times = tuple(
+    times = [
         _times(api.API_KEYS[key].name, counters)
         for key, counters in sorted(node.sources.dispatcher.counters.items())
         if counters.total and any(counters.total)
-    )
+    ]
+    shown_times = tuple(sorted_rows(times, TIME_KEYS, sort))
     plots = (lateness_plot(samples, SAMPLE_S),)
     passed_s = len(recent) * SAMPLE_S
-    return Connections(search, page, pages, len(rows), shown, times, loop_shares(recent), passed_s, plots)
+    return Connections(search, page, pages, len(rows), shown, shown_times, loop_shares(recent), passed_s, plots)
 
 
 def _words(row: ConnectionRow) -> str:

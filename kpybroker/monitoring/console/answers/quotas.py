@@ -3,10 +3,11 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
-from kpybroker.machines.console.quotas import QuotaRow, QuotasPage, UseRow
+from kpybroker.machines.console.listing import sorted_rows
+from kpybroker.machines.console.quotas import QUOTA_KEYS, USE_KEYS, QuotaRow, QuotasPage, UseRow
 from kpybroker.monitoring.console.asking import refuse
 from kpybroker.monitoring.console.node_parts import NodeParts
-from kpybroker.monitoring.console.pace import paced
+from kpybroker.monitoring.console.pace import paced, sorted_in_pieces
 from kpybroker.monitoring.console.query import Query
 from kpybroker.monitoring.console.viewer import Viewer
 from kpybroker.runtime.http.request import HttpRefused
@@ -16,21 +17,22 @@ MOST_ROWS: Final = 2_000
 MOST_USED: Final = 100
 
 
-async def quotas(node: NodeParts, viewer: Viewer, _query: Query) -> QuotasPage:
+async def quotas(node: NodeParts, viewer: Viewer, query: Query) -> QuotasPage:
     """The page. Quotas are asked for with the viewer's identity, and may be hidden from it."""
     viewer.must_see_node()
+    sort = query.text("sort")
     hidden: str | None = None
     rows: tuple[QuotaRow, ...] = ()
     try:
         answer = await node.ask(viewer, DescribeClientQuotasRequest(components=[], strict=False))
         refuse(answer.error_code, "quotas", answer.error_message)
-        found = [row async for row in paced(_rows(answer))]
+        found = await sorted_in_pieces([row async for row in paced(_rows(answer))], QUOTA_KEYS, sort)
         rows = tuple(found[:MOST_ROWS])
         if len(found) > MOST_ROWS:
             hidden = f"{len(found) - MOST_ROWS} more quotas are left out"
     except HttpRefused as refused:
         hidden = str(refused)
-    return QuotasPage(rows, hidden, _used(node), len(node.sources.server.mutes))
+    return QuotasPage(rows, hidden, tuple(sorted_rows(_used(node), USE_KEYS, sort)), len(node.sources.server.mutes))
 
 
 def _rows(answer: Any) -> Iterator[QuotaRow]:

@@ -7,8 +7,10 @@ from http import HTTPStatus
 from itertools import islice
 
 from kpybroker.machines.authorization.resources import AclOperation, ResourceType
+from kpybroker.machines.console.listing import sorted_rows
 from kpybroker.machines.console.segments import (
     BATCHES_PER_PAGE,
+    SEGMENT_KEYS,
     IndexEntry,
     PartitionPage,
     SegmentPage,
@@ -92,7 +94,7 @@ async def partition(node: NodeParts, viewer: Viewer, query: Query) -> PartitionP
         role.epoch,
         log.size,
         deletion,
-        tuple(rows),
+        tuple(sorted_rows(rows, SEGMENT_KEYS, query.text("sort"))),
     )
 
 

@@ -2,15 +2,21 @@
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from kpybroker.machines.authorization.resources import AclOperation, ResourceType
-from kpybroker.machines.console.listing import PER_PAGE, pages_of
-from kpybroker.machines.console.transactions import PinRow, TransactionRow, TransactionsPage
+from kpybroker.machines.console.listing import DESCENDING, PER_PAGE, pages_of
+from kpybroker.machines.console.transactions import (
+    PIN_KEYS,
+    TRANSACTION_KEYS,
+    PinRow,
+    TransactionRow,
+    TransactionsPage,
+)
 from kpybroker.monitoring.console.asking import refuse
 from kpybroker.monitoring.console.node_parts import NodeParts
-from kpybroker.monitoring.console.pace import paced
+from kpybroker.monitoring.console.pace import paced, sorted_in_pieces
 from kpybroker.monitoring.console.query import Query, bad
 from kpybroker.monitoring.console.viewer import Viewer
 from kpywire import error_codes
@@ -32,23 +38,44 @@ OPEN: Final = ("Ongoing", "PrepareCommit", "PrepareAbort")
 
 async def transactions(node: NodeParts, viewer: Viewer, query: Query) -> TransactionsPage:
     """A page of them."""
-    search = query.text("q")[:249]
+    search, sort = query.text("q")[:249], query.text("sort")
     request = ListTransactionsRequest(state_filters=[], producer_id_filters=[])
     answer = await node.ask(viewer, request)
     refuse(answer.error_code, "the transactions of this node")
     names = [each.transactional_id for each in answer.transaction_states]
     names = sorted(name for name in names if search.lower() in name.lower())
     page, pages = pages_of(len(names), query.number("page", 1, lowest=1))
-    wanted = names[(page - 1) * PER_PAGE : page * PER_PAGE]
-    described = await node.ask(viewer, DescribeTransactionsRequest(transactional_ids=wanted)) if wanted else None
-    now_ms = node.broker.scheduler.now_ms()
-    rows = () if described is None else tuple(_row(each, now_ms) for each in described.transaction_states)
-    pins = await _pins(node, viewer)
+    shown = slice((page - 1) * PER_PAGE, page * PER_PAGE)
+    if sort.removeprefix(DESCENDING) in TRANSACTION_KEYS:
+        every: list[TransactionRow] = []
+        for start in range(0, len(names), PER_PAGE):
+            every += await _described(node, viewer, names[start : start + PER_PAGE])
+        rows = (await sorted_in_pieces(every, TRANSACTION_KEYS, sort))[shown]
+    else:
+        rows = await _described(node, viewer, names[shown])
+    pins = await sorted_in_pieces(await _pins(node, viewer), PIN_KEYS, sort)
     left_out = max(0, len(pins) - MOST_PINS)
-    return TransactionsPage(search, page, pages, len(names), rows, pins[:MOST_PINS], left_out, node.is_writable)
+    return TransactionsPage(search, page, pages, len(names), tuple(rows), tuple(pins[:MOST_PINS]), left_out)
 
 
-def _row(found: Any, now_ms: int) -> TransactionRow:
+async def _described(node: NodeParts, viewer: Viewer, names: Sequence[str]) -> list[TransactionRow]:
+    """The rows of these transactional ids."""
+    if not names:
+        return []
+    found = await node.ask(viewer, DescribeTransactionsRequest(transactional_ids=list(names)))
+    now_ms = node.broker.scheduler.now_ms()
+    return [
+        _row(each, now_ms, may_abort=node.is_writable and may_write(viewer, each.transactional_id))
+        async for each in paced(found.transaction_states)
+    ]
+
+
+def may_write(viewer: Viewer, transactional_id: str) -> bool:
+    """Whether a viewer may take a transactional id over, which aborts its transaction."""
+    return viewer.may(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)
+
+
+def _row(found: Any, now_ms: int, *, may_abort: bool) -> TransactionRow:
     is_open = found.transaction_state in OPEN and found.transaction_start_time_ms >= 0
     return TransactionRow(
         found.transactional_id,
@@ -58,6 +85,7 @@ def _row(found: Any, now_ms: int) -> TransactionRow:
         found.transaction_timeout_ms,
         max(0, now_ms - found.transaction_start_time_ms) / 1000 if is_open else None,
         tuple(f"{topic.topic}-{index}" for topic in found.topics for index in topic.partitions),
+        is_open and may_abort,
     )
 
 

@@ -1,10 +1,9 @@
-// The switch of the theme, and pages that fetch themselves again. Everything works without it, but for the switch.
+// The switch of the theme, the key of the search, and pages that fetch themselves again. Everything works without it,
+// but for the switch and the key. The theme itself is set by theme.js.
 "use strict";
 
 const root = document.documentElement;
 const KEPT = "kpybroker-theme";
-const kept = localStorage.getItem(KEPT);
-if (kept) root.dataset.theme = kept;
 
 function isDark() {
   return root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
@@ -22,12 +21,38 @@ theme.addEventListener("click", () => {
   nameTheme();
 });
 
-// A page is fetched again only while somebody sees it, and neither types, nor selects, nor reads something opened.
+// The slash leads to the search of everything, but for somebody who types.
+const FIELDS = "input, select, textarea";
+document.addEventListener("keydown", (event) => {
+  const find = document.getElementById("find");
+  if (!find || event.key !== "/" || event.ctrlKey || event.altKey || event.metaKey) return;
+  if (event.target.matches(FIELDS)) return;
+  event.preventDefault();
+  find.focus();
+  find.select();
+});
+
+// The menu is one line on a phone. The page that is shown is in sight there.
+const current = document.querySelector("nav [aria-current]");
+if (current) {
+  const line = current.closest("ul");
+  line.scrollLeft = current.offsetLeft - (line.clientWidth - current.offsetWidth) / 2;
+}
+
+// A page is fetched again only while somebody sees it, and neither types, nor selects, nor has typed something.
 let main = document.getElementById("main");
 function isBusy() {
   const active = document.activeElement;
-  return document.hidden || main.querySelector("details[open]:not(.filter)") || String(getSelection())
-    || (active && main.contains(active) && active.matches("input, select, textarea, button"));
+  return document.hidden || String(getSelection()) || [...main.querySelectorAll(FIELDS)].some(isEdited)
+    || (active && main.contains(active) && active.matches(`${FIELDS}, button`));
+}
+
+function isEdited(field) {
+  if (field.type === "checkbox" || field.type === "radio") return field.checked !== field.defaultChecked;
+  if (!field.options) return field.value !== field.defaultValue;
+  const options = [...field.options];
+  const first = Math.max(0, options.findIndex((each) => each.defaultSelected));
+  return options.some((each, number) => each.selected !== (number === first));
 }
 
 // The time of what is shown. The page says so when the node does not answer, or answers something else.
@@ -49,14 +74,37 @@ function setAway(line) {
   if (away.textContent !== text) away.textContent = text;
 }
 
+// The folded parts by their names: an id, or the row and the words of the summary. Of equal ones each has its number.
+function folded(part) {
+  const named = new Map();
+  for (const each of part.querySelectorAll("details")) {
+    const row = each.closest("tr");
+    const name = each.id || `${row ? row.cells[0].textContent : ""} ${each.querySelector("summary").textContent}`;
+    let number = 0;
+    while (named.has(`${name} ${number}`)) number += 1;
+    named.set(`${name} ${number}`, each);
+  }
+  return named;
+}
+
+// What is opened stays opened, and at its place on the screen. It is not taken away while somebody reads it.
 function show(fresh) {
+  const before = folded(main), after = folded(fresh);
+  const opened = [...before].filter(([, each]) => each.open).map(([name]) => name);
+  if (opened.some((name) => !after.has(name))) return;
+  for (const [name, each] of after) if (before.has(name)) each.open = before.get(name).open;
   seen = new Date();
   const focus = document.activeElement && document.activeElement.id;
-  const left = [...main.querySelectorAll(".scroll")].map((each) => each.scrollLeft);
+  const top = opened.length ? before.get(opened[0]).getBoundingClientRect().top : 0;
+  const scrolling = () => [...main.querySelectorAll(".scroll, details[open] pre")];
+  const places = scrolling().map((each) => [each.scrollLeft, each.scrollTop]);
   main.replaceChildren(...fresh.childNodes);
   main.dataset.every = fresh.dataset.every || "";
-  [...main.querySelectorAll(".scroll")].forEach((each, number) => { each.scrollLeft = left[number] || 0; });
-  if (focus && document.getElementById(focus)) document.getElementById(focus).focus();
+  scrolling().forEach((each, number) => {
+    [each.scrollLeft, each.scrollTop] = places[number] || [0, 0];
+  });
+  if (opened.length) scrollBy(0, after.get(opened[0]).getBoundingClientRect().top - top);
+  if (focus && document.getElementById(focus)) document.getElementById(focus).focus({preventScroll: true});
 }
 
 async function refresh() {
