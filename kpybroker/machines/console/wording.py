@@ -68,4 +68,6 @@ def in_words(value: float, unit: str) -> str:
         return f"{value:.2f} ms"
     if unit == "s":
         return seconds(value)
+    if unit.endswith("/s"):
+        return f"{rate(value)} {unit}"
     return f"{digits(value)} {unit}".strip()

@@ -16,7 +16,6 @@ from kpybroker.monitoring.console.answers.records import Download
 from kpybroker.monitoring.console.asking import Asking
 from kpybroker.monitoring.console.decoding import Decoding
 from kpybroker.monitoring.console.elsewhere import Elsewhere
-from kpybroker.monitoring.console.history import History
 from kpybroker.monitoring.console.json_form import json_pieces
 from kpybroker.monitoring.console.lag_history import LagHistory
 from kpybroker.monitoring.console.node_parts import NodeParts
@@ -39,6 +38,7 @@ from kpybroker.monitoring.console.searches import Searches
 from kpybroker.monitoring.console.sources import ConsoleSources
 from kpybroker.monitoring.console.taps import Taps
 from kpybroker.monitoring.console.viewer import Viewer
+from kpybroker.monitoring.history.recorder import HistoryRecorder
 from kpybroker.runtime.calls.principal import ANONYMOUS
 from kpybroker.runtime.http.gate import credentials_in
 from kpybroker.runtime.http.request import HttpAnswer, HttpRefused, Request
@@ -65,6 +65,7 @@ class Console:
         self,
         sources: ConsoleSources,
         scheduler: Scheduler,
+        history: HistoryRecorder,
         *,
         is_writable: bool,
         registry: RegistryAddress | None = None,
@@ -73,8 +74,8 @@ class Console:
         self._node = NodeParts(
             sources,
             Asking(sources.role),
-            History(sources, scheduler),
-            LagHistory(scheduler),
+            history,
+            LagHistory(scheduler, history),
             Elsewhere(sources.role),
             Searches(scheduler),
             Decoding(scheduler, registry),
@@ -90,7 +91,6 @@ class Console:
 
     def close(self) -> None:
         """End what runs in the background."""
-        self._node.history.close()
         self._node.searches.close()
         self._node.decoding.close()
         self._node.taps.close()
@@ -141,7 +141,6 @@ class Console:
         return HttpAnswer(refused.status, [f"{refused}\n".encode()], headers=refused.headers)
 
     async def _answered(self, request: Request, viewer: Viewer) -> HttpAnswer:
-        self._node.history.look()
         if request.path == "/api/openapi.json":
             return static_file("/static/openapi.json")
         path = request.path.rstrip("/") or "/"

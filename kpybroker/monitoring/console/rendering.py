@@ -11,8 +11,9 @@ from urllib.parse import quote, urlencode
 
 from kpybroker.machines.console.content import visible
 from kpybroker.machines.console.listing import opposite
-from kpybroker.machines.console.plots import last_of, svg_of
-from kpybroker.machines.console.wording import counted, digits, in_bytes, in_words, seconds, time
+from kpybroker.machines.console.plots import clock_s, drawing, last_of, ticks_along, ticks_up, value_words
+from kpybroker.machines.console.wording import counted, digits, in_bytes, seconds, time
+from kpybroker.monitoring.console.history import RANGES
 from kpybroker.monitoring.console.pace import paced
 from kpybroker.monitoring.console.viewer import Viewer
 from kpybroker.runtime.http.request import HttpAnswer, HttpRefused
@@ -21,6 +22,7 @@ HTML: Final = "text/html; charset=utf-8"
 TYPES: Final = {
     "console.css": "text/css; charset=utf-8",
     "console.js": "text/javascript; charset=utf-8",
+    "plots.js": "text/javascript; charset=utf-8",
     "icon.svg": "image/svg+xml",
     "openapi.json": "application/json",
 }
@@ -94,7 +96,16 @@ def environment() -> Any:
         time=time,
         visible=visible,
     )
-    made.globals.update(svg_of=svg_of, last_of=last_of, in_words=in_words, opposite=opposite)
+    made.globals.update(
+        RANGES=RANGES,
+        clock_s=clock_s,
+        drawing=drawing,
+        last_of=last_of,
+        opposite=opposite,
+        ticks_along=ticks_along,
+        ticks_up=ticks_up,
+        value_words=value_words,
+    )
     return made
 
 

@@ -20,6 +20,7 @@ PATHS: Final = (
     "/connections/",
     "/group",
     "/groups",
+    "/history",
     "/quorum",
     "/quotas",
     "/records",

@@ -26,7 +26,7 @@ theme.addEventListener("click", () => {
 let main = document.getElementById("main");
 function isBusy() {
   const active = document.activeElement;
-  return document.hidden || main.querySelector("details[open]") || String(getSelection())
+  return document.hidden || main.querySelector("details[open], .plotted:hover, .plotted:focus") || String(getSelection())
     || (active && main.contains(active) && active.matches("input, select, textarea, button"));
 }
 
