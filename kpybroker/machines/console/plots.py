@@ -11,8 +11,7 @@ from datetime import UTC, datetime
 from html import escape
 from typing import Final, NamedTuple
 
-from kpybroker.machines.console.content import visible
-from kpybroker.machines.console.wording import NONE, in_words
+from kpybroker.machines.console.wording import NONE, digits, in_words
 
 WIDTH, HEIGHT = 1000, 100
 """The size of the drawing, in its own units."""
@@ -78,8 +77,8 @@ class Tick(NamedTuple):
 
 
 def last_of(line: PlotLine) -> float | None:
-    """The latest value."""
-    return line.values[-1] if line.values else None
+    """The latest value; the one before it while the last interval has none yet."""
+    return next((value for value in reversed(line.values[-2:]) if value is not None), None)
 
 
 def value_words(value: float | None, unit: str) -> str:
@@ -100,15 +99,23 @@ def top_of(plot: Plot) -> float:
 
 
 def _round_up(value: float) -> float:
-    """The next 1, 2 or 5 with zeros behind it, or before it."""
+    """The next 1, 2 or 4 with zeros behind it, or before it, so that its half is as short."""
     scale = 10.0 ** math.floor(math.log10(value))
-    return next((step * scale for step in (1, 2, 5) if step * scale >= value * (1 - 1e-9)), 10 * scale)
+    return next((step * scale for step in (1, 2, 4) if step * scale >= value * (1 - 1e-9)), 10 * scale)
 
 
 def ticks_up(plot: Plot) -> tuple[str, str, str]:
     """The texts beside a plot, from its upper end to 0."""
     top = top_of(plot)
-    return in_words(top, plot.unit), in_words(top / 2, plot.unit), "0"
+    return _short(top, plot.unit), _short(top / 2, plot.unit), "0"
+
+
+def _short(value: float, unit: str) -> str:
+    """A round value beside an axis, without the name of what is counted."""
+    if unit in ("B/s", "s"):
+        return in_words(value, unit)
+    number = digits(value) if value >= 1 else f"{value:g}"
+    return f"{number} ms" if unit == "ms" else f"{number}/s" if unit.endswith("/s") else number
 
 
 def ticks_along(times: TimePlots) -> Iterator[Tick]:
@@ -166,7 +173,7 @@ def _summary(plot: Plot) -> str:
 def _mark(times: TimePlots, event: PlotEvent) -> str:
     """A line where something happened, with its words."""
     x = WIDTH * (event.at_ms - times.since_ms) / max(times.until_ms - times.since_ms, 1)
-    words = escape(f"{clock_s(event.at_ms)} {visible(event.words)}", quote=True)
+    words = escape(f"{clock_s(event.at_ms)} {event.words}", quote=True)
     return (
         f'<g class="mark" data-x="{x / WIDTH:.4f}" data-words="{words}"><title>{words}</title>'
         f'<line x1="{x:.1f}" y1="0" x2="{x:.1f}" y2="{HEIGHT}"/>'

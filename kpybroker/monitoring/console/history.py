@@ -1,9 +1,11 @@
 """The history of a node as plots: samples of a range of time, brought together into a bounded number of values."""
 
+import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kpybroker.machines.authorization.resources import AclOperation, ResourceType
+from kpybroker.machines.authorization.resources import CLUSTER_NAME, AclOperation, ResourceType
+from kpybroker.machines.console.content import visible
 from kpybroker.machines.console.plots import Plot, PlotEvent, PlotLine, TimePlots
 from kpybroker.machines.console.wording import counted
 from kpybroker.monitoring.console.pace import paced
@@ -14,9 +16,16 @@ from kpybroker.monitoring.history.samples import HistoryEvent, KeptSample, Rings
 
 if TYPE_CHECKING:
     from kpybroker.monitoring.console.node_parts import NodeParts
+    from kpybroker.monitoring.history.recorder import HistoryRecorder
 
-MOST_EVENTS: Final = 20
-"""The most events that are shown of a range; the others are counted."""
+OF_NODES: Final = {
+    changes.STARTED: "started",
+    changes.JOINED: "has joined",
+    changes.GONE: "is gone",
+    changes.BACK: "is back",
+}
+MOST_EVENTS: Final = 50
+"""The most events of a range; the others are counted."""
 
 
 class TimeRange(NamedTuple):
@@ -66,9 +75,9 @@ OF_CLIENTS: Final = (
         "ms",
         (
             _measured("Produce p50", samples.PRODUCE_P50),
-            _measured("p99", samples.PRODUCE_P99),
+            _measured("Produce p99", samples.PRODUCE_P99),
             _measured("Fetch p50", samples.FETCH_P50),
-            _measured("p99", samples.FETCH_P99),
+            _measured("Fetch p99", samples.FETCH_P99),
         ),
     ),
     PlannedPlot(
@@ -109,7 +118,16 @@ def of_group(name: str) -> tuple[PlannedPlot, ...]:
 
 async def plotted(node: "NodeParts", viewer: Viewer, query: Query, planned: Sequence[PlannedPlot]) -> TimePlots:
     """Plots of what the node keeps, over the range that is asked for. Raises Refused for another one."""
+    await _read(node.history)
     return await plotted_of(node, viewer, query, planned, node.history.rings)
+
+
+async def _read(history: "HistoryRecorder") -> None:
+    """Wait until the file has been read. The first look may come before that."""
+    if not history.is_read:
+        is_read: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        history.when_read(lambda: None if is_read.done() else is_read.set_result(None))
+        await is_read
 
 
 async def plotted_of(
@@ -168,7 +186,7 @@ def range_of(query: Query, rings: Rings, now_ms: int) -> TimeRange:
 
 
 def _events(viewer: Viewer, rings: Rings, since_ms: int, until_ms: int) -> Iterator[PlotEvent]:
-    for event in list(rings.events):
+    for event in sorted(rings.events):
         if since_ms < event.at_ms <= until_ms:
             words = words_of(event, viewer)
             if words:
@@ -177,15 +195,11 @@ def _events(viewer: Viewer, rings: Rings, since_ms: int, until_ms: int) -> Itera
 
 def words_of(event: HistoryEvent, viewer: Viewer) -> str:
     """An event in words, without what the viewer may not see; empty if that is all of it."""
-    what, subject = event.what, event.subject
-    if what == changes.STARTED:
-        return f"node {subject} started"
-    if what == changes.GONE:
-        return f"node {subject} is gone"
-    if what == changes.BACK:
-        return f"node {subject} is there"
+    what, subject = event.what, visible(event.subject)
+    if what in OF_NODES:
+        return f"node {subject} {OF_NODES[what]}"
     if what in (changes.LED, changes.NOT_LED):
-        is_named = event.number == 1 and viewer.may_see_topic(subject.rpartition("-")[0])
+        is_named = event.number == 1 and viewer.may_see_topic(event.subject.rpartition("-")[0])
         which = subject if is_named else counted(event.number, "partition")
         if what == changes.NOT_LED:
             return f"{which} lost the leader, node {event.detail}"
@@ -197,9 +211,9 @@ def words_of(event: HistoryEvent, viewer: Viewer) -> str:
 
 def _config_words(event: HistoryEvent, viewer: Viewer) -> str:
     kind, _, name = event.subject.partition(" ")
-    is_hidden = kind == "topic" and not viewer.may_see_topic(name)
-    if kind == "group":
-        is_hidden = not viewer.may(AclOperation.DESCRIBE, ResourceType.GROUP, name)
-    if is_hidden:
+    place = {"topic": (ResourceType.TOPIC, name), "group": (ResourceType.GROUP, name)}
+    if not viewer.may(AclOperation.DESCRIBE_CONFIGS, *place.get(kind, (ResourceType.CLUSTER, CLUSTER_NAME))):
         return ""
-    return f"{event.detail} of {event.subject if name else 'all nodes'} changed"
+    if kind == "topic" and not viewer.may_see_topic(name):
+        return ""
+    return f"{event.detail} of {visible(event.subject) if name else 'all nodes'} changed"

@@ -83,9 +83,10 @@ class LagHistory:
         return None if pace is None else ReadingPace(*pace)
 
     def kept(self, group_id: str) -> Rings | None:
-        """The samples that have the lag of a group in all its topics; None if there is none yet."""
-        groups = self._kept.groups
-        return None if groups is None or group_id not in groups.lags else self._kept.rings
+        """The samples that have the lag of a group in all its topics; None if the latest have not."""
+        rings = self._kept.rings
+        has_it = any(group_id in ring[-1].groups for ring in (rings.fine, rings.coarse) if ring)
+        return rings if has_it else None
 
     def look(self, key: tuple[str, str], lag: tuple[int | None, float | None], spots: Spots) -> WatchedGroup:
         """Note the lag of a group as a viewer sees it, in records and seconds, and its positions."""

@@ -8,7 +8,8 @@ from kpybroker.machines.metadata.delta import MetadataDelta
 from kpybroker.machines.metadata.image import MetadataImage
 from kpybroker.monitoring.history.samples import HistoryEvent
 
-STARTED, GONE, BACK, LED, NOT_LED, CONFIG = "started", "gone", "back", "led", "not led", "config"
+STARTED, JOINED, GONE, BACK = "started", "joined", "gone", "back"
+LED, NOT_LED, CONFIG = "led", "not led", "config"
 KINDS: Final = {2: "topic", 4: "node", 16: "client metrics", 32: "group"}
 """The resources of configs. A node without a name is all nodes."""
 MOST_NAMES: Final = 5
@@ -23,7 +24,7 @@ def events_in(at_ms: int, image: MetadataImage, delta: MetadataDelta) -> Iterato
         was_alive = before is not None and not before.fenced
         is_alive = now is not None and not now.fenced
         if was_alive != is_alive:
-            yield HistoryEvent(at_ms, BACK if is_alive else GONE, str(number))
+            yield HistoryEvent(at_ms, (JOINED if before is None else BACK) if is_alive else GONE, str(number))
     yield from _moves(at_ms, image, delta)
     for (kind, name), names in delta.configs.items():
         shown = sorted(names)[:MOST_NAMES]

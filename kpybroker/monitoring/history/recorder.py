@@ -48,6 +48,9 @@ class HistoryRecorder:
         self.rings = Rings()
         self.readings: deque[CounterReading] = deque(maxlen=READINGS)
         self.groups = None if node.broker is None else GroupLags(node.broker)
+        self.is_read = False
+        """Whether the file has been read. Before that there is nothing to show."""
+        self._when_read: list[Callable[[], object]] = []
         self._node = node
         self._scheduler = scheduler
         self._file = file
@@ -67,6 +70,10 @@ class HistoryRecorder:
         else:
             self._is_writing = True
             scheduler.submit_upkeep(file.read, self._adopt)
+
+    def when_read(self, call: Callable[[], object]) -> None:
+        """Call this once the file has been read."""
+        self._when_read.append(call)
 
     def last_minute(self) -> tuple[Mapping[str, float], float]:
         """The rates of the last minute until now, and how long that was in s."""
@@ -94,6 +101,9 @@ class HistoryRecorder:
             self.rings.note(event)
         for sample in seen.fine:
             self.rings.add(sample)
+        self.is_read = True
+        for call in self._when_read:
+            call()
 
     def _arm(self) -> None:
         """Take the next sample at the next multiple of ten seconds."""
