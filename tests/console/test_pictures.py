@@ -33,7 +33,7 @@ def stage() -> Iterator[Stage]:
         stop = threading.Event()
         thread = threading.Thread(target=traffic, args=(made, stop))
         thread.start()
-        eventually(lambda: len(node.get("/api/cluster").json["plots"][0]["lines"][0]["values"]) > 1, "plots")
+        eventually(lambda: any(node.get("/api/cluster").json["history"]["plots"][0]["lines"][0]["values"]), "plots")
         stop.set()
         thread.join()
         yield made

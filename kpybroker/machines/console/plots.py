@@ -92,8 +92,10 @@ def top_of(plot: Plot) -> float:
     if plot.unit == "s":
         return float(next((span for span in _SPANS_S if span >= highest), highest))
     if plot.unit == "B/s":
-        factor = _KIB ** max(0, int(math.log(max(highest, 1.0), _KIB)))
-        return _round_up(highest / factor) * factor if highest else float(_KIB)
+        highest = max(highest, 100.0)
+        factor = _KIB ** int(math.log(highest, _KIB))
+        rounded = _round_up(highest / factor)
+        return rounded * factor if rounded < _KIB else float(_KIB * factor)
     least = 0.1 if plot.unit == "ms" else 2.0
     return max(_round_up(highest), least) if highest else 2.0
 

@@ -26,7 +26,10 @@ def events_in(at_ms: int, image: MetadataImage, delta: MetadataDelta) -> Iterato
         if was_alive != is_alive:
             yield HistoryEvent(at_ms, (JOINED if before is None else BACK) if is_alive else GONE, str(number))
     yield from _moves(at_ms, image, delta)
+    created = {topic.name for topic in delta.created_topics.values()}
     for (kind, name), names in delta.configs.items():
+        if KINDS.get(kind) == "topic" and name in created:
+            continue
         shown = sorted(names)[:MOST_NAMES]
         detail = ", ".join([*shown, "…"] if len(names) > MOST_NAMES else shown)
         yield HistoryEvent(at_ms, CONFIG, f"{KINDS.get(kind, 'resource')} {name}", len(names), detail)
