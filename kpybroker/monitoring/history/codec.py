@@ -12,8 +12,6 @@ from typing import Final, NamedTuple
 from zlib import crc32
 
 from kpybroker.monitoring.history.samples import (
-    COARSE_MS,
-    FINE_MS,
     MEASURES,
     MISSING,
     MOST_GROUPS,
@@ -96,11 +94,7 @@ def read(content: bytes) -> Found:
                 if len(groups) > MOST_GROUPS:
                     break
             elif kind in (FINE, COARSE):
-                ring, every_ms = (rings.fine, FINE_MS) if kind == FINE else (rings.coarse, COARSE_MS)
-                sample = _sample(payload, measures, groups)
-                if sample.at_ms % every_ms:
-                    break
-                put(ring, sample)
+                put(rings.fine if kind == FINE else rings.coarse, _sample(payload, measures, groups))
             elif kind == EVENT:
                 rings.events.append(_event(payload))
             else:
