@@ -10,7 +10,7 @@ MOST_ROWS: Final = 30
 
 @dataclass(frozen=True, slots=True)
 class HistoryPage:
-    """What a node keeps about itself, over one range of time."""
+    """The history of a node, over one range of time."""
 
     node_id: int
     history: TimePlots

@@ -77,7 +77,7 @@ class Writer:
 
 
 def read(content: bytes) -> Found:
-    """What is whole in a file: nothing of one that is not a history's."""
+    """Read what is whole in a file: nothing of one that is not a history's."""
     rings = Rings()
     position = len(FIRST_LINE)
     if not content.startswith(FIRST_LINE):

@@ -18,8 +18,8 @@ log = logging.getLogger("kpybroker.history")
 
 NAME: Final = ".kpybroker_history"
 TEMPORARY: Final = NAME + ".tmp"
-ROOM_BYTES: Final = 1 << 20
-"""A file is written anew when it has grown by this much, and is twice as large as it was."""
+ROOM_BYTES: Final = 1 << 18
+"""A file is rewritten when it has grown by this much, and is twice as large as it was."""
 MOST_BYTES: Final = 64 << 20
 """A larger file is none of ours."""
 

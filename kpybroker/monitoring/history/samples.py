@@ -118,7 +118,7 @@ def together(values: Iterable[float], *, is_worst: bool) -> float:
 
 
 class Rings:
-    """What is kept: fine and coarse samples, and events, each with a bound."""
+    """Fine and coarse samples, and events, each with a bound."""
 
     def __init__(self) -> None:
         self.fine: deque[KeptSample] = deque(maxlen=FINE_SAMPLES)
