@@ -43,12 +43,13 @@ class CountingNode:
     def __init__(self, disk: MemoryDisk | None, now_ms: int = START_MS) -> None:
         self.scheduler = ManualScheduler(now_ms)
         self.image = MetadataImage("a-cluster")
+        self.role = SimpleNamespace(node_id=1, image=self.image, is_controller_role=True, unready=None)
         self.watch = SimpleNamespace(late_ns=0, gc_ns=0, lateness=[0] * BUCKETS)
         self.produce = ApiCounters().prepare()
         self.subscribers: list[Callable[[MetadataImage, MetadataDelta], None]] = []
         self.file = None if disk is None else HistoryFile(directory(disk))
         counters: Any = SimpleNamespace(
-            role=SimpleNamespace(node_id=1, image=self.image, is_controller_role=True),
+            role=self.role,
             broker=None,
             dispatcher=SimpleNamespace(counters={api.PRODUCE: self.produce}),
             watch=self.watch,

@@ -183,7 +183,9 @@ def fenced(number: int, state: int) -> BrokerRegistrationChangeRecord:
 
 def test_events_are_what_changes_in_the_cluster() -> None:
     node = CountingNode(None)
+    node.role.unready = "it catches up"
     node.change(registration(1))
+    node.role.unready = None
     topic = TopicRecord(name="flights", topic_id=TOPIC_ID)
     config = ConfigRecord(resource_type=2, resource_name="flights", name="retention.ms", value="5")
     node.change(topic, partition(0), partition(1), config)

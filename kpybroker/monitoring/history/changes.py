@@ -16,8 +16,8 @@ MOST_NAMES: Final = 5
 
 
 def events_in(at_ms: int, image: MetadataImage, delta: MetadataDelta) -> Iterator[HistoryEvent]:
-    """The events. None for what a node learns at its start: that has happened before."""
-    if delta.from_snapshot or delta.first_offset == 0:
+    """The events. None from a snapshot: those happened earlier."""
+    if delta.from_snapshot:
         return
     for number, before in delta.brokers.items():
         now = image.brokers.get(number)

@@ -166,11 +166,11 @@ class HistoryRecorder:
             self._added.append(event)
 
     def _changed(self, image: MetadataImage, delta: MetadataDelta) -> None:
-        """Note a change of the metadata."""
-        if self._is_closed:
-            return
+        """Note a change of the metadata, unless this node only catches up with it, or stops."""
         if delta.partitions or delta.deleted_topics:
             self._counts_are_old = True
+        if self._is_closed or self._node.role.unready is not None:
+            return
         for event in events_in(self._scheduler.now_ms(), image, delta):
             self._note(event)
 
