@@ -23,7 +23,9 @@ NUMBER = re.compile(r"\d+")
 SHARE = re.compile(r"[\d.]+ %")
 PAIR = re.compile(r"[\d.]+ / [\d.]+")
 CLOCK = re.compile(r"\d\d:\d\d:\d\d")
-RATE = re.compile(r"–|[\d.\s]+ (B/s|KiB/s|MiB/s|records/s|requests/s)")
+RATE = re.compile(r"–|[\d.\s]+ (B/s|KiB/s|MiB/s)")
+EACH = re.compile(r"–|[\d.\s]+/s")
+NOT_WELL = re.compile("–|0")
 PAUSE = re.compile(r"–|[\d.\s]+ ms")
 Row = Sequence[str | re.Pattern[str]]
 
@@ -66,19 +68,7 @@ EXPECTED: dict[str, list[Callable[[Known], list[Row]]]] = {
         lambda _: [("/data", "working", "6", SIZE, SIZE, "1.0 TiB")],
     ],
     "/history": [
-        lambda _: (
-            [
-                (
-                    CLOCK,
-                    *[RATE] * 4,
-                    *[PAUSE] * 6,
-                    re.compile("–|0 partitions"),
-                    re.compile("–|0 partitions"),
-                    *[PAUSE] * 3,
-                )
-            ]
-            * 30
-        )
+        lambda _: [(CLOCK, *[RATE] * 2, *[EACH] * 2, *[PAUSE] * 6, *[NOT_WELL] * 2, *[PAUSE] * 3)] * 30,
     ],
     "/topics": [
         lambda _: [("flights", "2", "1", "20", SIZE, "in sync"), ("paid", "1", "1", "3", SIZE, "in sync")],

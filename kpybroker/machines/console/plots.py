@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from html import escape
 from typing import Final, NamedTuple
 
-from kpybroker.machines.console.wording import NONE, digits, in_words
+from kpybroker.machines.console.wording import NONE, digits, in_words, rate
 
 WIDTH, HEIGHT = 1000, 100
 """The size of the drawing, in its own units."""
@@ -84,6 +84,15 @@ def last_of(line: PlotLine) -> float | None:
 def value_words(value: float | None, unit: str) -> str:
     """A value with its unit; a dash where there is none."""
     return NONE if value is None else in_words(value, unit)
+
+
+def short_words(value: float | None, unit: str) -> str:
+    """A value without the name of what is counted, for a narrow column."""
+    if value is None:
+        return NONE
+    if unit in ("B/s", "ms", "s"):
+        return in_words(value, unit)
+    return f"{rate(value)}/s" if unit.endswith("/s") else digits(value)
 
 
 def top_of(plot: Plot) -> float:

@@ -11,7 +11,7 @@ from urllib.parse import quote, urlencode
 
 from kpybroker.machines.console.content import visible
 from kpybroker.machines.console.listing import opposite
-from kpybroker.machines.console.plots import clock_s, drawing, last_of, ticks_along, ticks_up, value_words
+from kpybroker.machines.console.plots import clock_s, drawing, last_of, short_words, ticks_along, ticks_up, value_words
 from kpybroker.machines.console.wording import counted, digits, in_bytes, seconds, time
 from kpybroker.monitoring.console.history import RANGES
 from kpybroker.monitoring.console.pace import paced
@@ -102,6 +102,7 @@ def environment() -> Any:
         drawing=drawing,
         last_of=last_of,
         opposite=opposite,
+        short_words=short_words,
         ticks_along=ticks_along,
         ticks_up=ticks_up,
         value_words=value_words,
