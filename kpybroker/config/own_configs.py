@@ -105,6 +105,7 @@ OWN_CONFIGS: Definitions = define(
         ConfigKey("kpybroker.group.consumer.unsettled.heartbeat.interval.ms", INT, 250, LOW, at_least(0)),
         ConfigKey("kpybroker.group.share.unsettled.heartbeat.interval.ms", INT, 250, LOW, at_least(0)),
         ConfigKey("kpybroker.group.streams.topology.description.max.bytes", INT, 262_144, LOW, at_least(0)),
+        ConfigKey("kpybroker.history.enable", BOOLEAN, True, LOW),
         ConfigKey("kpybroker.http.hosts", LIST, (), LOW),
         ConfigKey("kpybroker.http.listener", STRING, "127.0.0.1:9404", LOW, HostAndPort()),
         ConfigKey("kpybroker.http.open.paths", LIST, ("/live", "/ready"), LOW, list_of()),
@@ -167,6 +168,11 @@ OWN_DOCUMENTATION: Final = {
         "The largest description of a topology that is kept for a streams group (KIP-1331). Members with a larger one "
         "get STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED. 0 for none: then members are not asked for descriptions, as "
         "by an Apache Kafka without a plug-in."
+    ),
+    "kpybroker.history.enable": (
+        "Whether the node keeps a day of samples for the plots of the console although nobody looks at it: in memory, "
+        "and in .kpybroker_history in the directory of its metadata (docs/console.md). Otherwise the samples begin "
+        "with the first look at the console, and are only in memory."
     ),
     "kpybroker.http.hosts": (
         "The host names under which the second port is served, in addition to localhost, IP addresses, the name of the "

@@ -156,7 +156,7 @@ class Node:
             self.dispatcher = clients
             follow_quotas(config, platform.scheduler, clients, server, metadata)
         monitoring.show(roles.shown, server, roles.dispatchers)
-        serve_pages(platform, monitoring, roles.shown, server, clients, stored.identity.cluster_id, disk)
+        serve_pages(platform, monitoring, roles.shown, server, clients, metadata, stored)
         platform.ends.callback(server.close)
         self._listen(ports, security, server, roles)
         await source.join()

@@ -114,5 +114,9 @@ class Home:
             return 0
         return self._rng.getrandbits(31) % max(min(config.segment_jitter_ms, config.segment_ms), 1)
 
+    def names_changed(self) -> None:
+        """Note that this node has made or replaced a file beside the logs. From any thread. May raise OSError."""
+        self._session.changed()
+
     def was_failed(self) -> None:
         """Called once when the directory has failed, in the thread that met the failure."""

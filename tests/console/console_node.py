@@ -8,11 +8,13 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest.mock import patch
 from urllib.parse import urlencode
 
 from kpybroker.client.client import Spot
 from kpybroker.client.consumer_protocol import assignment
 from kpybroker.config.broker import BrokerConfig
+from kpybroker.monitoring.history import recorder
 from kpybroker.node.node import Node
 from kpystorage.disk import Disk
 from kpystorage.memory_disk import MemoryDisk
@@ -41,6 +43,13 @@ from support.waiting import eventually
 
 JSON = {"Content-Type": "application/json"}
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
+
+
+@contextmanager
+def often_sampled() -> Iterator[None]:
+    """Within this, nodes take samples of their history twice a second."""
+    with patch.object(recorder, "FINE_MS", 500):
+        yield
 
 
 class Reply(NamedTuple):

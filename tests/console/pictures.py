@@ -3,16 +3,23 @@
 Every page of the console in both themes, of a node in memory with some traffic.
 """
 
+import math
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from random import Random
 from tempfile import TemporaryDirectory
 from time import sleep, time
+from unittest.mock import patch
 
 from console_node import console_node
 from stage import Stage, flight
 
 from kpybroker.monitoring.console.page import ConsolePage
 from kpybroker.monitoring.console.pages import PAGES
+from kpybroker.monitoring.history import changes, recorder, samples
+from kpybroker.monitoring.history.samples import FINE_MS, GroupLag, HistoryEvent, Rings, sample_of
 from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kpywire.record import Record
 from support.browser import Browser
@@ -66,7 +73,7 @@ def traffic(stage: Stage, stop: threading.Event) -> None:
         number += 1
         for _ in range(1 + number // 40 % 4):
             node.produce("flights", [flight(n)._replace(timestamp=int(time() * 1000)) for n in range(30)])
-        wanted = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)
+        wanted = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 12)
         request = FetchRequest(
             max_wait_ms=0,
             min_bytes=0,
@@ -85,10 +92,54 @@ def traffic(stage: Stage, stop: threading.Event) -> None:
             node.get("/api/group", id="joined")
 
 
+def past() -> Rings:
+    """An hour and a half in which a node was away, and a group fell behind and caught up."""
+    rng, rings, before, lag = Random(1), Rings(), None, 0.0
+    until_ms = int(time() * 1000) // FINE_MS * FINE_MS
+    for number in range(540, 0, -1):
+        wave = 1.4 + math.sin(number / 80) + 0.15 * rng.random()
+        is_away = 200 < number < 260
+        lag = lag + 400 if is_away else max(0.0, lag - 600)
+        values = {
+            samples.BYTES_IN: 40_000 * wave,
+            samples.BYTES_OUT: 36_000 * wave * (0.4 if is_away else 1),
+            samples.RECORDS_IN: 500 * wave,
+            samples.REQUESTS: 30 * wave,
+            samples.PRODUCE_P50: 0.3,
+            samples.PRODUCE_P99: 6 + 5 * rng.random(),
+            samples.FETCH_P50: 0.1,
+            samples.FETCH_P99: 2 + rng.random(),
+            samples.WAIT_P50: 110 + 20 * rng.random(),
+            samples.WAIT_P99: 480 + 20 * rng.random(),
+            samples.LATE: 40 + 10 * rng.random(),
+            samples.LONGEST: 30 + 20 * rng.expovariate(1),
+            samples.COLLECTOR: 0.4 + 0.2 * rng.random(),
+            samples.UNDER_REPLICATED: 6.0 if is_away else 0.0,
+            samples.WITHOUT_LEADER: 0.0,
+        }
+        before = sample_of(until_ms - number * FINE_MS, values, {"joined": GroupLag(lag, lag / 700)}, before)
+        rings.add(before)
+    for number, what, subject, moved, detail in (
+        (260, changes.GONE, "2", 1, ""),
+        (260, changes.LED, "flights-1", 6, "1 2"),
+        (200, changes.BACK, "2", 1, ""),
+        (120, changes.CONFIG, "topic flights", 1, "retention.ms"),
+    ):
+        rings.note(HistoryEvent(until_ms - number * FINE_MS, what, subject, moved, detail))
+    return rings
+
+
+@contextmanager
+def remembering() -> Iterator[None]:
+    """Within this, a node remembers the time before its start."""
+    with patch.object(recorder, "Rings", side_effect=[Rings(), past()]):
+        yield
+
+
 def main() -> None:
     """Take all pictures."""
     FIGURES.mkdir(parents=True, exist_ok=True)
-    with console_node(**SETTINGS) as node, TemporaryDirectory() as profile:
+    with remembering(), console_node(**SETTINGS) as node, TemporaryDirectory() as profile:
         stage = Stage(node)
         furnish(stage)
         node.get("/")

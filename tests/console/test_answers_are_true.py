@@ -28,13 +28,37 @@ SOURCES = {1: "this topic", 2: "this broker", 3: "the default of all brokers", 4
 NOW_MS = Within(time() * 1000 - 60_000, time() * 1000 + 3_600_000)
 SINCE_S = Within(0, 86_400)
 """The time since the tests were loaded, when the records got their timestamps: long on a busy machine."""
-PLOT_LINE = {"name": Like(r"[a-zA-Z]+( p50| p99)?"), "values": Each((Within(0, 1e6), None))}
-PLOT = {
-    "title": Like("Bytes|Records in|Requests|Latency|Lateness of the event loop, per second"),
-    "unit": Like("B/s|records/s|requests/s|ms"),
-    "every_s": 2.0,
-    "lines": Each(PLOT_LINE, 1),
-}
+
+
+def time_plots(*plots: tuple[str, str, list[str]]) -> dict[str, Any]:
+    """Plots of the last ten minutes by title, unit and names of lines, since a node is as old as this test."""
+    values = Each((Within(0, 1e6), None), 60)
+    return {
+        "range": "10min",
+        "since_ms": Within(NOW_MS.least - 600_000, NOW_MS.most),
+        "until_ms": Within(NOW_MS.least, NOW_MS.most + 10_000),
+        "every_s": 10.0,
+        "plots": [
+            {"title": title, "unit": unit, "lines": [{"name": name, "values": values} for name in lines]}
+            for title, unit, lines in plots
+        ],
+        "events": [{"at_ms": NOW_MS, "words": "node 1 started"}],
+        "events_left_out": 0,
+    }
+
+
+OF_CLIENTS = (
+    ("Bytes", "B/s", ["in", "out"]),
+    ("Records in", "records/s", ["in"]),
+    ("Requests", "requests/s", ["all"]),
+    ("Work on requests", "ms", ["Produce p50", "Produce p99", "Fetch p50", "Fetch p99"]),
+    ("Fetch waits for records", "ms", ["p50", "p99"]),
+    ("Partitions not well", "partitions", ["under-replicated", "no leader"]),
+)
+OF_LOOP = (
+    ("Event loop, of each second", "ms", ["late", "garbage collector"]),
+    ("Longest delay of the event loop", "ms", ["longest"]),
+)
 QUANTILES = {"p50": Within(0, 60_000), "p99": Within(0, 60_000)}
 
 
@@ -219,7 +243,7 @@ def cluster(known: Known) -> Any:
         "under_replicated": 0,
         "troubles": [],
         "troubles_left_out": 0,
-        "plots": Each(PLOT, 4),
+        "history": time_plots(*OF_CLIENTS),
     }
 
 
@@ -390,10 +414,6 @@ def group(_: Known) -> Any:
         "fetched_s": None,
         "start_offset": 0,
     }
-    plots = [
-        {"title": "Lag in records", "unit": "records", "lines": [{"name": "records", "values": Each(15.0, 1)}]},
-        {"title": "Lag in time", "unit": "s", "lines": [{"name": "seconds", "values": Each(SINCE_S, 1)}]},
-    ]
     return {
         "id": "readers",
         "type": "offsets only",
@@ -414,11 +434,11 @@ def group(_: Known) -> Any:
         "lag": 15,
         "unknown": 0,
         "lag_s": SINCE_S,
-        "read_per_s": None,
-        "written_per_s": None,
+        "read_per_s": 0.0,
+        "written_per_s": 0.0,
         "falls_behind": False,
         "story": [],
-        "plots": [{**plot, "every_s": SINCE_S} for plot in plots],
+        "history": time_plots(("Lag in records", "records", ["records"]), ("Lag in time", "s", ["seconds"])),
     }
 
 
@@ -439,7 +459,7 @@ def connections(known: Known) -> Any:
         "times": Each({**times, **dict.fromkeys(phases, QUANTILES)}, 3),
         "loop": Each({"what": Like("[A-Za-z ]+"), "share": Within(0, 1)}, 1),
         "loop_s": SINCE_S,
-        "plots": [PLOT],
+        "history": time_plots(*OF_LOOP),
     }
 
 
@@ -588,8 +608,13 @@ def search(known: Known) -> Any:
     }
 
 
+def history(_: Known) -> Any:
+    return {"node_id": 1, "history": time_plots(*OF_CLIENTS, *OF_LOOP)}
+
+
 EXPECTED = {
     "/": cluster,
+    "/history": history,
     "/topics": topics,
     "/topics/{topic}": topic,
     "/topics/{topic}/{partition}": partition,

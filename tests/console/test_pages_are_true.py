@@ -26,6 +26,11 @@ NUMBER = re.compile(r"\d+")
 SHARE = re.compile(r"[\d.]+ %")
 AGE = re.compile(r"[\d.]+ (s|min) ago|in [\d.]+ s")
 PAIR = re.compile(r"[\d.]+ (ms|s) / [\d.]+ (ms|s)")
+CLOCK = re.compile(r"\d\d:\d\d:\d\d")
+BYTE_RATE = re.compile(r"–|[\d.\s]+ (B/s|KiB/s|MiB/s)")
+EACH = re.compile(r"–|[\d.\s]+/s")
+NOT_WELL = re.compile("–|0")
+PAUSE = re.compile(r"–|[\d.\s]+ ms")
 Row = Sequence[str | re.Pattern[str]]
 
 
@@ -85,6 +90,9 @@ EXPECTED: dict[str, list[Callable[[Known], list[Row]]]] = {
             )
         ],
         lambda _: [("/data", "working", "6", SIZE, SIZE, "1.0 TiB")],
+    ],
+    "/history": [
+        lambda _: [(CLOCK, *[BYTE_RATE] * 2, *[EACH] * 2, *[PAUSE] * 6, *[NOT_WELL] * 2, *[PAUSE] * 3)] * 30,
     ],
     "/topics": [
         lambda _: [

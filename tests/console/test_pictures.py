@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 from console_node import console_node
 from likeness import Likeness, likeness, sketch
-from pictures import FIGURES, HEIGHTS, SETTINGS, WIDTH, addresses, furnish, name_of, open_all, traffic
+from pictures import FIGURES, HEIGHTS, SETTINGS, WIDTH, addresses, furnish, name_of, open_all, remembering, traffic
 from stage import Stage
 
 from kpybroker.monitoring.console.pages import PAGES
@@ -27,13 +27,13 @@ MOST_GROUNDS = 4
 
 @pytest.fixture(scope="module")
 def stage() -> Iterator[Stage]:
-    with console_node(**SETTINGS) as node:
+    with remembering(), console_node(**SETTINGS) as node:
         made = Stage(node)
         furnish(made)
         stop = threading.Event()
         thread = threading.Thread(target=traffic, args=(made, stop))
         thread.start()
-        eventually(lambda: len(node.get("/api/cluster").json["plots"][0]["lines"][0]["values"]) > 1, "plots")
+        eventually(lambda: node.get("/api/group", id="joined").json["read_per_s"] is not None, "two samples")
         stop.set()
         thread.join()
         yield made

@@ -19,7 +19,7 @@ from kpybroker.machines.console.cluster import (
     reason_of,
 )
 from kpybroker.machines.console.configs import SOURCES, TOPIC_SOURCE, config_row, plain_text
-from kpybroker.machines.console.connections import lateness_plot, loop_shares
+from kpybroker.machines.console.connections import loop_shares
 from kpybroker.machines.console.content import ContentBySchema
 from kpybroker.machines.console.groups import StoryRow, member_label, story_of
 from kpybroker.machines.console.listing import PER_PAGE, pages_of
@@ -393,17 +393,9 @@ def test_a_story_counts_the_time_of_a_rebalance_and_names_the_last_that_came() -
 
 
 def test_the_loops_time_is_shared_by_kind() -> None:
-    assert loop_shares([]) == ()
-    samples = [{"loop a": 0.1, "loop b": 0.0, "other": 5.0}, {"loop a": 0.2, "loop c": 0.5}]
-    assert [(each.what, each.share) for each in loop_shares(samples)] == [("c", 0.25), ("a", 0.15)]
-    assert [each.share for each in loop_shares([{"loop a": 1.0}] * 3)] == [1.0]
-    assert [each.share for each in loop_shares([{"loop a": 1.0}, {}, {}])] == [0.333333]
-
-
-def test_lateness_is_in_milliseconds() -> None:
-    plot = lateness_plot([{"loop late": 0.25}, {}, {"loop a": 1.0, "loop late": 1.0}], 2.0)
-    assert (plot.unit, plot.every_s) == ("ms", 2.0)
-    assert [line.values for line in plot.lines] == [(250.0, 0.0, 1000.0)]
+    assert loop_shares({}) == ()
+    found = loop_shares({"loop a": 0.15, "loop b": 0.0, "other": 5.0, "loop c": 0.2500004, "loop collector": 0.01})
+    assert [(each.what, each.share) for each in found] == [("c", 0.25), ("a", 0.15), ("the garbage collector", 0.01)]
 
 
 # Segments.

@@ -3,6 +3,7 @@
 import base64
 import json
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 from hypothesis import given
@@ -13,7 +14,7 @@ from kpybroker.machines.console.configs import plain_text
 from kpybroker.machines.console.connections import loop_shares
 from kpybroker.machines.console.content import content_of, indented, is_json, visible
 from kpybroker.machines.console.groups import story_of
-from kpybroker.machines.console.plots import Plot, PlotLine, svg_of
+from kpybroker.machines.console.plots import Plot, PlotEvent, PlotLine, TimePlots, drawing, ticks_along, ticks_up
 from kpybroker.machines.console.retention import next_deletion
 from kpybroker.machines.groups import stories
 from kpybroker.machines.groups.stories import Event, Stories
@@ -23,6 +24,8 @@ from kpystorage.log_config import LogConfig
 from kpywire.metadata_records.register_broker_record import RegisterBrokerRecord
 from release.documents.openapi import Schemas
 
+NOON_MS = 1_769_860_800_000
+"""Noon on 31 January 2026, in UTC."""
 JSON_VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=20),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
@@ -199,13 +202,52 @@ def test_a_text_that_was_cut_within_a_character_is_still_text() -> None:
 
 
 def test_a_plot_says_its_values_in_words_and_draws_gaps() -> None:
-    drawn = svg_of(Plot('A "title" <b>', "B/s", 2.0, (PlotLine("in", (1.0, None, 2048.0, 3072.0)),)))
-    assert 'aria-label="A &quot;title&quot; &lt;b&gt;: in 3.0 KiB/s"' in drawn
+    plot = Plot('A "title" <b>', "B/s", (PlotLine("in", (1.0, None, 2048.0, 3072.0)),))
+    event = PlotEvent(NOON_MS + 10_000, 'topic "<b>" changed')
+    drawn = "".join(drawing(TimePlots("10min", NOON_MS, NOON_MS + 40_000, 10.0, (plot,), (event,), 0), plot))
+    assert "<title>A &quot;title&quot; &lt;b&gt;: in 3.0 KiB/s now, at most 3.0 KiB/s</title>" in drawn
+    assert 'data-words="1 B/s|–|2.0 KiB/s|3.0 KiB/s"' in drawn
     assert drawn.count("<polyline") == 2
+    assert 'data-x="0.2500" data-words="12:00:10 topic &quot;&lt;b&gt;&quot; changed"' in drawn
+    ElementTree.fromstring(drawn)
+
+
+@pytest.mark.parametrize(
+    ("unit", "highest", "ticks"),
+    [
+        ("B/s", 0.0, ("100 B/s", "50 B/s", "0")),
+        ("B/s", 3000.0, ("4.0 KiB/s", "2.0 KiB/s", "0")),
+        ("B/s", 1023.9 * 1024, ("1.0 MiB/s", "512 KiB/s", "0")),
+        ("requests/s", 0.03, ("2/s", "1/s", "0")),
+        ("records/s", 4100.0, ("10\u202f000/s", "5\u202f000/s", "0")),
+        ("ms", 0.3, ("0.4 ms", "0.2 ms", "0")),
+        ("ms", 100.0, ("100 ms", "50 ms", "0")),
+        ("s", 3700.0, ("2 h", "60 min", "0")),
+        ("partitions", 1.0, ("2", "1", "0")),
+    ],
+)
+def test_a_plot_has_round_ticks_and_nothing_above_them(unit: str, highest: float, ticks: tuple[str, ...]) -> None:
+    assert ticks_up(Plot("", unit, (PlotLine("", (highest, None)),))) == ticks
+
+
+@pytest.mark.parametrize(
+    ("minutes", "texts"),
+    [
+        (10, ["12:02", "12:04", "12:06", "12:08"]),
+        (60, ["12:10", "12:20", "12:30", "12:40", "12:50"]),
+        (360, ["13:00", "14:00", "15:00", "16:00", "17:00"]),
+        (1440, ["16:00", "20:00", "1 Feb", "04:00", "08:00"]),
+    ],
+)
+def test_the_times_below_a_plot_are_round(minutes: int, texts: list[str]) -> None:
+    plots = TimePlots("", NOON_MS, NOON_MS + minutes * 60_000, 10.0, (), (), 0)
+    assert [each.text for each in ticks_along(plots)] == texts
 
 
 def test_the_loop_is_shared_by_what_used_it() -> None:
-    shares = loop_shares([{"loop Fetch": 0.2, "loop Produce": 0.4, "loop late": 9.0, "loop collector": 0.1}] * 2)
+    shares = loop_shares(
+        {"loop Fetch": 0.2, "loop Produce": 0.4, "late": 9.0, "loop collector": 0.1, "loop Metadata": 0.0}
+    )
     assert [(each.what, each.share) for each in shares] == [
         ("Produce", 0.4),
         ("Fetch", 0.2),

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from kpybroker.machines.console.plots import Plot
+from kpybroker.machines.console.plots import TimePlots
 from kpybroker.machines.console.wording import counted
 from kpybroker.machines.metadata.broker import BrokerRegistration as RegisteredBroker
 from kpybroker.machines.metadata.image import MetadataImage
@@ -85,7 +85,7 @@ class ClusterView:
     under_replicated: int
     troubles: tuple[PartitionTrouble, ...]
     troubles_left_out: int
-    plots: tuple[Plot, ...]
+    history: TimePlots
 
 
 @dataclass(frozen=True, slots=True)

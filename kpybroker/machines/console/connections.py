@@ -1,11 +1,11 @@
 """Connections, the time of requests, and the requests of one connection. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from kpybroker.machines.console.listing import Keys
-from kpybroker.machines.console.plots import Plot, PlotLine
+from kpybroker.machines.console.plots import TimePlots
 
 Json = str
 UNKNOWN: Final = "unknown"
@@ -81,7 +81,7 @@ class Connections:
     """The shares of the last minute that was watched, the largest first."""
     loop_s: float
     """How long that was."""
-    plots: tuple[Plot, ...]
+    history: TimePlots
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,21 +134,11 @@ TIME_KEYS: Final[Keys[PhaseTimes]] = {
 """The columns of the two lists by which a viewer sorts them."""
 
 
-def loop_shares(samples: Sequence[Mapping[str, float]]) -> tuple[LoopShare, ...]:
-    """The shares of the loop's time over these samples, the largest first."""
-    if not samples:
-        return ()
-    sums: dict[str, float] = {}
-    for values in samples:
-        for name, value in values.items():
-            if name.startswith("loop ") and name != "loop late":
-                sums[name.removeprefix("loop ")] = sums.get(name.removeprefix("loop "), 0.0) + value
-    found = [LoopShare(name, round(value / len(samples), 6)) for name, value in sums.items() if value > 0]
-    named = [LoopShare("the garbage collector", each.share) if each.what == "collector" else each for each in found]
-    return tuple(sorted(named, key=lambda each: -each.share))
-
-
-def lateness_plot(samples: Sequence[Mapping[str, float]], every_s: float) -> Plot:
-    """How late the event loop was, per second."""
-    values = tuple(each.get("loop late", 0.0) * 1000 for each in samples)
-    return Plot("Lateness of the event loop, per second", "ms", every_s, (PlotLine("late", values),))
+def loop_shares(rates: Mapping[str, float]) -> tuple[LoopShare, ...]:
+    """The shares of the loop's time, the largest first, by names that begin with ``loop``."""
+    found = [
+        LoopShare("the garbage collector" if name == "loop collector" else name.removeprefix("loop "), round(value, 6))
+        for name, value in rates.items()
+        if name.startswith("loop ") and value > 0
+    ]
+    return tuple(sorted(found, key=lambda each: -each.share))

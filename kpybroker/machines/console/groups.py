@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from kpybroker.machines.console.plots import Plot
+from kpybroker.machines.console.plots import TimePlots
 from kpybroker.machines.groups import stories
 from kpybroker.machines.groups.stories import Event
 
@@ -199,7 +199,7 @@ class GroupPage:
     written_per_s: float | None
     falls_behind: bool
     story: tuple[StoryRow, ...]
-    plots: tuple[Plot, ...]
+    history: TimePlots
 
 
 def story_of(events: Sequence[Event]) -> tuple[StoryRow, ...]:

@@ -85,4 +85,6 @@ def in_words(value: float, unit: str) -> str:
         return milliseconds(value)
     if unit == "s":
         return seconds(value)
+    if unit.endswith("/s"):
+        return f"{rate(value)} {unit}"
     return f"{digits(value)} {unit}".strip()

@@ -16,7 +16,6 @@ from kpybroker.monitoring.console.actions import ACTIONS
 from kpybroker.monitoring.console.asking import Asking
 from kpybroker.monitoring.console.decoding import Decoding
 from kpybroker.monitoring.console.elsewhere import Elsewhere
-from kpybroker.monitoring.console.history import History
 from kpybroker.monitoring.console.json_form import json_pieces
 from kpybroker.monitoring.console.lag_history import LagHistory
 from kpybroker.monitoring.console.node_parts import NodeParts
@@ -40,6 +39,7 @@ from kpybroker.monitoring.console.sources import ConsoleSources
 from kpybroker.monitoring.console.taps import Taps
 from kpybroker.monitoring.console.topic_rates import TopicRates
 from kpybroker.monitoring.console.viewer import Viewer
+from kpybroker.monitoring.history.recorder import HistoryRecorder
 from kpybroker.runtime.calls.principal import ANONYMOUS
 from kpybroker.runtime.http.gate import credentials_in
 from kpybroker.runtime.http.request import HttpAnswer, HttpRefused, Request
@@ -66,6 +66,7 @@ class Console:
         self,
         sources: ConsoleSources,
         scheduler: Scheduler,
+        history: HistoryRecorder,
         *,
         is_writable: bool,
         registry: RegistryAddress | None = None,
@@ -74,8 +75,8 @@ class Console:
         self._node = NodeParts(
             sources,
             Asking(sources.role),
-            History(sources, scheduler),
-            LagHistory(scheduler),
+            history,
+            LagHistory(scheduler, history),
             TopicRates(sources, scheduler),
             Elsewhere(sources.role),
             Searches(scheduler),
@@ -92,7 +93,6 @@ class Console:
 
     def close(self) -> None:
         """End what runs in the background."""
-        self._node.history.close()
         self._node.rates.close()
         self._node.searches.close()
         self._node.decoding.close()
@@ -151,7 +151,6 @@ class Console:
         return (above or self._menu[0 if may_see_node else 1 :])[0]
 
     async def _answered(self, request: Request, viewer: Viewer) -> HttpAnswer:
-        self._node.history.look()
         self._node.rates.look()
         if request.path == "/api/openapi.json":
             return static_file("/static/openapi.json")

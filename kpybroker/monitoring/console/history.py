@@ -1,117 +1,219 @@
-"""The recent past of a node: a sample of its counters every two seconds, for the plots of the pages.
+"""The history of a node as plots: samples of a range of time, brought together into a bounded number of values."""
 
-Sampling begins at the first look and ends when nobody has looked for some minutes, so a node that nobody looks at does
-not pay for it.
-"""
-
-from collections import deque
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kpybroker.monitoring.metrics.window import quantiles_ms
-from kpybroker.runtime.io.scheduler import Scheduler, Timer
-from kpywire import api
+from kpybroker.machines.authorization.resources import CLUSTER_NAME, AclOperation, ResourceType
+from kpybroker.machines.console.content import visible
+from kpybroker.machines.console.plots import Plot, PlotEvent, PlotLine, TimePlots
+from kpybroker.machines.console.wording import counted
+from kpybroker.monitoring.console.pace import paced
+from kpybroker.monitoring.console.query import Query, bad
+from kpybroker.monitoring.console.viewer import Viewer
+from kpybroker.monitoring.history import changes, samples
+from kpybroker.monitoring.history.samples import HistoryEvent, KeptSample, Rings, together
 
 if TYPE_CHECKING:
-    from kpybroker.monitoring.console.sources import ConsoleSources
+    from kpybroker.monitoring.console.node_parts import NodeParts
+    from kpybroker.monitoring.history.recorder import HistoryRecorder
 
-EVERY_MS: Final = 2_000
-SAMPLES: Final = 300
-IDLE_MS: Final = 600_000
-"""Sampling ends this long after the last look."""
-TIMED: Final = ((api.PRODUCE, "Produce"), (api.FETCH, "Fetch"))
-MEDIAN, P99 = 0, 4
-"""The places of these quantiles in `metrics.window.QUANTILES`."""
-
-Counters = Mapping[str, float]
-
-
-class Sample(NamedTuple):
-    """The values of one interval, by name."""
-
-    at_ms: float
-    values: Mapping[str, float]
+OF_NODES: Final = {
+    changes.STARTED: "started",
+    changes.JOINED: "has joined",
+    changes.GONE: "is gone",
+    changes.BACK: "is back",
+}
+MOST_EVENTS: Final = 50
+"""The most events of a range; the others are counted."""
 
 
-class CounterReading(NamedTuple):
-    """The counters at one moment. Those of a loop are times in seconds."""
+class TimeRange(NamedTuple):
+    """A range of time that people choose, and how far apart its values are."""
 
-    at_ms: float
-    counters: Counters
-    buckets: Mapping[str, Sequence[int]]
-
-
-def sample_between(before: CounterReading, now: CounterReading) -> Sample:
-    """The rates and quantiles of the time between two readings. Counters that have fallen count as no change: a topic
-    was deleted."""
-    passed_s = max(now.at_ms - before.at_ms, 1.0) / 1000
-    values = {name: max(0.0, now.counters[name] - before.counters.get(name, 0.0)) / passed_s for name in now.counters}
-    for name, buckets in now.buckets.items():
-        known = before.buckets.get(name) or (0,) * len(buckets)
-        recent = [count - earlier for count, earlier in zip(buckets, known, strict=True)]
-        if any(recent):
-            found = quantiles_ms(recent)
-            values[f"{name} p50"], values[f"{name} p99"] = found[MEDIAN], found[P99]
-    return Sample(now.at_ms, values)
+    name: str
+    title: str
+    passed_ms: int
+    every_ms: int
 
 
-class History:
-    """Samples the sources."""
+RANGES: Final = (
+    TimeRange("10min", "10 min", 600_000, 10_000),
+    TimeRange("1h", "1 h", 3_600_000, 20_000),
+    TimeRange("6h", "6 h", 21_600_000, 120_000),
+    TimeRange("24h", "24 h", 86_400_000, 360_000),
+)
 
-    def __init__(self, sources: "ConsoleSources", scheduler: Scheduler) -> None:
-        self.samples: deque[Sample] = deque(maxlen=SAMPLES)
-        self._sources = sources
-        self._scheduler = scheduler
-        self._last: CounterReading | None = None
-        self._looked_ms = 0.0
-        self._timer: Timer | None = None
 
-    def look(self) -> None:
-        """Somebody looks: begin sampling, or go on with it."""
-        self._looked_ms = self._scheduler.monotonic_ms()
-        if self._timer is None:
-            self.samples.clear()
-            self._last = self._read()
-            self._arm()
+class PlannedLine(NamedTuple):
+    """A line of a plot: its name, its value in a sample, and whether the largest of several stands for all."""
 
-    def close(self) -> None:
-        """Stop sampling."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+    name: str
+    value: Callable[[KeptSample], float]
+    is_worst: bool
 
-    def _arm(self) -> None:
-        self._timer = self._scheduler.call_later(EVERY_MS, self._sample)
 
-    def _sample(self) -> None:
-        if self._scheduler.monotonic_ms() - self._looked_ms > IDLE_MS:
-            self._timer = None
-            return
-        assert self._last is not None
-        now = self._read()
-        self.samples.append(sample_between(self._last, now))
-        self._last = now
-        self._arm()
+class PlannedPlot(NamedTuple):
+    """A plot that is to be drawn."""
 
-    def _read(self) -> CounterReading:
-        watch = self._sources.watch
-        bytes_in = bytes_out = records_in = 0
-        held = () if self._sources.role.is_controller_role else self._sources.broker.replicas.topics.values()
-        for topic in held:
-            bytes_in += topic.bytes_in
-            bytes_out += topic.bytes_out
-            records_in += topic.records_in
-        counters: dict[str, float] = {"bytes in": bytes_in, "bytes out": bytes_out, "records in": records_in}
-        counters |= {"loop late": watch.late_ns / 1e9, "loop collector": watch.gc_ns / 1e9}
-        requests = 0
-        buckets: dict[str, tuple[int, ...]] = {}
-        for key, each in self._sources.dispatcher.counters.items():
-            if each.total:
-                requests += sum(each.total)
-                counters[f"loop {api.API_KEYS[key].name}"] = each.local_ns / 1e9
-        for key, name in TIMED:
-            counted = self._sources.dispatcher.counters.get(key)
-            if counted is not None and counted.total:
-                buckets[name] = tuple(counted.total)
-        counters["requests"] = requests
-        return CounterReading(self._scheduler.monotonic_ms(), counters, buckets)
+    title: str
+    unit: str
+    lines: tuple[PlannedLine, ...]
+
+
+def _measured(name: str, measure: str) -> PlannedLine:
+    number = samples.MEASURES.index(measure)
+    return PlannedLine(name, lambda sample: sample.values[number], samples.IS_WORST[number])
+
+
+OF_CLIENTS: Final = (
+    PlannedPlot("Bytes", "B/s", (_measured("in", samples.BYTES_IN), _measured("out", samples.BYTES_OUT))),
+    PlannedPlot("Records in", "records/s", (_measured("in", samples.RECORDS_IN),)),
+    PlannedPlot("Requests", "requests/s", (_measured("all", samples.REQUESTS),)),
+    PlannedPlot(
+        "Work on requests",
+        "ms",
+        (
+            _measured("Produce p50", samples.PRODUCE_P50),
+            _measured("Produce p99", samples.PRODUCE_P99),
+            _measured("Fetch p50", samples.FETCH_P50),
+            _measured("Fetch p99", samples.FETCH_P99),
+        ),
+    ),
+    PlannedPlot(
+        "Fetch waits for records", "ms", (_measured("p50", samples.WAIT_P50), _measured("p99", samples.WAIT_P99))
+    ),
+    PlannedPlot(
+        "Partitions not well",
+        "partitions",
+        (_measured("under-replicated", samples.UNDER_REPLICATED), _measured("no leader", samples.WITHOUT_LEADER)),
+    ),
+)
+OF_LOOP: Final = (
+    PlannedPlot(
+        "Event loop, of each second",
+        "ms",
+        (_measured("late", samples.LATE), _measured("garbage collector", samples.COLLECTOR)),
+    ),
+    PlannedPlot("Longest delay of the event loop", "ms", (_measured("longest", samples.LONGEST),)),
+)
+
+
+def of_group(name: str) -> tuple[PlannedPlot, ...]:
+    """The plots of a group's lag."""
+
+    def records(sample: KeptSample) -> float:
+        lag = sample.lag_of(name)
+        return samples.MISSING if lag is None else lag.records
+
+    def seconds(sample: KeptSample) -> float:
+        lag = sample.lag_of(name)
+        return samples.MISSING if lag is None else lag.seconds
+
+    return (
+        PlannedPlot("Lag in records", "records", (PlannedLine("records", records, is_worst=True),)),
+        PlannedPlot("Lag in time", "s", (PlannedLine("seconds", seconds, is_worst=True),)),
+    )
+
+
+async def plotted(node: "NodeParts", viewer: Viewer, query: Query, planned: Sequence[PlannedPlot]) -> TimePlots:
+    """Plots of what the node keeps, over the range that is asked for. Raises Refused for another one."""
+    await _read(node.history)
+    return await plotted_of(node, viewer, query, planned, node.history.rings)
+
+
+async def _read(history: "HistoryRecorder") -> None:
+    """Wait until the file has been read. The first look may come before that."""
+    if not history.is_read:
+        is_read: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        history.when_read(lambda: None if is_read.done() else is_read.set_result(None))
+        await is_read
+
+
+async def plotted_of(
+    node: "NodeParts", viewer: Viewer, query: Query, planned: Sequence[PlannedPlot], rings: Rings
+) -> TimePlots:
+    """Plots of these samples."""
+    now_ms = node.role.scheduler.now_ms()
+    chosen = range_of(query, rings, now_ms)
+    until_ms = -(-now_ms // chosen.every_ms) * chosen.every_ms
+    since_ms = until_ms - chosen.passed_ms
+    count = chosen.passed_ms // chosen.every_ms
+    lines = [line for plot in planned for line in plot.lines]
+    found: list[list[list[float]]] = [[[] for _ in range(count)] for _ in lines]
+    async for sample in paced(rings.since(since_ms, chosen.every_ms)):
+        number = (sample.at_ms - since_ms - 1) // chosen.every_ms
+        if number < count:
+            for line, values in zip(lines, found, strict=True):
+                values[number].append(line.value(sample))
+    merged = iter([await _merged(line, values) for line, values in zip(lines, found, strict=True)])
+    plots = [
+        Plot(plot.title, plot.unit, tuple(PlotLine(line.name, next(merged)) for line in plot.lines)) for plot in planned
+    ]
+    events = [each async for each in paced(_events(viewer, rings, since_ms, until_ms))]
+    left_out = max(0, len(events) - MOST_EVENTS)
+    return TimePlots(
+        chosen.name,
+        since_ms,
+        until_ms,
+        chosen.every_ms / 1000,
+        tuple(plots),
+        tuple(reversed(events[left_out:])),
+        left_out,
+    )
+
+
+async def _merged(line: PlannedLine, values: Sequence[Sequence[float]]) -> tuple[float | None, ...]:
+    merged: list[float | None] = []
+    async for each in paced(values):
+        value = together(each, is_worst=line.is_worst)
+        merged.append(float(f"{value:.4g}") if value == value else None)
+    return tuple(merged)
+
+
+def range_of(query: Query, rings: Rings, now_ms: int) -> TimeRange:
+    """The range that is asked for; without one an hour, or ten minutes of a history that is no longer. Raises
+    Refused."""
+    name = query.text("range")
+    if not name:
+        begins_ms = rings.begins_ms
+        is_short = begins_ms is None or now_ms - begins_ms < RANGES[0].passed_ms
+        return RANGES[0] if is_short else RANGES[1]
+    found = next((each for each in RANGES if each.name == name), None)
+    if found is None:
+        raise bad(f"range is not {', '.join(each.name for each in RANGES[:-1])} or {RANGES[-1].name}")
+    return found
+
+
+def _events(viewer: Viewer, rings: Rings, since_ms: int, until_ms: int) -> Iterator[PlotEvent]:
+    for event in sorted(rings.events):
+        if since_ms < event.at_ms <= until_ms:
+            words = words_of(event, viewer)
+            if words:
+                yield PlotEvent(event.at_ms, words)
+
+
+def words_of(event: HistoryEvent, viewer: Viewer) -> str:
+    """An event in words, without what the viewer may not see; empty if that is all of it."""
+    what, subject = event.what, visible(event.subject)
+    if what in OF_NODES:
+        return f"node {subject} {OF_NODES[what]}"
+    if what in (changes.LED, changes.NOT_LED):
+        is_named = event.number == 1 and viewer.may_see_topic(event.subject.rpartition("-")[0])
+        which = subject if is_named else counted(event.number, "partition")
+        if what == changes.NOT_LED:
+            return f"{which} lost the leader, node {event.detail}"
+        leader, _, before = event.detail.partition(" ")
+        been = "has" if event.number == 1 else "have"
+        return f"{which} {been} node {leader} as leader" + ("" if before == "-1" else f", before node {before}")
+    return _config_words(event, viewer)
+
+
+def _config_words(event: HistoryEvent, viewer: Viewer) -> str:
+    kind, _, name = event.subject.partition(" ")
+    place = {"topic": (ResourceType.TOPIC, name), "group": (ResourceType.GROUP, name)}
+    if not viewer.may(AclOperation.DESCRIBE_CONFIGS, *place.get(kind, (ResourceType.CLUSTER, CLUSTER_NAME))):
+        return ""
+    if kind == "topic" and not viewer.may_see_topic(name):
+        return ""
+    return f"{event.detail} of {visible(event.subject) if name else 'all nodes'} changed"

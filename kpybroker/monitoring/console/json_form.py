@@ -18,7 +18,12 @@ def to_json(value: Any) -> Any:
 
 
 def json_pieces(value: Any) -> Iterator[str]:
-    """A dataclass as JSON, in pieces: the elements of its lists one by one."""
+    """A dataclass as JSON, in pieces: the elements of its lists one by one, also of those in further dataclasses."""
+    yield from _fields(value)
+    yield "\n"
+
+
+def _fields(value: Any) -> Iterator[str]:
     for number, field in enumerate(dataclasses.fields(value)):
         yield f"{',' if number else '{'}{_dumped(field.name)}:"
         found = getattr(value, field.name)
@@ -27,9 +32,11 @@ def json_pieces(value: Any) -> Iterator[str]:
             for place, each in enumerate(found):
                 yield f"{',' if place else ''}{_dumped(to_json(each))}"
             yield "]"
+        elif dataclasses.is_dataclass(found):
+            yield from _fields(found)
         else:
             yield _dumped(to_json(found))
-    yield "}\n"
+    yield "}"
 
 
 def _dumped(value: Any) -> str:

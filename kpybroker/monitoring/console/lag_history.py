@@ -1,12 +1,14 @@
-"""The lag and the pace of groups over time: each look at the page of a group adds a value, so no group costs anything
-unseen."""
+"""The lag and the pace of groups over time: from the node's history, which has every group that it coordinates, and
+from the looks at the page of a group, by viewer: viewers may see other topics.
+"""
 
 from collections import deque
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from kpybroker.machines.console.plots import Plot, PlotLine
 from kpybroker.machines.console.stuck import WATCHED_S, ReadingPace
+from kpybroker.monitoring.history.recorder import HistoryRecorder
+from kpybroker.monitoring.history.samples import MISSING, GroupLag, Rings, sample_of
 from kpybroker.runtime.io.scheduler import Scheduler
 
 MOST_GROUPS: Final = 50
@@ -33,7 +35,6 @@ class LagSample(NamedTuple):
 class WatchedGroup(NamedTuple):
     """The facts about a group that only repeated looks show."""
 
-    plots: tuple[Plot, ...]
     pace: ReadingPace | None
     still_s: Mapping[tuple[str, int], float]
     """How long the position in each partition has been seen without a change."""
@@ -69,14 +70,26 @@ class _Group:
 
 
 class LagHistory:
-    """The recent lags of the groups that were looked at last, by group and viewer: viewers may see other topics."""
+    """The lags of all groups that the node keeps, and those that viewers saw of the groups that were looked at last."""
 
-    def __init__(self, scheduler: Scheduler) -> None:
+    def __init__(self, scheduler: Scheduler, kept: HistoryRecorder) -> None:
         self._scheduler = scheduler
+        self._kept = kept
         self._groups: dict[tuple[str, str], _Group] = {}
 
+    def pace_of(self, group_id: str) -> ReadingPace | None:
+        """How fast a group reads all its topics, whether somebody looked before or not; None for the first seconds."""
+        pace = None if self._kept.groups is None else self._kept.groups.pace_of(group_id)
+        return None if pace is None else ReadingPace(*pace)
+
+    def kept(self, group_id: str) -> Rings | None:
+        """The samples that have the lag of a group in all its topics; None if the latest have not."""
+        rings = self._kept.rings
+        has_it = any(group_id in ring[-1].groups for ring in (rings.fine, rings.coarse) if ring)
+        return rings if has_it else None
+
     def look(self, key: tuple[str, str], lag: tuple[int | None, float | None], spots: Spots) -> WatchedGroup:
-        """Note the lag of a group, in records and seconds, and its positions."""
+        """Note the lag of a group as a viewer sees it, in records and seconds, and its positions."""
         group = self._groups.pop(key, None)
         if group is None:
             group = _Group()
@@ -89,13 +102,15 @@ class LagHistory:
         if not samples or now_ms - samples[-1].at_ms >= LEAST_MS:
             read, written = (sum(each[part] for each in spots.values()) for part in (0, 1))
             samples.append(LagSample(now_ms, *lag, read, written))
-        passed_s = (samples[-1].at_ms - samples[0].at_ms) / 1000
-        every_s = passed_s / (len(samples) - 1) if len(samples) > 1 else 0.0
-        records = tuple(None if each.records is None else float(each.records) for each in samples)
-        seconds_line = PlotLine("seconds", tuple(each.seconds for each in samples))
-        plots = (
-            Plot("Lag in records", "records", every_s, (PlotLine("records", records),)),
-            Plot("Lag in time", "s", every_s, (seconds_line,)),
-        )
         still_s = {spot: (now_ms - since_ms) / 1000 for spot, (_, since_ms) in group.positions.items()}
-        return WatchedGroup(plots, group.pace(now_ms), still_s)
+        return WatchedGroup(group.pace(now_ms), still_s)
+
+    def seen(self, key: tuple[str, str]) -> Rings:
+        """The lags that a viewer saw of a group, in the form of the node's own samples."""
+        rings = Rings()
+        began_ms = self._scheduler.now_ms() - self._scheduler.monotonic_ms()
+        for each in self._groups[key].samples:
+            records = MISSING if each.records is None else float(each.records)
+            seconds = MISSING if each.seconds is None else each.seconds
+            rings.fine.append(sample_of(round(began_ms + each.at_ms), {}, {key[0]: GroupLag(records, seconds)}))
+        return rings

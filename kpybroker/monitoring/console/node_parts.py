@@ -8,12 +8,12 @@ from kpybroker.monitoring.console.sources import ConsoleSources
 if TYPE_CHECKING:
     from kpybroker.monitoring.console.decoding import Decoding
     from kpybroker.monitoring.console.elsewhere import Elsewhere
-    from kpybroker.monitoring.console.history import History
     from kpybroker.monitoring.console.lag_history import LagHistory
     from kpybroker.monitoring.console.searches import Searches
     from kpybroker.monitoring.console.taps import Taps
     from kpybroker.monitoring.console.topic_rates import TopicRates
     from kpybroker.monitoring.console.viewer import Viewer
+    from kpybroker.monitoring.history.recorder import HistoryRecorder
     from kpybroker.requests.broker import Broker
     from kpybroker.requests.controller_role import ControllerRole
 
@@ -23,7 +23,7 @@ class NodeParts(NamedTuple):
 
     sources: ConsoleSources
     ask: "Callable[[Viewer, Any], Awaitable[Any]]"
-    history: "History"
+    history: "HistoryRecorder"
     lags: "LagHistory"
     rates: "TopicRates"
     elsewhere: "Elsewhere"

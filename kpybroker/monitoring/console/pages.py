@@ -10,6 +10,7 @@ from kpybroker.machines.console.configs import ConfigsPage
 from kpybroker.machines.console.connections import ConnectionPage, Connections
 from kpybroker.machines.console.finding import FindPage
 from kpybroker.machines.console.groups import GroupPage, Groups
+from kpybroker.machines.console.history import HistoryPage
 from kpybroker.machines.console.producing import ProducePage
 from kpybroker.machines.console.quorum import QuorumPage
 from kpybroker.machines.console.quotas import QuotasPage
@@ -24,6 +25,7 @@ from kpybroker.monitoring.console.answers.connections import connection, connect
 from kpybroker.monitoring.console.answers.downloads import raw, records_csv, search_csv
 from kpybroker.monitoring.console.answers.finding import find
 from kpybroker.monitoring.console.answers.groups import group, groups
+from kpybroker.monitoring.console.answers.history import history
 from kpybroker.monitoring.console.answers.producing import produce_form
 from kpybroker.monitoring.console.answers.quorum import quorum
 from kpybroker.monitoring.console.answers.quotas import quotas
@@ -37,6 +39,7 @@ from kpybroker.monitoring.console.page import PARTITION, ConsolePage, Download, 
 
 TOPIC: Final = Parameter("topic", "The topic")
 FORM: Final = Parameter("form", "auto, text, json or hex: how keys and values are shown")
+RANGE: Final = Parameter("range", "The time behind now that the plots show: 10min, 1h, 6h or 24h")
 FILTER: Final = (
     Parameter("text", "A part of the key, the value or a header"),
     Parameter("kind", "text, regex (RE2) or hex: what text is"),
@@ -65,7 +68,10 @@ SORT: Final = Parameter("sort", "The column that rows are sorted by, with - befo
 NUMBER_OF_PAGE: Final = Parameter("page", "The number of the page, from 1", "integer")
 
 PAGES: Final = (
-    ConsolePage("/", "cluster.html", "Cluster", cluster, ClusterView, every_s=4, is_of_controllers=True),
+    ConsolePage("/", "cluster.html", "Cluster", cluster, ClusterView, (RANGE,), every_s=4, is_of_controllers=True),
+    ConsolePage(
+        "/history", "history.html", "History", history, HistoryPage, (RANGE,), every_s=10, is_of_controllers=True
+    ),
     ConsolePage(
         "/topics",
         "topics.html",
@@ -123,14 +129,16 @@ PAGES: Final = (
     ConsolePage(
         "/groups", "groups.html", "Groups", groups, Groups, (Parameter("q", "A part of the ids"), NUMBER_OF_PAGE), 10
     ),
-    ConsolePage("/group", "group.html", "Group", group, GroupPage, (Parameter("id", "The group", is_needed=True),), 4),
+    ConsolePage(
+        "/group", "group.html", "Group", group, GroupPage, (Parameter("id", "The group", is_needed=True), RANGE), 4
+    ),
     ConsolePage(
         "/connections",
         "connections.html",
         "Connections",
         connections,
         Connections,
-        (Parameter("q", "A part of the address, principal, software or client id"), SORT, NUMBER_OF_PAGE),
+        (Parameter("q", "A part of the address, principal, software or client id"), SORT, NUMBER_OF_PAGE, RANGE),
         4,
         is_of_controllers=True,
     ),

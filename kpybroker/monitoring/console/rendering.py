@@ -11,7 +11,7 @@ from urllib.parse import quote, urlencode
 
 from kpybroker.machines.console.content import in_one_line, visible
 from kpybroker.machines.console.listing import opposite
-from kpybroker.machines.console.plots import last_of, svg_of
+from kpybroker.machines.console.plots import clock_s, drawing, last_of, short_words, ticks_along, ticks_up, value_words
 from kpybroker.machines.console.quotas import in_unit
 from kpybroker.machines.console.wording import (
     ago,
@@ -25,6 +25,7 @@ from kpybroker.machines.console.wording import (
     seconds,
     time,
 )
+from kpybroker.monitoring.console.history import RANGES
 from kpybroker.monitoring.console.pace import paced
 from kpybroker.monitoring.console.viewer import Viewer
 from kpybroker.runtime.http.request import HttpAnswer, HttpRefused
@@ -33,6 +34,7 @@ HTML: Final = "text/html; charset=utf-8"
 TYPES: Final = {
     "console.css": "text/css; charset=utf-8",
     "console.js": "text/javascript; charset=utf-8",
+    "plots.js": "text/javascript; charset=utf-8",
     "records.js": "text/javascript; charset=utf-8",
     "icon.svg": "image/svg+xml",
     "theme.js": "text/javascript; charset=utf-8",
@@ -113,7 +115,19 @@ def environment() -> Any:
         time=time,
         visible=visible,
     )
-    made.globals.update(svg_of=svg_of, last_of=last_of, in_unit=in_unit, in_words=in_words, opposite=opposite)
+    made.globals.update(
+        RANGES=RANGES,
+        clock_s=clock_s,
+        drawing=drawing,
+        in_unit=in_unit,
+        in_words=in_words,
+        last_of=last_of,
+        opposite=opposite,
+        short_words=short_words,
+        ticks_along=ticks_along,
+        ticks_up=ticks_up,
+        value_words=value_words,
+    )
     return made
 
 

@@ -21,6 +21,7 @@ PATHS: Final = (
     "/find",
     "/group",
     "/groups",
+    "/history",
     "/quorum",
     "/quotas",
     "/records",

@@ -3,19 +3,16 @@
 import asyncio
 
 from kpybroker.machines.console.cluster import ClusterView, DiskView, Tally, health_of, nodes_of
-from kpybroker.machines.console.plots import Plot, PlotLine
 from kpybroker.machines.metadata.metadata_version import name_of
-from kpybroker.monitoring.console.history import TIMED, Sample
+from kpybroker.monitoring.console.history import OF_CLIENTS, plotted
 from kpybroker.monitoring.console.node_parts import NodeParts
 from kpybroker.monitoring.console.pace import paced
 from kpybroker.monitoring.console.query import Query
 from kpybroker.monitoring.console.viewer import Viewer
 from kpystorage.directory import LogDirectory
 
-SAMPLE_S = 2.0
 
-
-async def cluster(node: NodeParts, viewer: Viewer, _query: Query) -> ClusterView:
+async def cluster(node: NodeParts, viewer: Viewer, query: Query) -> ClusterView:
     """The whole page."""
     viewer.must_see_node()
     role = node.role
@@ -48,7 +45,7 @@ async def cluster(node: NodeParts, viewer: Viewer, _query: Query) -> ClusterView
         totals.under_replicated,
         troubles,
         totals.without_leader + totals.under_replicated - len(troubles),
-        plots_of(list(node.history.samples)),
+        await plotted(node, viewer, query, OF_CLIENTS),
     )
 
 
@@ -74,19 +71,3 @@ def _sizes(directory: LogDirectory) -> tuple[int | None, int | None]:
         return directory.disk.total_bytes(directory.path), directory.disk.free_bytes(directory.path)
     except OSError:
         return None, None
-
-
-def plots_of(samples: list[Sample]) -> tuple[Plot, ...]:
-    """The plots of the recent past."""
-    latencies = [(f"{name} {which}", f"{name} {which}") for _, name in TIMED for which in ("p50", "p99")]
-    return (
-        _plot("Bytes", "B/s", samples, [("in", "bytes in"), ("out", "bytes out")]),
-        _plot("Records in", "records/s", samples, [("in", "records in")]),
-        _plot("Requests", "requests/s", samples, [("all", "requests")]),
-        _plot("Latency", "ms", samples, latencies),
-    )
-
-
-def _plot(title: str, unit: str, samples: list[Sample], lines: list[tuple[str, str]]) -> Plot:
-    drawn = (PlotLine(name, tuple(sample.values.get(key) for sample in samples)) for name, key in lines)
-    return Plot(title, unit, SAMPLE_S, tuple(drawn))

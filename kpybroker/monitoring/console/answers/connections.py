@@ -15,17 +15,16 @@ from kpybroker.machines.console.connections import (
     ExchangeRow,
     PhaseTimes,
     Quantiles,
-    lateness_plot,
     loop_shares,
 )
 from kpybroker.machines.console.listing import PER_PAGE, pages_of, sorted_rows
-from kpybroker.monitoring.console.answers.cluster import SAMPLE_S
-from kpybroker.monitoring.console.history import MEDIAN, P99
+from kpybroker.monitoring.console.history import OF_LOOP, plotted
 from kpybroker.monitoring.console.node_parts import NodeParts
 from kpybroker.monitoring.console.pace import paced, sorted_in_pieces
 from kpybroker.monitoring.console.query import Query, bad
 from kpybroker.monitoring.console.taps import TappedExchange
 from kpybroker.monitoring.console.viewer import Viewer
+from kpybroker.monitoring.history.readings import MEDIAN, P99
 from kpybroker.monitoring.metrics.window import quantiles_ms
 from kpybroker.requests.server.mutes import Mute
 from kpybroker.runtime.calls.client import ConnectedClient
@@ -42,7 +41,6 @@ if TYPE_CHECKING:
 SECRET: Final = frozenset(key for key, served in APIS.items() if served.holds_secrets)
 """The requests whose contents are not shown."""
 PHASES: Final = ("total", "queue", "local", "remote", "waiting", "send")
-MINUTE_SAMPLES: Final = 30
 
 
 async def connections(node: NodeParts, viewer: Viewer, query: Query) -> Connections:
@@ -57,17 +55,15 @@ async def connections(node: NodeParts, viewer: Viewer, query: Query) -> Connecti
     rows = await sorted_in_pieces(found, CONNECTION_KEYS, sort)
     page, pages = pages_of(len(rows), query.number("page", 1, lowest=1))
     shown = tuple(rows[(page - 1) * PER_PAGE : page * PER_PAGE])
-    samples = [sample.values for sample in node.history.samples]
-    recent = samples[-MINUTE_SAMPLES:]
-    times = [
+    times = tuple(
         _times(api.API_KEYS[key].name, counters)
         for key, counters in sorted(node.sources.dispatcher.counters.items())
         if counters.total and any(counters.total)
-    ]
+    )
     shown_times = tuple(sorted_rows(times, TIME_KEYS, sort))
-    plots = (lateness_plot(samples, SAMPLE_S),)
-    passed_s = len(recent) * SAMPLE_S
-    return Connections(search, page, pages, len(rows), shown, shown_times, loop_shares(recent), passed_s, plots)
+    rates, passed_s = node.history.last_minute()
+    past = await plotted(node, viewer, query, OF_LOOP)
+    return Connections(search, page, pages, len(rows), shown, shown_times, loop_shares(rates), round(passed_s, 1), past)
 
 
 def _words(row: ConnectionRow) -> str:

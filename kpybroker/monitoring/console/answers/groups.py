@@ -28,6 +28,7 @@ from kpybroker.monitoring.console.answers.positions import (
 from kpybroker.monitoring.console.answers.topologies import NO_TOPOLOGY, shown_topology
 from kpybroker.monitoring.console.answers.transactions import transactional_id_of
 from kpybroker.monitoring.console.asking import refuse
+from kpybroker.monitoring.console.history import of_group, plotted_of
 from kpybroker.monitoring.console.node_parts import NodeParts
 from kpybroker.monitoring.console.pace import paced
 from kpybroker.monitoring.console.query import Query
@@ -146,16 +147,18 @@ async def group(node: NodeParts, viewer: Viewer, query: Query) -> GroupPage:
     led = total_of([each.lag for each in positions if each.end_offset is not None])
     lag = led.records if kind != SHARE else sum(each.unread for each in shares) if shares else None
     lag_s = max((each.lag_s for each in positions if each.lag_s is not None), default=None)
-    watched = node.lags.look((name, str(viewer.principal)), (lag, lag_s), watched_spots(positions))
+    look = name, str(viewer.principal)
+    watched = node.lags.look(look, (lag, lag_s), watched_spots(positions))
+    kept = None if hidden else node.lags.kept(name)
+    pace = watched.pace or (None if hidden else node.lags.pace_of(name))
     verdict_of = VERDICTS.get(kind)
     found_of_kind = verdict_of and verdict_of(node, viewer, coordinator.shard, found.membership, members, shares)
     if found_of_kind is None:
         facts = await _facts(node, viewer, state, (members, positions), events)
-        facts = replace(facts, still_s=watched.still_s, pace=watched.pace, is_partial=bool(left_out or hidden))
+        facts = replace(facts, still_s=watched.still_s, pace=pace, is_partial=bool(left_out or hidden))
         found_of_kind = stuck.verdict_on(facts)
     topology = await shown_topology(node, viewer, name) if kind == STREAMS else NO_TOPOLOGY
     is_stuck, verdict = found_of_kind
-    pace = watched.pace
     return GroupPage(
         name,
         kind,
@@ -178,7 +181,7 @@ async def group(node: NodeParts, viewer: Viewer, query: Query) -> GroupPage:
         None if pace is None else round(pace.written_per_s, 3),
         pace is not None and pace.falls_behind and bool(lag),
         story_of(events),
-        watched.plots,
+        await plotted_of(node, viewer, query, of_group(name), kept or node.lags.seen(look)),
     )
 
 

@@ -43,7 +43,8 @@ if (current) {
 let main = document.getElementById("main");
 function isBusy() {
   const active = document.activeElement;
-  return document.hidden || String(getSelection()) || [...main.querySelectorAll(FIELDS)].some(isEdited)
+  return document.hidden || main.querySelector(".plotted:hover, .plotted:focus") || String(getSelection())
+    || [...main.querySelectorAll(FIELDS)].some(isEdited)
     || (active && main.contains(active) && active.matches(`${FIELDS}, button`));
 }
 
