@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kpybroker.machines.console.cluster import DiskView, NodeView, Tally, health_of, reason_of
 from kpybroker.machines.console.connections import loop_shares
 from kpybroker.machines.console.content import content_of, indented, is_json, visible
-from kpybroker.machines.console.groups import story_of
+from kpybroker.machines.console.group_story import story_of
 from kpybroker.machines.console.plots import Plot, PlotLine, svg_of
 from kpybroker.machines.console.retention import next_deletion
 from kpybroker.machines.console.topics import plain_text

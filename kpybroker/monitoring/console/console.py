@@ -12,6 +12,7 @@ from urllib.parse import unquote
 
 from kpybroker.machines.authorization.authorizer import Authorizer
 from kpybroker.monitoring.console.actions import ACTIONS
+from kpybroker.monitoring.console.answers.overview import Overviews
 from kpybroker.monitoring.console.answers.records import Download
 from kpybroker.monitoring.console.asking import Asking
 from kpybroker.monitoring.console.decoding import Decoding
@@ -75,6 +76,7 @@ class Console:
             Asking(sources.role),
             History(sources, scheduler),
             LagHistory(scheduler),
+            Overviews(scheduler),
             Elsewhere(sources.role),
             Searches(scheduler),
             Decoding(scheduler, registry),

@@ -16,6 +16,8 @@ LEAST_MS: Final = 1_500
 PACE_MS: Final = 30_000
 """The recent time over which the pace is measured."""
 
+GroupKey = tuple[str, str]
+"""A group and a viewer."""
 Spots = Mapping[tuple[str, int], tuple[int, int]]
 """The position of a group in each partition, which it has committed or only fetched, and the end of that partition."""
 
@@ -33,15 +35,14 @@ class LagSample(NamedTuple):
 class WatchedGroup(NamedTuple):
     """The facts about a group that only repeated looks show."""
 
-    plots: tuple[Plot, ...]
     pace: ReadingPace | None
     still_s: Mapping[tuple[str, int], float]
     """How long the position in each partition has been seen without a change."""
 
 
 class _Group:
-    def __init__(self) -> None:
-        self.samples: deque[LagSample] = deque(maxlen=SAMPLES)
+    def __init__(self, most_samples: int) -> None:
+        self.samples: deque[LagSample] = deque(maxlen=most_samples)
         self.positions: dict[tuple[str, int], tuple[int, float]] = {}
         """Each position, and since when it is known to be there."""
         self.same_since_ms = 0.0
@@ -71,16 +72,18 @@ class _Group:
 class LagHistory:
     """The recent lags of the groups that were looked at last, by group and viewer: viewers may see other topics."""
 
-    def __init__(self, scheduler: Scheduler) -> None:
+    def __init__(self, scheduler: Scheduler, most_groups: int = MOST_GROUPS, most_samples: int = SAMPLES) -> None:
         self._scheduler = scheduler
-        self._groups: dict[tuple[str, str], _Group] = {}
+        self._most_groups = most_groups
+        self._most_samples = most_samples
+        self._groups: dict[GroupKey, _Group] = {}
 
-    def look(self, key: tuple[str, str], lag: tuple[int | None, float | None], spots: Spots) -> WatchedGroup:
+    def look(self, key: GroupKey, lag: tuple[int | None, float | None], spots: Spots) -> WatchedGroup:
         """Note the lag of a group, in records and seconds, and its positions."""
         group = self._groups.pop(key, None)
         if group is None:
-            group = _Group()
-            if len(self._groups) >= MOST_GROUPS:
+            group = _Group(self._most_samples)
+            if len(self._groups) >= self._most_groups:
                 del self._groups[next(iter(self._groups))]
         self._groups[key] = group
         now_ms = self._scheduler.monotonic_ms()
@@ -89,13 +92,22 @@ class LagHistory:
         if not samples or now_ms - samples[-1].at_ms >= LEAST_MS:
             read, written = (sum(each[part] for each in spots.values()) for part in (0, 1))
             samples.append(LagSample(now_ms, *lag, read, written))
+        still_s = {spot: (now_ms - since_ms) / 1000 for spot, (_, since_ms) in group.positions.items()}
+        return WatchedGroup(group.pace(now_ms), still_s)
+
+    def add_seconds(self, key: GroupKey, seconds: float | None) -> None:
+        """Add the lag in time to the last look at a group."""
+        samples = self._groups[key].samples
+        samples[-1] = samples[-1]._replace(seconds=seconds)
+
+    def plots(self, key: GroupKey) -> tuple[Plot, ...]:
+        """The lags of a group that was looked at."""
+        samples = self._groups[key].samples
         passed_s = (samples[-1].at_ms - samples[0].at_ms) / 1000
         every_s = passed_s / (len(samples) - 1) if len(samples) > 1 else 0.0
         records = tuple(None if each.records is None else float(each.records) for each in samples)
         seconds_line = PlotLine("seconds", tuple(each.seconds for each in samples))
-        plots = (
+        return (
             Plot("Lag in records", "records", every_s, (PlotLine("records", records),)),
             Plot("Lag in time", "s", every_s, (seconds_line,)),
         )
-        still_s = {spot: (now_ms - since_ms) / 1000 for spot, (_, since_ms) in group.positions.items()}
-        return WatchedGroup(plots, group.pace(now_ms), still_s)

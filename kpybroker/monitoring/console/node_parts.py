@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kpybroker.monitoring.console.sources import ConsoleSources
 
 if TYPE_CHECKING:
+    from kpybroker.monitoring.console.answers.overview import Overviews
     from kpybroker.monitoring.console.decoding import Decoding
     from kpybroker.monitoring.console.elsewhere import Elsewhere
     from kpybroker.monitoring.console.history import History
@@ -24,6 +25,7 @@ class NodeParts(NamedTuple):
     ask: "Callable[[Viewer, Any], Awaitable[Any]]"
     history: "History"
     lags: "LagHistory"
+    overviews: "Overviews"
     elsewhere: "Elsewhere"
     searches: "Searches"
     decoding: "Decoding"

@@ -19,7 +19,8 @@ from kpybroker.machines.console.transactions import TransactionsPage
 from kpybroker.monitoring.console.answers.cluster import cluster
 from kpybroker.monitoring.console.answers.configs import configs
 from kpybroker.monitoring.console.answers.connections import connection, connections
-from kpybroker.monitoring.console.answers.groups import group, groups
+from kpybroker.monitoring.console.answers.group import group
+from kpybroker.monitoring.console.answers.groups import groups
 from kpybroker.monitoring.console.answers.quorum import quorum
 from kpybroker.monitoring.console.answers.quotas import quotas
 from kpybroker.monitoring.console.answers.records import Download, found, raw, records
@@ -89,7 +90,17 @@ PAGES: Final = (
         ),
     ),
     ConsolePage(
-        "/groups", "groups.html", "Groups", groups, Groups, (Parameter("q", "A part of the ids"), NUMBER_OF_PAGE), 10
+        "/groups",
+        "groups.html",
+        "Groups",
+        groups,
+        Groups,
+        (
+            Parameter("q", "A part of the ids"),
+            Parameter("sort", "A column: group, verdict, lag, time, trend, topics, type, state, members or node; -lag"),
+            NUMBER_OF_PAGE,
+        ),
+        10,
     ),
     ConsolePage("/group", "group.html", "Group", group, GroupPage, (Parameter("id", "The group", is_needed=True),), 4),
     ConsolePage(

@@ -1,20 +1,22 @@
 """The positions of a group: its commits, and the partitions of its members for which it has committed nothing."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final, NamedTuple, Self
 
 from kpybroker.machines.console.groups import MemberRow, PositionRow
 from kpybroker.machines.console.stuck import TASK
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.groups.group import Group
 from kpybroker.machines.groups.offsets.committed import find_committed
+from kpybroker.machines.lag import lag_in_records
 from kpybroker.machines.partition.leader import PartitionLeader
 from kpybroker.monitoring.console.lag_history import Spots
 from kpybroker.monitoring.console.node_parts import NodeParts
 from kpybroker.monitoring.console.pace import paced
-from kpybroker.monitoring.console.viewer import Viewer
-from kpybroker.monitoring.metrics.lag import PartitionLag, Times, lag_of
+from kpybroker.monitoring.metrics.lag import Times, lag_of
 from kpybroker.monitoring.metrics.readers import ReaderPosition, Readers, committed_by, name_of
+from kpystorage.errors import DiskFailure
 
 MOST_POSITIONS: Final = 2_000
 
@@ -29,29 +31,40 @@ class Fetched(NamedTuple):
 
 
 def leader_of(node: NodeParts, topic: str, partition: int) -> PartitionLeader | None:
-    """The role of this node as the leader of a partition."""
+    """The role of this node as the leader of a partition, taken up at the first need."""
     try:
-        return node.broker.replicas.find(topic, partition).leader
+        return node.broker.replicas.find(topic, partition).led()
     except KafkaError:
+        return None
+    except DiskFailure as failure:
+        node.broker.replicas.directory_failed(failure)
         return None
 
 
-async def fetched_by(
-    node: NodeParts, readers: Readers, name: str, members: Sequence[MemberRow]
-) -> Mapping[Spot, Fetched]:
-    """The furthest position of the group's members in each partition."""
-    now_ms = node.broker.scheduler.monotonic_ms()
-    names = {name, *(name_of(each.client_id) for each in members)}
-    found: dict[Spot, Fetched] = {}
-    async for key, offset in paced(list(readers.furthest.items())):
-        if key[0] in names:
-            ago_s = max(0.0, now_ms - readers.last_ms.get(key, 0.0)) / 1000
-            before = found.get(key[1:])
-            latest = Fetched(offset, ago_s)
-            if before is not None:
-                latest = Fetched(max(offset, before.offset), min(ago_s, before.ago_s))
-            found[key[1:]] = latest
-    return found
+class Fetches:
+    """The furthest position of each reader in each partition, by the name of the reader."""
+
+    def __init__(self, now_ms: float) -> None:
+        self._now_ms = now_ms
+        self._by_name: dict[str, dict[Spot, Fetched]] = {}
+
+    @classmethod
+    async def of(cls, node: NodeParts, readers: Readers) -> Self:
+        """Those of everything that fetches from this node."""
+        made = cls(node.broker.scheduler.monotonic_ms())
+        async for (name, topic, partition), offset in paced(list(readers.furthest.items())):
+            ago_s = max(0.0, made._now_ms - readers.last_ms.get((name, topic, partition), 0.0)) / 1000
+            made._by_name.setdefault(name, {})[topic, partition] = Fetched(offset, ago_s)
+        return made
+
+    def by(self, names: Iterable[str]) -> Mapping[Spot, Fetched]:
+        """The furthest position of several readers in each partition."""
+        found: dict[Spot, Fetched] = {}
+        for name in names:
+            for spot, fetched in self._by_name.get(name, {}).items():
+                before = found.get(spot, fetched)
+                found[spot] = Fetched(max(fetched.offset, before.offset), min(fetched.ago_s, before.ago_s))
+        return found
 
 
 def owners_of(group: Group, members: Sequence[MemberRow]) -> dict[Spot, str]:
@@ -76,20 +89,6 @@ async def spots_of(group: Group, owners: Mapping[Spot, str]) -> AsyncIterator[tu
             yield spot, None
 
 
-def lag_at(
-    node: NodeParts, where: tuple[str, Spot], committed: int | None, now_ms: int, times: Times
-) -> PartitionLag | None:
-    """The lag of a group in a partition that this node leads; None where nothing says where it is: a member that has
-    committed nothing goes on where its own auto.offset.reset says. An empty log has nothing to read."""
-    name, (topic, partition) = where
-    leader = leader_of(node, topic, partition)
-    if committed is None and leader is not None and leader.log.log_start_offset >= leader.high_watermark.offset:
-        committed = leader.high_watermark.offset
-    if committed is None:
-        return None
-    return lag_of(node.broker, ReaderPosition(name, topic, partition, committed), now_ms, times, times)
-
-
 class Total(NamedTuple):
     """The lag of a group in the partitions that this node leads."""
 
@@ -103,19 +102,6 @@ def total_of(lags: Sequence[int | None]) -> Total:
     return Total(sum(known) if known else None, len(lags) - len(known))
 
 
-async def lag_of_group(node: NodeParts, group: Group, members: Sequence[MemberRow]) -> Total:
-    """The lag of a group in the partitions that this node leads."""
-    lags: list[int | None] = []
-    now_ms = node.broker.scheduler.now_ms()
-    times: Times = {}
-    async for spot, committed in spots_of(group, owners_of(group, members)):
-        if leader_of(node, *spot) is not None:
-            is_read = len(lags) < MOST_POSITIONS
-            lag = lag_at(node, (group.group_id, spot), committed, now_ms, times) if is_read else None
-            lags.append(None if lag is None else lag.records)
-    return total_of(lags)
-
-
 class GroupPositions(NamedTuple):
     """The positions of a group in topics that the viewer may see."""
 
@@ -126,41 +112,85 @@ class GroupPositions(NamedTuple):
     """The number of those in topics that the viewer may not see."""
 
 
+class PositionSources(NamedTuple):
+    """The sources of positions: the topics that the viewer may see, all fetches from this node, and the ends of the
+    partitions that other nodes lead, as far as they are known."""
+
+    may_see: Callable[[str], bool]
+    fetches: Fetches
+    ends: Mapping[Spot, int]
+
+
 async def position_rows(
-    node: NodeParts, viewer: Viewer, group: Group, members: Sequence[MemberRow], readers: Readers
+    node: NodeParts, group: Group, members: Sequence[MemberRow], sources: PositionSources
 ) -> GroupPositions:
-    """The positions of a group."""
-    now_ms = node.broker.scheduler.now_ms()
-    times: Times = {}
+    """The positions of a group, by partition, without the lag in time, which is read from files."""
     rows: list[PositionRow] = []
     left_out = hidden = 0
-    owners, fetches = owners_of(group, members), await fetched_by(node, readers, group.group_id, members)
+    owners = owners_of(group, members)
+    fetches = sources.fetches.by({group.group_id, *(name_of(each.client_id) for each in members)})
     async for spot, offset in spots_of(group, owners):
-        if not viewer.may_see_topic(spot[0]):
+        if not sources.may_see(spot[0]):
             hidden += 1
-            continue
-        if len(rows) >= MOST_POSITIONS:
+        elif len(rows) >= MOST_POSITIONS:
             left_out += 1
-            continue
-        committed, fetched, leader = find_committed(group.offsets, *spot), fetches.get(spot), leader_of(node, *spot)
-        lag = lag_at(node, (group.group_id, spot), offset, now_ms, times)
-        rows.append(
-            PositionRow(
-                *spot,
-                offset,
-                None if committed is None else committed.commit_timestamp_ms,
-                "" if committed is None else committed.metadata[:200],
-                None if leader is None else leader.high_watermark.offset,
-                None if leader is None else leader.last_stable_offset().offset,
-                None if lag is None else lag.records,
-                None if lag is None else lag.seconds,
-                owners.get(spot),
-                None if fetched is None else fetched.offset,
-                None if fetched is None else fetched.ago_s,
-                None if leader is None else leader.log.log_start_offset,
-            )
-        )
-    return GroupPositions(tuple(sorted(rows, key=lambda row: (row.topic, row.partition))), left_out, hidden)
+        else:
+            rows.append(_row(node, group, (spot, offset), (owners.get(spot), fetches.get(spot)), sources.ends))
+    rows.sort(key=lambda row: (row.topic, row.partition))
+    return GroupPositions(tuple(rows), left_out, hidden)
+
+
+def _row(
+    node: NodeParts,
+    group: Group,
+    position: tuple[Spot, int | None],
+    reader: tuple[str | None, Fetched | None],
+    ends: Mapping[Spot, int],
+) -> PositionRow:
+    """A position. Without a commit its lag is not known, since a member goes on where its own auto.offset.reset says;
+    an empty log has nothing to read."""
+    (spot, offset), (owner, fetched) = position, reader
+    committed, leader = find_committed(group.offsets, *spot), leader_of(node, *spot)
+    start = None if leader is None else leader.log.log_start_offset
+    end = ends.get(spot) if leader is None else leader.high_watermark.offset
+    counted = end if offset is None and start is not None and end is not None and start >= end else offset
+    return PositionRow(
+        *spot,
+        offset,
+        None if committed is None else committed.commit_timestamp_ms,
+        "" if committed is None else committed.metadata[:200],
+        end,
+        None if leader is None else leader.last_stable_offset().offset,
+        None if counted is None or end is None else lag_in_records(end, counted),
+        None,
+        owner,
+        None if fetched is None else fetched.offset,
+        None if fetched is None else fetched.ago_s,
+        start,
+    )
+
+
+async def with_times(node: NodeParts, name: str, rows: Sequence[PositionRow]) -> tuple[PositionRow, ...]:
+    """The positions with their lag in time."""
+    now_ms, times = node.broker.scheduler.now_ms(), Times()
+    return tuple([replace(each, lag_s=_lag_s(node, name, each, now_ms, times)) async for each in paced(rows)])
+
+
+async def lag_in_time(node: NodeParts, name: str, rows: Sequence[PositionRow], times: Times) -> float | None:
+    """The age of the oldest record that a group has not read, in seconds. ``times`` are those that are known."""
+    now_ms = node.broker.scheduler.now_ms()
+    found = [_lag_s(node, name, each, now_ms, times) async for each in paced(rows)]
+    return max((each for each in found if each is not None), default=None)
+
+
+def _lag_s(node: NodeParts, name: str, row: PositionRow, now_ms: int, times: Times) -> float | None:
+    if row.lag == 0:
+        return 0.0
+    if row.lag is None or row.committed is None or row.start_offset is None:
+        return None
+    position = ReaderPosition(name, row.topic, row.partition, row.committed)
+    lag = lag_of(node.broker, position, now_ms, times, times)
+    return None if lag is None else lag.seconds
 
 
 def watched_spots(rows: Sequence[PositionRow]) -> Spots:

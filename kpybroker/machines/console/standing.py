@@ -1,0 +1,78 @@
+"""How groups compare in the list: which is in trouble, in how few words, and when one has caught up. Pure."""
+
+from math import inf
+from typing import Any, Final, NamedTuple
+
+from kpybroker.machines.console.groups import GroupRow
+from kpybroker.machines.console.listing import Keys
+from kpybroker.machines.console.stuck import ReadingPace, Verdict
+from kpybroker.machines.console.wording import rate, seconds
+
+STUCK, BEHIND, LAGGING, FINE = "stuck", "falls behind", "has lag", "fine"
+ORDER: Final = {STUCK: 0, BEHIND: 1, LAGGING: 2, FINE: 3}
+LONG_CHARS: Final = 110
+"""The length from which on a sentence of the list ends at its colon."""
+
+
+class Trend(NamedTuple):
+    """The two rates in words, and the time until everything is read, None where that is never or not known."""
+
+    line: str
+    catches_up_s: float | None
+
+
+NO_TREND: Final = Trend("", None)
+
+
+def standing_of(verdict: Verdict, pace: ReadingPace | None, lag: int | None, unknown: int) -> str:
+    """The standing of a group in one word or two."""
+    if verdict.is_stuck:
+        return STUCK
+    if lag and pace is not None and pace.falls_behind:
+        return BEHIND
+    return LAGGING if lag or unknown else FINE
+
+
+def in_short(line: str) -> str:
+    """The first sentence of a verdict; of a long one the part before its colon."""
+    first = line.partition(". ")[0].removesuffix(".")
+    if len(first) > LONG_CHARS:
+        first = first.partition(": ")[0]
+    return f"{first}." if first else ""
+
+
+def trend_of(pace: ReadingPace | None, lag: int | None) -> Trend:
+    """The trend of a group with this lag."""
+    if pace is None:
+        return NO_TREND
+    rates = f"reads {rate(pace.read_per_s)}/s, {rate(pace.written_per_s)}/s arrive"
+    if not lag:
+        return Trend(rates, 0.0 if lag == 0 else None)
+    gained_per_s = pace.read_per_s - pace.written_per_s
+    if pace.falls_behind or gained_per_s <= 0:
+        return Trend(f"{rates}: never" if pace.written_per_s else "reads nothing", None)
+    left_s = lag / gained_per_s
+    return Trend(f"{rates}: caught up in {seconds(left_s)}", left_s)
+
+
+def worst_first(row: GroupRow) -> Any:
+    """The key of the usual order: those in trouble first, of these the largest lag."""
+    return ORDER[row.standing], -(row.lag or 0), -row.unknown, row.id
+
+
+def _until(row: GroupRow) -> float | None:
+    return inf if row.trend and row.catches_up_s is None else row.catches_up_s
+
+
+GROUP_KEYS: Final[Keys[GroupRow]] = {
+    "group": lambda row: row.id,
+    "verdict": lambda row: ORDER[row.standing],
+    "lag": lambda row: row.lag,
+    "time": lambda row: row.lag_s,
+    "trend": _until,
+    "topics": lambda row: row.topics or None,
+    "type": lambda row: row.type,
+    "state": lambda row: row.state,
+    "members": lambda row: row.members,
+    "node": lambda row: row.node,
+}

@@ -1,0 +1,238 @@
+"""All groups of the cluster with their standing, as one viewer may see them. To sort the worst first, each is examined;
+so what was found is kept for a moment, the longer the more it cost."""
+
+import asyncio
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
+from typing import Final, NamedTuple
+
+from kpybroker.client.client import LATEST_TIMESTAMP, Spot
+from kpybroker.machines.console import stuck
+from kpybroker.machines.console.groups import GroupRow, PositionRow
+from kpybroker.machines.console.standing import NO_TREND, in_short, standing_of, trend_of
+from kpybroker.machines.groups.share.share_group import SHARE
+from kpybroker.machines.lag import lag_in_records
+from kpybroker.monitoring.console.answers.examined import (
+    Coordinated,
+    ExaminedGroup,
+    GroupSources,
+    coordinated_here,
+    examined,
+    seen_by,
+)
+from kpybroker.monitoring.console.answers.groups_elsewhere import (
+    GroupElsewhere,
+    groups_elsewhere,
+    has_members,
+    names_in,
+)
+from kpybroker.monitoring.console.answers.kinds import shares_led
+from kpybroker.monitoring.console.answers.log_offsets import leader_id, offsets_at
+from kpybroker.monitoring.console.answers.positions import (
+    Fetches,
+    PositionSources,
+    Total,
+    leader_of,
+    total_of,
+    watched_spots,
+)
+from kpybroker.monitoring.console.asking import refuse
+from kpybroker.monitoring.console.lag_history import GroupKey, LagHistory, WatchedGroup
+from kpybroker.monitoring.console.node_parts import NodeParts
+from kpybroker.monitoring.console.pace import paced
+from kpybroker.monitoring.console.readers import gathered
+from kpybroker.monitoring.console.viewer import Viewer
+from kpybroker.monitoring.metrics.lag import Times
+from kpybroker.monitoring.metrics.readers import Readers, names_of
+from kpybroker.runtime.io.scheduler import Scheduler
+from kpywire.messages.list_groups import ListedGroup, ListGroupsRequest
+
+FRESH: Final = 10
+"""What was found is kept for this many times the time that finding it took."""
+MOST_FRESH_MS: Final = 5_000
+MOST_VIEWERS: Final = 4
+MOST_WATCHED: Final = 1_000
+"""The groups whose pace is known, by viewer."""
+WATCHED_SAMPLES: Final = 16
+MOST_ENDS: Final = 2_000
+"""The partitions of other leaders whose ends are asked for."""
+MOST_TOPICS: Final = 3
+EVERYBODY: Final = ""
+"""The viewer of a node without ACLs."""
+
+
+class Overview(NamedTuple):
+    """The groups that a viewer may see."""
+
+    rows: tuple[GroupRow, ...]
+    """All of them, without the lag in time."""
+    positions: Mapping[str, Sequence[PositionRow]]
+    """Those of the groups that this node coordinates."""
+    unreachable: tuple[str, ...]
+    readers: Readers
+    in_groups: set[str]
+    """The names of all groups and of their members."""
+    times: Times
+    """Times of records that were read from files."""
+
+
+class Overviews:
+    """Makes overviews, one at a time, and keeps the last ones."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self._paces = LagHistory(scheduler, MOST_WATCHED, WATCHED_SAMPLES)
+        self._known: dict[str, tuple[float, Overview]] = {}
+        """The overview of each viewer, and until when it is fresh."""
+        self._times: Times = {}
+        self._lock = asyncio.Lock()
+
+    def forget(self) -> None:
+        """Forget the overviews: something has changed."""
+        self._known.clear()
+
+    async def of(self, node: NodeParts, viewer: Viewer) -> Overview:
+        """The overview of a viewer. Raises Refused."""
+        key = EVERYBODY if viewer.authorizer is None else viewer.identity
+        async with self._lock:
+            began_ms = self._scheduler.monotonic_ms()
+            until_ms, known = self._known.pop(key, (0.0, None))
+            if known is None or began_ms >= until_ms:
+                known = await self._made(node, viewer, key)
+                now_ms = self._scheduler.monotonic_ms()
+                until_ms = now_ms + min(MOST_FRESH_MS, FRESH * (now_ms - began_ms))
+            if len(self._known) >= MOST_VIEWERS:
+                del self._known[next(iter(self._known))]
+            self._known[key] = until_ms, known
+            return known
+
+    async def _made(self, node: NodeParts, viewer: Viewer, key: str) -> Overview:
+        answer = await node.ask(viewer, ListGroupsRequest(states_filter=[], types_filter=[]))
+        refuse(answer.error_code, "the groups of this node")
+        listed: dict[str, ListedGroup] = {each.group_id: each for each in answer.groups}
+        away = await groups_elsewhere(node, viewer)
+        others = {name: each for of_node in away for name, each in of_node.groups.items() if name not in listed}
+        here: dict[str, Coordinated] = {}
+        in_groups = {*listed, *names_in(others.values())}
+        async for found in paced(coordinated_here(node)):
+            in_groups |= names_of(found.group)
+            here[found.group.group_id] = found
+        readers = await gathered(node)
+        ends = await _ends(node, viewer, here, others)
+        may_see = seen_by(viewer)
+        sources = GroupSources(PositionSources(may_see, await Fetches.of(node, readers), ends), await shares_led(node))
+        rows: list[GroupRow] = []
+        positions: dict[str, Sequence[PositionRow]] = {}
+        async for name in paced(listed):
+            found_here = here.get(name)
+            if found_here is None:
+                rows.append(_unknown_row(listed[name], node.broker.node_id))
+                continue
+            group = await examined(
+                node,
+                viewer,
+                found_here,
+                sources,
+                partial(self._watched, (name, key)),
+            )
+            rows.append(_row(listed[name], group, node.broker.node_id))
+            positions[name] = group.positions.rows
+        rows += [await _row_elsewhere(node, other, sources.positions) async for other in paced(list(others.values()))]
+        absences = tuple(each.absence for each in away if each.absence)
+        self._times = {} if len(self._times) > MOST_WATCHED * 100 else self._times
+        return Overview(tuple(rows), positions, absences, readers, in_groups, self._times)
+
+    def _watched(self, key: GroupKey, lag: Total, rows: Sequence[PositionRow]) -> WatchedGroup:
+        return self._paces.look(key, (lag.records, None), watched_spots(rows))
+
+
+async def _ends(
+    node: NodeParts, viewer: Viewer, here: Mapping[str, Coordinated], others: Mapping[str, GroupElsewhere]
+) -> dict[tuple[str, int], int]:
+    """The ends of the partitions that other nodes lead and groups have positions in."""
+    if node.broker.alive_brokers <= {node.broker.node_id}:
+        return {}
+    wanted: dict[Spot, int] = {}
+    async for found in paced(here.values()):
+        for topic, partitions in found.group.offsets.items():
+            _want(node, wanted, [(topic, index) for index in partitions])
+    async for other in paced(others.values()):
+        _want(node, wanted, list(other.positions))
+    found_ends = await offsets_at(node, viewer, wanted)
+    return {(spot.topic, spot.partition): end for spot, end in found_ends.offsets.items()}
+
+
+def _want(node: NodeParts, wanted: dict[Spot, int], spots: Sequence[tuple[str, int]]) -> None:
+    for spot in spots:
+        if len(wanted) < MOST_ENDS and leader_id(node, spot) not in (-1, node.broker.node_id):
+            wanted[Spot(*spot)] = LATEST_TIMESTAMP
+
+
+def _row(listed: ListedGroup, group: ExaminedGroup, node_id: int) -> GroupRow:
+    pace, (lag, unknown) = group.watched.pace, group.lag
+    topics = {each.topic for each in group.positions.rows} | {each.topic for each in group.shares}
+    return _filled(listed, (node_id, len(group.members)), (lag, unknown), topics, group.verdict, pace)
+
+
+async def _row_elsewhere(node: NodeParts, group: GroupElsewhere, sources: PositionSources) -> GroupRow:
+    """The row of a group that another node coordinates. Nothing says who fetches for it, or what happened."""
+    rows: list[PositionRow] = []
+    async for spot, offset in paced(sorted(group.positions.items())):
+        leader = leader_of(node, *spot)
+        end = sources.ends.get(spot) if leader is None else leader.high_watermark.offset
+        left = group.left.get(spot, None if end is None else lag_in_records(end, offset))
+        owner = next((each.client_id for each in group.members if f"{spot[0]}-{spot[1]}" in each.assigned), None)
+        rows.append(PositionRow(*spot, offset, None, "", end, None, left, None, owner, None, None, None))
+    total = total_of([each.lag for each in rows])
+    count = has_members(group)
+    members = None if count is None else len(group.members)
+    if not group.is_asked or (count and not group.members):
+        return _unknown_row(group.listed, group.node)
+    verdict = _verdict_elsewhere(group, rows, total)
+    return _filled(
+        group.listed, (group.node, members), total, {each.topic for each in rows}, verdict, None, is_here=False
+    )
+
+
+def _verdict_elsewhere(group: GroupElsewhere, rows: Sequence[PositionRow], total: Total) -> stuck.Verdict:
+    if group.listed.group_type == SHARE:
+        left = total.records or 0
+        if not group.members and left:
+            return stuck.stuck_by(stuck.without_readers(left))
+        return stuck.not_stuck(f"Node {group.node} knows more.")
+    state = group.listed.group_state
+    return stuck.verdict_on(stuck.ReadingFacts(state, group.members, rows, {}, 0, 0, reads_elsewhere=True))
+
+
+def _filled(
+    listed: ListedGroup,
+    place: tuple[int, int | None],
+    lag: tuple[int | None, int],
+    topics: Collection[str],
+    verdict: stuck.Verdict,
+    pace: stuck.ReadingPace | None,
+    *,
+    is_here: bool = True,
+) -> GroupRow:
+    trend = trend_of(pace, lag[0]) if lag[0] is not None else NO_TREND
+    return GroupRow(
+        listed.group_id,
+        listed.group_type,
+        listed.group_state,
+        standing_of(verdict, pace, *lag),
+        in_short(verdict.line),
+        *lag,
+        None,
+        *trend,
+        tuple(sorted(topics)[:MOST_TOPICS]),
+        max(0, len(topics) - MOST_TOPICS),
+        place[1],
+        place[0],
+        is_here,
+    )
+
+
+def _unknown_row(listed: ListedGroup, node_id: int) -> GroupRow:
+    """The row of a group of which only the name is known."""
+    verdict = stuck.not_stuck(f"Node {node_id} knows more.")
+    return _filled(listed, (node_id, None), (None, 0), (), verdict, None, is_here=False)
