@@ -348,7 +348,10 @@ def test_reading_without_commits_differs_from_repeating_a_commit() -> None:
 @pytest.mark.parametrize(
     ("pace", "words"),
     [
-        (PACE(12, 10, 20), "It commits 12 records/s, and 10/s are written. 4 records are left: it catches up in 2.0 s."),
+        (
+            PACE(12, 10, 20),
+            "It commits 12 records/s, and 10/s are written. 4 records are left: it catches up in 2.0 s.",
+        ),
         (
             PACE(9.96, 0, 20),
             "It commits 10.0 records/s, and 0/s are written. 4 records are left: it catches up in 1.0 s.",

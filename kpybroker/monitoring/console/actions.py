@@ -2,11 +2,15 @@
 
 from typing import Final
 
+from kpybroker.monitoring.console.answers.group_changes import delete, delete_positions, remove_members
+from kpybroker.monitoring.console.answers.group_resets import reset
 from kpybroker.monitoring.console.answers.producing import produce
 from kpybroker.monitoring.console.answers.records import cancel, more, search
 from kpybroker.monitoring.console.answers.topics import configure, create
 from kpybroker.monitoring.console.answers.transactions import abort
 from kpybroker.monitoring.console.page import PARTITION, Action, Parameter
+
+GROUP: Final = Parameter("id", "The group", is_needed=True)
 
 ACTIONS: Final = (
     Action(
@@ -64,6 +68,43 @@ ACTIONS: Final = (
         abort,
         (Parameter("transactional_id", "The transactional id", is_needed=True),),
         shown_on="/transactions",
+    ),
+    Action(
+        "/group/reset",
+        "Set positions of a group without members",
+        reset,
+        (
+            GROUP,
+            Parameter(
+                "plan", "The new positions: lines topic,partition,offset, as /group/reset has them", is_needed=True
+            ),
+        ),
+        shown_on="/group/reset",
+        kept=("id", "to", "value", "topic", "partition"),
+    ),
+    Action(
+        "/group/members/remove",
+        "Remove members of a group",
+        remove_members,
+        (GROUP, Parameter("member", "The id of the member; all without it")),
+        shown_on="/group",
+        kept=("id",),
+    ),
+    Action(
+        "/group/positions/delete",
+        "Delete the positions of a group in a topic",
+        delete_positions,
+        (GROUP, Parameter("topic", "The topic", is_needed=True)),
+        shown_on="/group",
+        kept=("id",),
+    ),
+    Action(
+        "/group/delete",
+        "Delete a group without members",
+        delete,
+        (GROUP, Parameter("typed", "The id of the group once more, to confirm", is_needed=True)),
+        shown_on="/group",
+        kept=("id",),
     ),
     Action("/searches/{search}/more", "Go on behind a search that has found enough", more, (), is_change=False),
     Action("/searches/{search}/cancel", "Cancel a search", cancel, (), is_change=False),

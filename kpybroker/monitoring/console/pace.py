@@ -1,7 +1,7 @@
 """Work on many things on the loop, in pieces of a millisecond with room for clients in between."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextvars import ContextVar
 from time import perf_counter_ns
 from typing import Final, TypeVar
@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 T = TypeVar("T")
 PIECE_NS: Final = 1_000_000
 PAUSE_S: Final = 0.001
+PER_PART: Final = 50
 _began_ns: Final = ContextVar("_began_ns", default=0)
 """The end of the last pause of this request, so that pieces of several kinds of work are one piece."""
 
@@ -20,3 +21,9 @@ async def paced(items: Iterable[T]) -> AsyncIterator[T]:
         if perf_counter_ns() - _began_ns.get() >= PIECE_NS:
             await asyncio.sleep(PAUSE_S)
             _began_ns.set(perf_counter_ns())
+
+
+async def paced_parts(items: Sequence[T]) -> AsyncIterator[Sequence[T]]:
+    """The items, some at a time: for work that takes some microseconds each."""
+    async for start in paced(range(0, len(items), PER_PART)):
+        yield items[start : start + PER_PART]

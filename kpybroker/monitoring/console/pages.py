@@ -8,6 +8,7 @@ from typing import Final
 from kpybroker.machines.console.cluster import ClusterView
 from kpybroker.machines.console.configs import ConfigsPage
 from kpybroker.machines.console.connections import ConnectionPage, Connections
+from kpybroker.machines.console.group_resets import ResetPage
 from kpybroker.machines.console.groups import GroupPage, Groups
 from kpybroker.machines.console.quorum import QuorumPage
 from kpybroker.machines.console.quotas import QuotasPage
@@ -20,6 +21,7 @@ from kpybroker.monitoring.console.answers.cluster import cluster
 from kpybroker.monitoring.console.answers.configs import configs
 from kpybroker.monitoring.console.answers.connections import connection, connections
 from kpybroker.monitoring.console.answers.group import group
+from kpybroker.monitoring.console.answers.group_resets import reset_page
 from kpybroker.monitoring.console.answers.groups import groups
 from kpybroker.monitoring.console.answers.quorum import quorum
 from kpybroker.monitoring.console.answers.quotas import quotas
@@ -103,6 +105,20 @@ PAGES: Final = (
         10,
     ),
     ConsolePage("/group", "group.html", "Group", group, GroupPage, (Parameter("id", "The group", is_needed=True),), 4),
+    ConsolePage(
+        "/group/reset",
+        "group_reset.html",
+        "Set positions",
+        reset_page,
+        ResetPage,
+        (
+            Parameter("id", "The group", is_needed=True),
+            Parameter("to", "earliest, latest, offset, time or shift"),
+            Parameter("value", "The offset, the time as in /records, or by how many records to go on"),
+            Parameter("topic", "The topic; all in which the group has positions without it"),
+            PARTITION,
+        ),
+    ),
     ConsolePage(
         "/connections",
         "connections.html",

@@ -19,6 +19,7 @@ PATHS: Final = (
     "/connections",
     "/connections/",
     "/group",
+    "/group/",
     "/groups",
     "/quorum",
     "/quotas",

@@ -28,7 +28,7 @@ from kpybroker.monitoring.console.answers.positions import (
 from kpybroker.monitoring.console.answers.transactions import transactional_id_of
 from kpybroker.monitoring.console.lag_history import WatchedGroup
 from kpybroker.monitoring.console.node_parts import NodeParts
-from kpybroker.monitoring.console.pace import paced
+from kpybroker.monitoring.console.pace import paced, paced_parts
 from kpybroker.monitoring.console.viewer import Viewer
 from kpybroker.requests.serving.preferred_replica import RACK_AWARE
 
@@ -83,14 +83,16 @@ async def examined(
     """Examine a group for a viewer. The lag in time is left out."""
     coordinator, group = found
     may_see = sources.positions.may_see
-    silent = silence_of(coordinator, group, int(node.broker.scheduler.monotonic_ms()))
-    members = tuple(
-        [
-            replace(each, silent_s=silent.get(each.id), assigned=_seen(may_see, each.assigned))
-            async for each in paced(members_of(node, group))
-        ]
-    )
     of_members = group.membership.facts()
+    members: tuple[MemberRow, ...] = ()
+    if of_members.members:
+        silent = silence_of(coordinator, group, int(node.broker.scheduler.monotonic_ms()))
+        members = tuple(
+            [
+                replace(each, silent_s=silent.get(each.id), assigned=_seen(may_see, each.assigned))
+                async for each in paced(members_of(node, group))
+            ]
+        )
     kind = OFFSETS_ONLY if of_members.generation is None else of_members.kind
     positions = await position_rows(node, group, members, sources.positions)
     shares = await share_rows(sources.shares.get(group.group_id, ()), may_see, members) if kind == SHARE else ()
@@ -129,15 +131,13 @@ async def _facts(
     pins: dict[tuple[str, int], stuck.OpenTransaction] = {}
     elsewhere: set[tuple[str, int]] = set()
     moved_ms = 0
-    async for each in paced(positions.rows):
-        spot = each.topic, each.partition
-        if each.start_offset is None:
-            elsewhere.add(spot)
-        elif each.stable_offset != each.end_offset:
-            leader = leader_of(node, *spot)
+    async for some in paced_parts(positions.rows):
+        elsewhere.update((each.topic, each.partition) for each in some if each.start_offset is None)
+        for each in some:
+            leader = leader_of(node, each.topic, each.partition) if each.stable_offset != each.end_offset else None
             if leader is not None:
-                pins.update((spot, pin) for pin in open_transactions(node, viewer, leader))
-        moved_ms = max(moved_ms, each.commit_ms or 0)
+                pins.update(((each.topic, each.partition), pin) for pin in open_transactions(node, viewer, leader))
+        moved_ms = max(moved_ms, *(each.commit_ms or 0 for each in some))
     lost = sum(event.what in REMOVED and event.timestamp_ms > moved_ms for event in events)
     return stuck.ReadingFacts(
         state,

@@ -1,6 +1,6 @@
 """The positions of a group: its commits, and the partitions of its members for which it has committed nothing."""
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple, Self
 
@@ -8,14 +8,14 @@ from kpybroker.machines.console.groups import MemberRow, PositionRow
 from kpybroker.machines.console.stuck import TASK
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.groups.group import Group
-from kpybroker.machines.groups.offsets.committed import find_committed
+from kpybroker.machines.groups.offsets.committed import CommittedOffset, find_committed
 from kpybroker.machines.lag import lag_in_records
 from kpybroker.machines.partition.leader import PartitionLeader
 from kpybroker.monitoring.console.lag_history import Spots
 from kpybroker.monitoring.console.node_parts import NodeParts
-from kpybroker.monitoring.console.pace import paced
+from kpybroker.monitoring.console.pace import PER_PART, paced, paced_parts
 from kpybroker.monitoring.metrics.lag import Times, lag_of
-from kpybroker.monitoring.metrics.readers import ReaderPosition, Readers, committed_by, name_of
+from kpybroker.monitoring.metrics.readers import ReaderPosition, Readers, name_of
 from kpystorage.errors import DiskFailure
 
 MOST_POSITIONS: Final = 2_000
@@ -79,14 +79,18 @@ def owners_of(group: Group, members: Sequence[MemberRow]) -> dict[Spot, str]:
     return owners
 
 
-async def spots_of(group: Group, owners: Mapping[Spot, str]) -> AsyncIterator[tuple[Spot, int | None]]:
-    """The partitions of a group with its commits, then those of its members without one."""
-    async for position in paced(committed_by(group)):
-        if position is not None:
-            yield (position.topic, position.partition), position.offset
-    async for spot in paced(sorted(owners)):
-        if find_committed(group.offsets, *spot) is None:
-            yield spot, None
+def _topics_of(group: Group, owners: Mapping[Spot, str]) -> list[tuple[str, list[int]]]:
+    """The partitions of a group: those with its commits, and those of its members. Several entries of one topic are
+    possible, each with few enough partitions for one step."""
+    topics = {topic: set(partitions) for topic, partitions in group.offsets.items()}
+    for topic, partition in owners:
+        topics.setdefault(topic, set()).add(partition)
+    return [
+        (topic, indexes[start : start + PER_PART])
+        for topic, found in sorted(topics.items())
+        for indexes in (sorted(found),)
+        for start in range(0, len(indexes), PER_PART)
+    ]
 
 
 class Total(NamedTuple):
@@ -129,39 +133,49 @@ async def position_rows(
     left_out = hidden = 0
     owners = owners_of(group, members)
     fetches = sources.fetches.by({group.group_id, *(name_of(each.client_id) for each in members)})
-    async for spot, offset in spots_of(group, owners):
-        if not sources.may_see(spot[0]):
-            hidden += 1
-        elif len(rows) >= MOST_POSITIONS:
-            left_out += 1
-        else:
-            rows.append(_row(node, group, (spot, offset), (owners.get(spot), fetches.get(spot)), sources.ends))
-    rows.sort(key=lambda row: (row.topic, row.partition))
+    async for topic, indexes in paced(_topics_of(group, owners)):
+        if not sources.may_see(topic):
+            hidden += len(indexes)
+            continue
+        room = MOST_POSITIONS - len(rows)
+        left_out += max(0, len(indexes) - room)
+        for index in indexes[:room]:
+            spot = topic, index
+            reader = owners.get(spot), fetches.get(spot)
+            rows.append(
+                _row(spot, find_committed(group.offsets, topic, index), leader_of(node, *spot), reader, sources)
+            )
     return GroupPositions(tuple(rows), left_out, hidden)
 
 
 def _row(
-    node: NodeParts,
-    group: Group,
-    position: tuple[Spot, int | None],
+    spot: Spot,
+    committed: CommittedOffset | None,
+    leader: PartitionLeader | None,
     reader: tuple[str | None, Fetched | None],
-    ends: Mapping[Spot, int],
+    sources: PositionSources,
 ) -> PositionRow:
     """A position. Without a commit its lag is not known, since a member goes on where its own auto.offset.reset says;
     an empty log has nothing to read."""
-    (spot, offset), (owner, fetched) = position, reader
-    committed, leader = find_committed(group.offsets, *spot), leader_of(node, *spot)
-    start = None if leader is None else leader.log.log_start_offset
-    end = ends.get(spot) if leader is None else leader.high_watermark.offset
-    counted = end if offset is None and start is not None and end is not None and start >= end else offset
+    owner, fetched = reader
+    start = stable = None
+    if leader is None:
+        end = sources.ends.get(spot)
+    else:
+        start, end = leader.log.log_start_offset, leader.high_watermark.offset
+        stable = leader.last_stable_offset().offset
+    if committed is not None:
+        lag = None if end is None else lag_in_records(end, committed.offset)
+    else:
+        lag = 0 if start is not None and end is not None and start >= end else None
     return PositionRow(
         *spot,
-        offset,
+        None if committed is None else committed.offset,
         None if committed is None else committed.commit_timestamp_ms,
         "" if committed is None else committed.metadata[:200],
         end,
-        None if leader is None else leader.last_stable_offset().offset,
-        None if counted is None or end is None else lag_in_records(end, counted),
+        stable,
+        lag,
         None,
         owner,
         None if fetched is None else fetched.offset,
@@ -179,7 +193,7 @@ async def with_times(node: NodeParts, name: str, rows: Sequence[PositionRow]) ->
 async def lag_in_time(node: NodeParts, name: str, rows: Sequence[PositionRow], times: Times) -> float | None:
     """The age of the oldest record that a group has not read, in seconds. ``times`` are those that are known."""
     now_ms = node.broker.scheduler.now_ms()
-    found = [_lag_s(node, name, each, now_ms, times) async for each in paced(rows)]
+    found = [_lag_s(node, name, each, now_ms, times) async for some in paced_parts(rows) for each in some]
     return max((each for each in found if each is not None), default=None)
 
 

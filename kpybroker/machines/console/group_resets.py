@@ -1,0 +1,51 @@
+"""The page on which the positions of a group are set: what is asked for, and what would change. Pure."""
+
+from dataclasses import dataclass
+from typing import Final
+
+EARLIEST, LATEST, OFFSET, TIME, SHIFT = "earliest", "latest", "offset", "time", "shift"
+TARGETS: Final = {
+    EARLIEST: "the first record",
+    LATEST: "the end, behind the last record",
+    OFFSET: "an offset",
+    TIME: "the first record at or after a time (UTC)",
+    SHIFT: "some records on, or back if negative",
+}
+WITH_VALUE: Final = (OFFSET, TIME, SHIFT)
+"""The targets that need a value."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResetRow:
+    """The new position of a group in one partition."""
+
+    topic: str
+    partition: int
+    committed: int | None
+    """The position now; None without one."""
+    offset: int
+    moved: int | None
+    """The records by which it goes on; negative if it goes back."""
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResetPage:
+    """What a reset of a group would do. Nothing is changed by looking at it."""
+
+    id: str
+    type: str
+    target: str
+    value: str
+    topic: str
+    partition: int | None
+    topics: tuple[str, ...]
+    """The topics in which the group has positions."""
+    members: int
+    """Positions are set only while it has no member."""
+    rows: tuple[ResetRow, ...]
+    plan: str
+    """The new positions as lines of topic, partition and offset: what has to be sent to set them."""
+    missing: tuple[str, ...]
+    """The partitions that are left out, and why."""
+    may_reset: bool
