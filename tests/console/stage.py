@@ -46,6 +46,7 @@ class Stage:
             "/records": "topic=flights",
             "/records/raw": "topic=flights&partition=0&offset=3",
             "/group": "id=readers",
+            "/group/reset": "id=readers&to=offset&value=12",
         }
 
     def address(self, page: ConsolePage, path: str) -> str:

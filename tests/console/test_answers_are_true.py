@@ -309,10 +309,55 @@ def records(_: Known) -> Any:
 
 
 def groups(_: Known) -> Any:
-    joined = {"id": "joined", "type": "classic", "state": "Stable", "members": 1, "node": 1, "lag": None, "unknown": 1}
-    readers = {"id": "readers", "type": "classic", "state": "Empty", "members": 0, "node": 1, "lag": 15, "unknown": 0}
+    shared = {"type": "classic", "catches_up_s": None, "topics": ["flights"], "topics_left_out": 0, "node": 1}
+    readers = {
+        **shared,
+        "id": "readers",
+        "state": "Empty",
+        "standing": "stuck",
+        "verdict": "It has no member: nobody reads the 15 records that are left.",
+        "lag": 15,
+        "unknown": 0,
+        "lag_s": SINCE_S,
+        "trend": Like("|reads nothing"),
+        "members": 0,
+        "is_here": True,
+    }
+    joined = {
+        **shared,
+        "id": "joined",
+        "state": "Stable",
+        "standing": Like("has lag|stuck"),
+        "verdict": Like(r"watched has flights-0,? and does not fetch it( yet|: it is paused, .*)\."),
+        "lag": None,
+        "unknown": 1,
+        "lag_s": None,
+        "trend": "",
+        "members": 1,
+        "is_here": True,
+    }
+    counts = {"sort": "", "stuck": Within(1, 2), "falling_behind": 0}
     rest = {"readers": [], "readers_left_out": 0, "readers_hidden": False, "unreachable": []}
-    return {**paged(total=2), "groups": [joined, readers], **rest}
+    return {**paged(total=2), **counts, "groups": [readers, joined], **rest}
+
+
+def group_reset(_: Known) -> Any:
+    row = {"topic": "flights", "partition": 0, "committed": 5, "offset": 12, "moved": 7, "note": ""}
+    return {
+        "id": "readers",
+        "type": "classic",
+        "target": "offset",
+        "value": "12",
+        "topic": "",
+        "partition": "",
+        "problem": "",
+        "topics": ["flights"],
+        "members": 0,
+        "rows": [row],
+        "plan": "flights,0,12\n",
+        "missing": [],
+        "may_reset": True,
+    }
 
 
 def group(_: Known) -> Any:
@@ -343,6 +388,7 @@ def group(_: Known) -> Any:
         "generation": None,
         "node": 1,
         "verdict": "It has no member: nobody reads the 15 records that are left.",
+        "verdict_at": None,
         "is_stuck": True,
         "members": [],
         "positions": [position],
@@ -358,6 +404,9 @@ def group(_: Known) -> Any:
         "read_per_s": None,
         "written_per_s": None,
         "falls_behind": False,
+        "trend": "",
+        "may_reset": True,
+        "may_delete": True,
         "story": [],
         "plots": [{**plot, "every_s": SINCE_S} for plot in plots],
     }
@@ -495,6 +544,7 @@ EXPECTED = {
     "/records": records,
     "/groups": groups,
     "/group": group,
+    "/group/reset": group_reset,
     "/connections": connections,
     "/connections/{connection}": connection,
     "/transactions": transactions,

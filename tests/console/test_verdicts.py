@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from kpybroker.machines.console import stuck
-from kpybroker.machines.console.groups import MemberRow, PositionRow, ShareRow
+from kpybroker.machines.console.groups import MemberRow, PositionRow, RecordPlace, ShareRow
 from kpybroker.machines.console.stuck_shares import LONG_S, OFTEN, ShareFacts, verdict_on_shares
 from kpybroker.machines.console.stuck_streams import Handover, StreamsFacts, verdict_on_streams
 from kpybroker.machines.groups.facts import OWES_JOIN, OWES_SYNC, WAITS
@@ -111,7 +111,10 @@ PACE = stuck.ReadingPace
         ),
         (
             {"pace": PACE(50, 1_200, 20)},
-            "It commits 50 records/s, and 1\u202f200/s are written: it falls further behind and never catches up. 4 records are left.",
+            (
+                "It commits 50 records/s, and 1\u202f200/s are written: it falls further behind and never catches up. "
+                "4 records are left."
+            ),
         ),
         (
             {"pace": PACE(11, 11, 20)},
@@ -469,6 +472,35 @@ def test_a_streams_group_that_warms_up_is_not_stuck_and_all_else_is_as_for_other
 
 
 @pytest.mark.parametrize(
+    ("changes", "offset"),
+    [
+        ({"positions": [position(start_offset=7)]}, 7),
+        ({"lost_members": 3}, 5),
+        ({"now_ms": 60_000}, 5),
+        (
+            {
+                "open_transactions": {("t", 0): stuck.OpenTransaction(9, None, 3)},
+                "positions": [position(stable_offset=5)],
+            },
+            3,
+        ),
+        ({"positions": [position(member=None)]}, None),
+        ({}, None),
+    ],
+)
+def test_a_sentence_that_names_an_offset_leads_to_its_record(changes: dict[str, Any], offset: int | None) -> None:
+    usual = {"members": [member("ann")], "positions": [position()], "open_transactions": {}, "lost_members": 0}
+    found = stuck.verdict_on(stuck.ReadingFacts("Stable", **{**usual, "now_ms": 2_000, **changes}))
+    assert found.at == (None if offset is None else RecordPlace("t", 0, offset))
+
+
+def test_fetches_of_partitions_that_other_nodes_lead_are_not_missed() -> None:
+    facts: dict[str, Any] = {"positions": [position(fetched=None)], "now_ms": 60_000}
+    assert verdict(**facts)[0]
+    assert not verdict(**facts, led_elsewhere={("t", 0)})[0]
+
+
+@pytest.mark.parametrize(
     ("changes", "is_stuck"),
     [
         ({"held_s": LONG_S}, True),
@@ -527,7 +559,8 @@ def test_several_tasks_that_move_are_counted() -> None:
     assert found is not None
     assert found[:2] == (True, "Task 0_1 has no owner until new takes it with its next heartbeat.")
     found = verdict_on_streams(streams_facts(unowned=["task 0_2"]))
-    assert found == (True, "Task 0_2 has no owner: the last assignment gave it to nobody.")
+    assert found is not None
+    assert found[:2] == (True, "Task 0_2 has no owner: the last assignment gave it to nobody.")
 
 
 def test_a_reader_is_silent_after_half_a_minute() -> None:

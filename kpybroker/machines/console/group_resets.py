@@ -38,7 +38,9 @@ class ResetPage:
     target: str
     value: str
     topic: str
-    partition: int | None
+    partition: str
+    problem: str
+    """Why there is nothing to preview, if what is asked for cannot be; empty otherwise."""
     topics: tuple[str, ...]
     """The topics in which the group has positions."""
     members: int

@@ -88,7 +88,7 @@ def _one_line(told: Sequence[_Told], length: int, rounds: int) -> StoryRow:
         label = each.label or label
     first_ms, last_ms = told[0].row.timestamp_ms, told[-1].row.timestamp_ms
     begun_ms = told[-length].row.timestamp_ms
-    every_s = (begun_ms - first_ms) / 1000 / (rounds - 1)
+    every_s = (begun_ms - first_ms) / (rounds - 1) / 1000
     return StoryRow(last_ms, ", ".join(words), None, rounds, every_s, first_ms)
 
 

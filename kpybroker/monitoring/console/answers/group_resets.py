@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from kpybroker.client import resets
 from kpybroker.client.client import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, Spot
@@ -33,6 +33,7 @@ from kpybroker.monitoring.console.node_parts import NodeParts
 from kpybroker.monitoring.console.pace import paced
 from kpybroker.monitoring.console.query import Query, bad
 from kpybroker.monitoring.console.viewer import Viewer
+from kpybroker.runtime.http.request import HttpRefused
 from kpywire import error_codes
 from kpywire.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,
@@ -49,16 +50,47 @@ MOST_NAMED: Final = 3
 """The partitions without a new position that the page names."""
 
 
+class Plan(NamedTuple):
+    """The new positions, the partitions that are left out with the reasons, and why there is no plan."""
+
+    resets: list[Reset]
+    missing: Mapping[Spot, str]
+    problem: str = ""
+
+
 async def reset_page(node: NodeParts, viewer: Viewer, query: Query) -> ResetPage:
     """The new positions that are asked for, beside those of now. Raises Refused."""
     name = query.needed("id")
     found = group_here(node, viewer, name)
     of_members = found.group.membership.facts()
-    target, value, topic = query.text("to", EARLIEST), query.text("value").strip(), query.text("topic")
-    partition = query.number("partition", -1, lowest=-1, highest=2**31 - 1)
-    number, time_ms = _wanted(target, value)
     committed = await _committed(node, viewer, found)
-    spots = _spots(node, viewer, committed, topic, partition)
+    try:
+        plan = await _plan(node, viewer, query, committed)
+    except HttpRefused as refused:
+        plan = Plan([], {}, str(refused))
+    return ResetPage(
+        name,
+        of_members.kind,
+        query.text("to", EARLIEST),
+        query.text("value"),
+        query.text("topic"),
+        query.text("partition"),
+        plan.problem,
+        tuple(sorted({spot.topic for spot in committed})),
+        of_members.members,
+        tuple([_row(each) async for each in paced(plan.resets)]),
+        resets.render_csv({name: plan.resets}),
+        tuple(f"{spot}: {reason}" for spot, reason in sorted(plan.missing.items())[:MOST_NAMED]),
+        node.is_writable and viewer.may(AclOperation.READ, ResourceType.GROUP, name),
+    )
+
+
+async def _plan(node: NodeParts, viewer: Viewer, query: Query, committed: Mapping[Spot, int]) -> Plan:
+    """The plan of a reset. Raises Refused."""
+    target = query.text("to", EARLIEST)
+    number, time_ms = _wanted(target, query.text("value").strip())
+    partition = query.number("partition", -1, lowest=-1, highest=2**31 - 1)
+    spots = _spots(node, viewer, committed, query.text("topic"), partition)
     logs, missing = await _ranges(node, viewer, spots)
     at_time: Mapping[Spot, int] = {}
     if time_ms is not None:
@@ -66,23 +98,9 @@ async def reset_page(node: NodeParts, viewer: Viewer, query: Query) -> ResetPage
         missing |= more
         logs = {spot: each for spot, each in logs.items() if spot in at_time}
     try:
-        planned = _new_positions(target, number, committed, logs, at_time)
+        return Plan(_new_positions(target, number, committed, logs, at_time), missing)
     except ValueError as error:
         raise bad(str(error)[:500]) from None
-    return ResetPage(
-        name,
-        of_members.kind,
-        target,
-        value,
-        topic,
-        None if partition < 0 else partition,
-        tuple(sorted({spot.topic for spot in committed})),
-        of_members.members,
-        tuple([_row(each) async for each in paced(planned)]),
-        resets.render_csv({name: planned}),
-        tuple(f"{spot}: {reason}" for spot, reason in sorted(missing.items())[:MOST_NAMED]),
-        node.is_writable and viewer.may(AclOperation.READ, ResourceType.GROUP, name),
-    )
 
 
 def _wanted(target: str, value: str) -> tuple[int, int | None]:

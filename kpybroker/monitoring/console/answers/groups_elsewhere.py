@@ -51,7 +51,7 @@ class GroupsOfNode(NamedTuple):
 async def groups_elsewhere(node: NodeParts, viewer: Viewer) -> list[GroupsOfNode]:
     """The groups of all other nodes that are alive. The nodes are asked at the same time."""
     others = sorted(node.broker.alive_brokers - {node.broker.node_id})
-    return list(await asyncio.gather(*(_groups_of(node, viewer, other) for other in others)))
+    return list(await asyncio.gather(*(groups_of_node(node, viewer, other) for other in others)))
 
 
 def names_in(found: Iterable[GroupElsewhere]) -> set[str]:
@@ -61,7 +61,8 @@ def names_in(found: Iterable[GroupElsewhere]) -> set[str]:
     }
 
 
-async def _groups_of(node: NodeParts, viewer: Viewer, other: int) -> GroupsOfNode:
+async def groups_of_node(node: NodeParts, viewer: Viewer, other: int) -> GroupsOfNode:
+    """The groups of one other node."""
     try:
         answer = await node.elsewhere.ask(viewer, other, ListGroupsRequest(states_filter=[], types_filter=[]))
     except KafkaError as error:
