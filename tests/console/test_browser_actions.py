@@ -117,7 +117,7 @@ def sets_positions(person: Person) -> None:
     person.open("/group?id=resetting")
     status, _ = person.browser.follow_click("document.querySelector('#change ~ p a')")
     assert status == 200
-    texts = {"to": "shift", "value": "-3", "topic": "flights", "partition": "0"}
+    texts = {"to": "some", "value": "-3", "topic": "flights", "partition": "0"}
     assert person.press("/group/reset", "Preview", texts, method="get") == "/group/reset"
     assert "flights-0\t4\t1\t-3" in person.shown
     assert person.client.position("resetting", "flights") == 4, "a preview changes nothing"

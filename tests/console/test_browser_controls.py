@@ -47,8 +47,8 @@ CONTROLS = {
     ("/records", "committed"): Used("/records?topic=pending", {}, "committed", "0 records"),
     ("/records", "live"): Used(FLIGHTS, {}, "live", "shown again every two seconds"),
     ("/groups", "q"): Used("/groups", {"q": "read"}, "", "readers", "others"),
-    ("/group/reset", "to"): Used(RESET, {"to": "latest"}, "", "flights-0\t1\t4\t3"),
-    ("/group/reset", "value"): Used(RESET, {"to": "offset", "value": "2"}, "", "flights-0\t1\t2\t1"),
+    ("/group/reset", "to"): Used(RESET, {"to": "the end"}, "", "flights-0\t1\t4\t3"),
+    ("/group/reset", "value"): Used(RESET, {"to": "an off", "value": "2"}, "", "flights-0\t1\t2\t1"),
     ("/group/reset", "topic"): Used(RESET, {"topic": "flights"}, "", "flights-1\t–\t0"),
     ("/group/reset", "partition"): Used(
         RESET, {"topic": "flights", "partition": "1"}, "", "flights-1\t–\t0", "flights-0"

@@ -1,4 +1,4 @@
-"""The list of groups: which are in trouble, in how many words, when they have caught up, and in which order they come."""
+"""The list of groups: which are in trouble, in how many words, when one has caught up, and in which order they come."""
 
 from typing import Any
 
@@ -11,7 +11,6 @@ from kpybroker.machines.console.standing import (
     FINE,
     GROUP_KEYS,
     LAGGING,
-    LONG_CHARS,
     STUCK,
     in_short,
     standing_of,
@@ -86,15 +85,30 @@ def test_a_group_is_stuck_or_falls_behind_or_has_lag_or_is_fine(
     assert standing_of(verdict, pace, lag, unknown) == standing
 
 
-def test_a_verdict_in_short_is_its_first_sentence_and_a_long_one_ends_at_its_colon() -> None:
-    assert in_short("9 records are left. Whether it catches up shows later.") == "9 records are left."
-    assert in_short("It rebalances: nobody gets records until ann rejoins.") == (
-        "It rebalances: nobody gets records until ann rejoins."
-    )
-    long = "3 members were lost at 5 of t-0: " + "its consumers fail on that record, " * 5
-    assert len(long) > LONG_CHARS
-    assert in_short(long) == "3 members were lost at 5 of t-0."
-    assert in_short("") == ""
+@pytest.mark.parametrize(
+    ("line", "short"),
+    [
+        ("9 records are left. Whether it catches up shows later.", "9 records are left."),
+        ("It rebalances: nobody gets records until a rejoins.", "It rebalances: nobody gets records until a rejoins."),
+        ("3 members were lost at 5 of t-0: " + "its consumers fail on it, " * 5, "3 members were lost at 5 of t-0."),
+        ("", ""),
+    ],
+)
+def test_a_verdict_in_short_is_its_first_sentence_and_a_long_one_ends_at_its_colon(line: str, short: str) -> None:
+    assert in_short(not_stuck(line), None, 9) == short
+    assert in_short(stuck_by(line), SLOW, 9) == short, "a group that is stuck says why"
+
+
+@pytest.mark.parametrize(
+    ("pace", "short"),
+    [
+        (SLOW, "It falls further behind and never catches up."),
+        (EVEN, "Its lag stays."),
+        (FAST, "It catches up in 100 s."),
+    ],
+)
+def test_a_group_that_reads_says_in_short_whether_it_catches_up(pace: ReadingPace, short: str) -> None:
+    assert in_short(not_stuck("It commits 80 records/s."), pace, 4_000) == short
 
 
 def test_groups_in_trouble_come_first_and_of_these_the_largest_lag() -> None:

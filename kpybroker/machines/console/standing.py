@@ -33,9 +33,12 @@ def standing_of(verdict: Verdict, pace: ReadingPace | None, lag: int | None, unk
     return LAGGING if lag or unknown else FINE
 
 
-def in_short(line: str) -> str:
-    """The first sentence of a verdict; of a long one the part before its colon."""
-    first = line.partition(". ")[0].removesuffix(".")
+def in_short(verdict: Verdict, pace: ReadingPace | None, lag: int | None) -> str:
+    """A verdict in one sentence: of a long one the part before its colon. The rates are in a column of their own."""
+    if not verdict.is_stuck and lag and pace is not None:
+        outlook = pace.outlook(lag)
+        return f"{outlook[0].upper()}{outlook[1:]}."
+    first = verdict.line.partition(". ")[0].removesuffix(".")
     if len(first) > LONG_CHARS:
         first = first.partition(": ")[0]
     return f"{first}." if first else ""
@@ -48,11 +51,10 @@ def trend_of(pace: ReadingPace | None, lag: int | None) -> Trend:
     rates = f"reads {rate(pace.read_per_s)}/s, {rate(pace.written_per_s)}/s arrive"
     if not lag:
         return Trend(rates, 0.0 if lag == 0 else None)
-    gained_per_s = pace.read_per_s - pace.written_per_s
-    if pace.falls_behind or gained_per_s <= 0:
-        return Trend(f"{rates}: never" if pace.written_per_s else "reads nothing", None)
-    left_s = lag / gained_per_s
-    return Trend(f"{rates}: caught up in {seconds(left_s)}", left_s)
+    left_s = pace.left_s(lag)
+    if left_s is not None:
+        return Trend(f"{rates}: caught up in {seconds(left_s)}", left_s)
+    return Trend(f"{rates}: never" if pace.read_per_s or pace.written_per_s else "reads nothing", None)
 
 
 def worst_first(row: GroupRow) -> Any:

@@ -65,6 +65,18 @@ class ReadingPace(NamedTuple):
         least = 0.03 if self.over_s * 1000 >= LONG_MS else 0.1
         return self.written_per_s - self.read_per_s > least * self.written_per_s
 
+    def left_s(self, lag: int) -> float | None:
+        """The time until everything is read; None if that is never."""
+        gained_per_s = self.read_per_s - self.written_per_s
+        return None if self.falls_behind or gained_per_s <= 0 else lag / gained_per_s
+
+    def outlook(self, lag: int) -> str:
+        """Whether a group with this lag catches up, in words."""
+        if self.falls_behind:
+            return "it falls further behind and never catches up"
+        left_s = self.left_s(lag)
+        return "its lag stays" if left_s is None else f"it catches up in {seconds(max(1.0, left_s))}"
+
 
 @dataclass(frozen=True, slots=True)
 class ReadingFacts:
@@ -141,11 +153,9 @@ def _speed(facts: ReadingFacts, lag: int) -> str:
     if pace is None:
         return f"{left}. Whether it catches up shows when this page has watched it for {WATCHED_S:.0f} s."
     rates = f"It commits {rate(pace.read_per_s)} records/s, and {rate(pace.written_per_s)}/s are written"
-    if pace.falls_behind:
-        return f"{rates}: it falls further behind and never catches up. {left}."
-    if pace.read_per_s <= pace.written_per_s:
-        return f"{rates}: its lag stays. {left}."
-    return f"{rates}. {left}: it catches up in {seconds(max(1.0, lag / (pace.read_per_s - pace.written_per_s)))}."
+    if pace.left_s(lag) is None:
+        return f"{rates}: {pace.outlook(lag)}. {left}."
+    return f"{rates}. {left}: {pace.outlook(lag)}."
 
 
 def verdict_on_reader(spot: str, offset: int, pin: OpenTransaction | None, silent_s: float) -> str:

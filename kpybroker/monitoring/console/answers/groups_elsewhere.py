@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from kpybroker.client.consumer_protocol import assigned_spots
 from kpybroker.machines.console.groups import MemberRow
+from kpybroker.machines.console.stuck import TASK
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.groups.share.share_group import SHARE
 from kpybroker.monitoring.console.node_parts import NodeParts
@@ -123,13 +124,16 @@ def _add_starts(group: GroupElsewhere, answer: Any) -> None:
 
 
 def _member(found: Any) -> MemberRow:
-    """A member as any of the four requests describes it. Streams groups name tasks, which are left out."""
+    """A member as any of the four requests describes it."""
     assigned: tuple[str, ...] = ()
     if hasattr(found, "member_assignment"):
         assigned = tuple(map(str, assigned_spots(found.member_assignment) or ()))
     elif hasattr(found.assignment, "topic_partitions"):
         topics = found.assignment.topic_partitions
         assigned = tuple(f"{each.topic_name}-{index}" for each in topics for index in each.partitions)
+    else:
+        tasks = found.assignment.active_tasks
+        assigned = tuple(f"{TASK}{each.subtopology_id}_{index}" for each in tasks for index in each.partitions)
     instance = getattr(found, "group_instance_id", None) or getattr(found, "instance_id", None)
     host = found.client_host.removeprefix("/")
     return MemberRow(found.member_id, instance, found.client_id, host, assigned, "")

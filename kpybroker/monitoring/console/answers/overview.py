@@ -33,6 +33,7 @@ from kpybroker.monitoring.console.answers.positions import (
     PositionSources,
     Total,
     leader_of,
+    spots_in,
     total_of,
     watched_spots,
 )
@@ -137,7 +138,10 @@ class Overviews:
             )
             rows.append(_row(listed[name], group, node.broker.node_id))
             positions[name] = group.positions.rows
-        rows += [await _row_elsewhere(node, other, sources.positions) async for other in paced(list(others.values()))]
+        async for other in paced(list(others.values())):
+            seen = await _positions_elsewhere(node, other, ends)
+            watched = self._watched((other.listed.group_id, key), total_of([each.lag for each in seen]), seen)
+            rows.append(_row_elsewhere(other, seen, watched))
         absences = tuple(each.absence for each in away if each.absence)
         self._times = {} if len(self._times) > MOST_WATCHED * 100 else self._times
         return Overview(tuple(rows), positions, absences, readers, in_groups, self._times)
@@ -174,34 +178,47 @@ def _row(listed: ListedGroup, group: ExaminedGroup, node_id: int) -> GroupRow:
     return _filled(listed, (node_id, len(group.members)), (lag, unknown), topics, group.verdict, pace)
 
 
-async def _row_elsewhere(node: NodeParts, group: GroupElsewhere, sources: PositionSources) -> GroupRow:
-    """The row of a group that another node coordinates. Nothing says who fetches for it, or what happened."""
+async def _positions_elsewhere(
+    node: NodeParts, group: GroupElsewhere, ends: Mapping[tuple[str, int], int]
+) -> list[PositionRow]:
+    """The positions of a group that another node coordinates: its commits, then those of its members without one."""
+    owners = {spot: each.client_id for each in group.members for spot in spots_in(each.assigned)}
     rows: list[PositionRow] = []
-    async for spot, offset in paced(sorted(group.positions.items())):
-        leader = leader_of(node, *spot)
-        end = sources.ends.get(spot) if leader is None else leader.high_watermark.offset
-        left = group.left.get(spot, None if end is None else lag_in_records(end, offset))
-        owner = next((each.client_id for each in group.members if f"{spot[0]}-{spot[1]}" in each.assigned), None)
-        rows.append(PositionRow(*spot, offset, None, "", end, None, left, None, owner, None, None, None))
-    total = total_of([each.lag for each in rows])
-    count = has_members(group)
-    members = None if count is None else len(group.members)
-    if not group.is_asked or (count and not group.members):
+    async for spot in paced(sorted(group.positions.keys() | owners.keys())):
+        offset, leader = group.positions.get(spot), leader_of(node, *spot)
+        end = ends.get(spot) if leader is None else leader.high_watermark.offset
+        start = None if leader is None else leader.log.log_start_offset
+        lag = None if end is None or offset is None else lag_in_records(end, offset)
+        left = group.left.get(spot, lag)
+        rows.append(PositionRow(*spot, offset, None, "", end, None, left, None, owners.get(spot), None, None, start))
+    return rows
+
+
+def _row_elsewhere(group: GroupElsewhere, rows: Sequence[PositionRow], watched: WatchedGroup) -> GroupRow:
+    """The row of a group that another node coordinates. Nothing says who fetches for it, or what happened."""
+    has_any = has_members(group)
+    if not group.is_asked or (has_any and not group.members):
         return _unknown_row(group.listed, group.node)
-    verdict = _verdict_elsewhere(group, rows, total)
-    return _filled(
-        group.listed, (group.node, members), total, {each.topic for each in rows}, verdict, None, is_here=False
-    )
+    total = total_of([each.lag for each in rows])
+    verdict = _verdict_elsewhere(group, rows, (total, watched))
+    topics = {each.topic for each in rows}
+    place = group.node, None if has_any is None else len(group.members)
+    return _filled(group.listed, place, total, topics, verdict, watched.pace, is_here=False)
 
 
-def _verdict_elsewhere(group: GroupElsewhere, rows: Sequence[PositionRow], total: Total) -> stuck.Verdict:
+def _verdict_elsewhere(
+    group: GroupElsewhere, rows: Sequence[PositionRow], known: tuple[Total, WatchedGroup]
+) -> stuck.Verdict:
+    total, watched = known
     if group.listed.group_type == SHARE:
         left = total.records or 0
         if not group.members and left:
             return stuck.stuck_by(stuck.without_readers(left))
         return stuck.not_stuck(f"Node {group.node} knows more.")
-    state = group.listed.group_state
-    return stuck.verdict_on(stuck.ReadingFacts(state, group.members, rows, {}, 0, 0, reads_elsewhere=True))
+    facts = stuck.ReadingFacts(
+        group.listed.group_state, group.members, rows, {}, 0, 0, pace=watched.pace, reads_elsewhere=True
+    )
+    return stuck.verdict_on(facts)
 
 
 def _filled(
@@ -220,7 +237,7 @@ def _filled(
         listed.group_type,
         listed.group_state,
         standing_of(verdict, pace, *lag),
-        in_short(verdict.line),
+        in_short(verdict, pace, lag[0]),
         *lag,
         None,
         *trend,

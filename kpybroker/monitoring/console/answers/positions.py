@@ -67,16 +67,17 @@ class Fetches:
         return found
 
 
+def spots_in(assigned: Iterable[str]) -> list[Spot]:
+    """The partitions in an assignment. Tasks of Kafka Streams do not name theirs."""
+    parts = (each.rpartition("-") for each in assigned if not each.startswith(TASK))
+    return [(topic, int(index)) for topic, _, index in parts if index.isdigit()]
+
+
 def owners_of(group: Group, members: Sequence[MemberRow]) -> dict[Spot, str]:
-    """The client id of the member that has each partition. Tasks of Kafka Streams do not name theirs, and members of a
-    share group have no positions."""
-    owners: dict[Spot, str] = {}
-    for member in members if group.membership.keeps_offsets else ():
-        for each in member.assigned:
-            topic, _, index = each.rpartition("-")
-            if not each.startswith(TASK) and index.isdigit():
-                owners[topic, int(index)] = member.client_id
-    return owners
+    """The client id of the member that has each partition. Members of a share group have no positions."""
+    if not group.membership.keeps_offsets:
+        return {}
+    return {spot: member.client_id for member in members for spot in spots_in(member.assigned)}
 
 
 def _topics_of(group: Group, owners: Mapping[Spot, str]) -> list[tuple[str, list[int]]]:
