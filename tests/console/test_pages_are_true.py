@@ -103,7 +103,7 @@ EXPECTED: dict[str, list[Callable[[Known], list[Row]]]] = {
                 "classic",
                 "Empty",
                 "0",
-                "node 1",
+                "1",
             ),
             (
                 "joined",
@@ -115,7 +115,7 @@ EXPECTED: dict[str, list[Callable[[Known], list[Row]]]] = {
                 "classic",
                 "Stable",
                 "1",
-                "node 1",
+                "1",
             ),
         ]
     ],

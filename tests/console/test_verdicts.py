@@ -494,6 +494,13 @@ def test_a_sentence_that_names_an_offset_leads_to_its_record(changes: dict[str, 
     assert found.at == (None if offset is None else RecordPlace("t", 0, offset))
 
 
+def test_a_group_that_reads_too_slowly_is_not_called_silent_in_one_of_its_partitions() -> None:
+    assert verdict(now_ms=60_000)[0]
+    is_stuck, line = verdict(now_ms=60_000, pace=PACE(20, 117, 30))
+    assert (is_stuck, line.startswith("It commits 20 records/s, and 117/s are written")) == (False, True)
+    assert verdict(now_ms=60_000, pace=PACE(0, 117, 30))[0]
+
+
 def test_fetches_of_partitions_that_other_nodes_lead_are_not_missed() -> None:
     facts: dict[str, Any] = {"positions": [position(fetched=None)], "now_ms": 60_000}
     assert verdict(**facts)[0]

@@ -14,6 +14,10 @@ LONG_CHARS: Final = 110
 """The length from which on a sentence of the list ends at its colon."""
 
 
+KEEPS_UP_S: Final = 10.0
+"""The seconds of new records that a group may be behind and still keeps up: commits come in steps."""
+
+
 class Trend(NamedTuple):
     """The two rates in words, and the time until everything is read, None where that is never or not known."""
 
@@ -24,19 +28,30 @@ class Trend(NamedTuple):
 NO_TREND: Final = Trend("", None)
 
 
+def keeps_up(pace: ReadingPace | None, lag: int | None) -> bool:
+    """Whether a group reads as fast as records are written, and has few of them left."""
+    if pace is None or pace.falls_behind or lag is None:
+        return False
+    return lag <= pace.written_per_s * KEEPS_UP_S and pace.read_per_s > 0
+
+
 def standing_of(verdict: Verdict, pace: ReadingPace | None, lag: int | None, unknown: int) -> str:
     """The standing of a group in one word or two."""
     if verdict.is_stuck:
         return STUCK
     if lag and pace is not None and pace.falls_behind:
         return BEHIND
+    if keeps_up(pace, lag) and not unknown:
+        return FINE
     return LAGGING if lag or unknown else FINE
 
 
 def in_short(verdict: Verdict, pace: ReadingPace | None, lag: int | None) -> str:
     """A verdict in one sentence: of a long one the part before its colon. The rates are in a column of their own."""
     if not verdict.is_stuck and lag and pace is not None:
-        outlook = pace.outlook(lag)
+        if keeps_up(pace, lag):
+            return "It keeps up."
+        outlook = pace.outlook(lag) if pace.read_per_s or not pace.written_per_s else "it commits nothing"
         return f"{outlook[0].upper()}{outlook[1:]}."
     first = verdict.line.partition(". ")[0].removesuffix(".")
     if len(first) > LONG_CHARS:
@@ -52,6 +67,8 @@ def trend_of(pace: ReadingPace | None, lag: int | None) -> Trend:
     if not lag:
         return Trend(rates, 0.0 if lag == 0 else None)
     left_s = pace.left_s(lag)
+    if keeps_up(pace, lag):
+        return Trend(f"{rates}: keeps up", left_s or 0.0)
     if left_s is not None:
         return Trend(f"{rates}: caught up in {seconds(left_s)}", left_s)
     return Trend(f"{rates}: never" if pace.read_per_s or pace.written_per_s else "reads nothing", None)

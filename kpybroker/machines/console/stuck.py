@@ -287,6 +287,8 @@ def _unfetched_ms(facts: ReadingFacts, each: PositionRow) -> float:
 
 
 def _silent(facts: ReadingFacts, behind: Sequence[PositionRow]) -> Reason | None:
+    if facts.pace is not None and facts.pace.read_per_s > 0 and facts.pace.falls_behind:
+        return None  # it gets on elsewhere, too slowly: its rates say more
     for each in behind:
         if each.fetched is None or each.committed is None or each.fetched <= each.committed:
             continue

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote, urlencode
 
-from kpybroker.machines.console.content import visible
+from kpybroker.machines.console.content import sentence, visible
 from kpybroker.machines.console.listing import opposite
 from kpybroker.machines.console.plots import last_of, svg_of
 from kpybroker.machines.console.wording import counted, digits, in_bytes, in_words, seconds, time
@@ -91,6 +91,7 @@ def environment() -> Any:
         query=urlencode,
         quoted=quoted,
         seconds=seconds,
+        sentence=sentence,
         time=time,
         visible=visible,
     )
