@@ -60,6 +60,7 @@ def row(name: str, **changes: Any) -> GroupRow:
         (FAST, 80, "reads 120/s, 80/s arrive: keeps up", 2.0),
         (EVEN, 95, "reads 9.5/s, 9.5/s arrive: keeps up", 0.0),
         (FAST, 0, "reads 120/s, 80/s arrive", 0.0),
+        (SILENT, 0, "", 0.0),
         (SLOW, None, "reads 80/s, 120/s arrive", None),
     ],
 )

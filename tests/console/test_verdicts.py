@@ -64,6 +64,7 @@ def verdict(state: str = "Stable", **changes: Any) -> tuple[bool, str]:
         ({"state": "Empty", "members": [], "positions": [position(fetched=None)]}, "nobody reads the 4 records"),
         ({"positions": [position(start_offset=7)]}, "position 5 of t-0 are deleted; the log begins at 7"),
         ({"lost_members": 3}, "3 members were lost while its position stayed at 5 of t-0"),
+        ({"positions": [], "lost_members": 3}, "3 members were lost, and it has committed nothing"),
         ({"positions": [position(member=None)]}, "No member has t-0"),
         ({"positions": [position(fetched=None)], "now_ms": 60_000}, "does not fetch it: it is paused"),
         ({"now_ms": 60_000}, "has not committed for 59 s"),
@@ -259,7 +260,8 @@ def test_a_record_is_suspected_after_three_lost_members() -> None:
         assert verdict(lost_members=lost)[0] is is_stuck
     assert not verdict(lost_members=3, positions=[position(lag=0)])[0]
     uncommitted = position(committed=None, commit_ms=None)
-    assert not verdict(lost_members=3, positions=[uncommitted])[0]
+    assert "has committed nothing" in verdict(lost_members=3, positions=[uncommitted])[1]
+    assert not verdict(lost_members=3, positions=[uncommitted], is_partial=True)[0]
     assert verdict(lost_members=3, positions=[uncommitted, position(partition=2)])[1].startswith(
         "3 members were lost while its position stayed at 5 of t-2: "
     )

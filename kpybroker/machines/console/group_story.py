@@ -40,6 +40,8 @@ class StoryRow:
     every_s: float | None = None
     """For several rounds: the time from one to the next, and that of the first event."""
     first_ms: int | None = None
+    events: int = 1
+    """The events that this line stands for."""
 
 
 class _Told(NamedTuple):
@@ -80,16 +82,16 @@ def _rounds_at(told: Sequence[_Told], place: int) -> tuple[int, int]:
 
 
 def _one_line(told: Sequence[_Told], length: int, rounds: int) -> StoryRow:
+    """The line for several rounds: what the members did, or without any, what the group did."""
     words: list[str] = []
     label = ""
-    for each in told[:length]:
-        named = each.label and each.label != label
-        words.append(f"{each.label} {each.words}" if named else each.words)
-        label = each.label or label
+    of_members = [each for each in told[:length] if each.label]
+    for each in of_members or told[:length]:
+        words.append(each.words if each.label == label else f"{each.label} {each.words}")
+        label = each.label
     first_ms, last_ms = told[0].row.timestamp_ms, told[-1].row.timestamp_ms
-    begun_ms = told[-length].row.timestamp_ms
-    every_s = (begun_ms - first_ms) / (rounds - 1) / 1000
-    return StoryRow(last_ms, ", ".join(words), None, rounds, every_s, first_ms)
+    every_s = (told[-length].row.timestamp_ms - first_ms) / (rounds - 1) / 1000
+    return StoryRow(last_ms, ", ".join(words), None, rounds, every_s, first_ms, len(told))
 
 
 def _in_words(events: Sequence[Event]) -> list[_Told]:

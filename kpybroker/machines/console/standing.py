@@ -65,7 +65,8 @@ def trend_of(pace: ReadingPace | None, lag: int | None) -> Trend:
         return NO_TREND
     rates = f"reads {rate(pace.read_per_s)}/s, {rate(pace.written_per_s)}/s arrive"
     if not lag:
-        return Trend(rates, 0.0 if lag == 0 else None)
+        moves = pace.read_per_s > 0 or pace.written_per_s > 0
+        return Trend(rates if moves else "", 0.0 if lag == 0 else None)
     left_s = pace.left_s(lag)
     if keeps_up(pace, lag):
         return Trend(f"{rates}: keeps up", left_s or 0.0)

@@ -224,15 +224,19 @@ def _held_back(facts: ReadingFacts, behind: Sequence[PositionRow]) -> Reason | N
 
 
 def _poisoned(facts: ReadingFacts, behind: Sequence[PositionRow]) -> Reason | None:
+    if facts.lost_members < FAILS:
+        return None
+    lost = f"{facts.lost_members} members were lost"
     for each in behind:
-        if facts.lost_members >= FAILS and each.committed is not None:
+        if each.committed is not None:
             line = (
-                f"{facts.lost_members} members were lost while its position stayed at {each.committed} of "
-                f"{each.topic}-{each.partition}: its consumers may fail on that record, or take longer for it than "
-                "max.poll.interval.ms."
+                f"{lost} while its position stayed at {each.committed} of {_spot(each)}: its consumers may fail on "
+                "that record, or take longer for it than max.poll.interval.ms."
             )
             return Reason(line, _record(each, each.committed))
-    return None
+    if facts.is_partial or any(each.committed is not None for each in facts.positions):
+        return None
+    return Reason(f"{lost}, and it has committed nothing: its consumers may fail on their first records.")
 
 
 def _without_member(facts: ReadingFacts, behind: Sequence[PositionRow]) -> Reason | None:
