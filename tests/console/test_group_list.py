@@ -103,6 +103,9 @@ def test_a_share_group_of_another_node_has_the_records_that_are_left(node: Conso
     assert (group.positions, group.left) == ({("flights", 0): 4}, {("flights", 0): 5})
     (row,) = node.get("/api/group/reset", id="far-sharers").json["rows"]
     assert (row["committed"], row["offset"]) == (4, 0)
+    here = rows(node)["far-sharers"]
+    assert (here["type"], here["standing"], here["lag"], here["topics"]) == ("share", "stuck", 5, ["flights"])
+    assert here["verdict"] == "It has no member: nobody reads the 5 records that are left."
 
 
 def test_a_row_of_another_nodes_group_has_its_lag_and_says_which_node_knows_more(

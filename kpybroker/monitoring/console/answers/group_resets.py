@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Final, NamedTuple
 
 from kpybroker.client import resets
@@ -27,6 +28,7 @@ from kpybroker.monitoring.console.answers.group_changes import page_of_group, se
 from kpybroker.monitoring.console.answers.log_offsets import offsets_at
 from kpybroker.monitoring.console.answers.positions import MOST_POSITIONS
 from kpybroker.monitoring.console.answers.records import time_in
+from kpybroker.monitoring.console.answers.share_positions import share_positions
 from kpybroker.monitoring.console.answers.topics import known_topic
 from kpybroker.monitoring.console.asking import refuse
 from kpybroker.monitoring.console.node_parts import NodeParts
@@ -39,10 +41,6 @@ from kpywire.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,
     AlterShareGroupOffsetsRequestPartition,
     AlterShareGroupOffsetsRequestTopic,
-)
-from kpywire.messages.describe_share_group_offsets import (
-    DescribeShareGroupOffsetsRequest,
-    DescribeShareGroupOffsetsRequestGroup,
 )
 from kpywire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 
@@ -123,13 +121,9 @@ async def _committed(node: NodeParts, viewer: Viewer, found: Coordinated) -> dic
     """The positions of a group in topics that the viewer may see."""
     group = found.group
     if group.membership.facts().kind == SHARE:
-        asked = DescribeShareGroupOffsetsRequestGroup(group_id=group.group_id, topics=None)
-        (answer,) = (await node.ask(viewer, DescribeShareGroupOffsetsRequest(groups=[asked]))).groups
-        refuse(answer.error_code, f"group {group.group_id[:249]}", answer.error_message)
-        starts = [(topic.topic_name, each) for topic in answer.topics for each in topic.partitions]
-        return {
-            Spot(topic, each.partition_index): each.start_offset for topic, each in starts if each.start_offset >= 0
-        }
+        found_starts = await share_positions(partial(node.ask, viewer), [group.group_id])
+        starts = found_starts[group.group_id].starts if group.group_id in found_starts else {}
+        return {Spot(*spot): offset for spot, offset in sorted(starts.items())}
     committed: dict[Spot, int] = {}
     async for topic in paced(sorted(group.offsets)):
         if viewer.may_see_topic(topic):

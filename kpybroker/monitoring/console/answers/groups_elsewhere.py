@@ -3,6 +3,7 @@ number of requests. Their members and positions are known so, not who fetches an
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from kpybroker.client.consumer_protocol import assigned_spots
@@ -10,22 +11,17 @@ from kpybroker.machines.console.groups import MemberRow
 from kpybroker.machines.console.stuck import TASK
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.groups.share.share_group import SHARE
+from kpybroker.monitoring.console.answers.share_positions import PER_REQUEST, share_positions
 from kpybroker.monitoring.console.node_parts import NodeParts
 from kpybroker.monitoring.console.pace import paced
 from kpybroker.monitoring.console.readers import EMPTY, describing
 from kpybroker.monitoring.console.viewer import Viewer
 from kpybroker.monitoring.metrics.readers import name_of
-from kpywire.messages.describe_share_group_offsets import (
-    DescribeShareGroupOffsetsRequest,
-    DescribeShareGroupOffsetsRequestGroup,
-)
 from kpywire.messages.list_groups import ListedGroup, ListGroupsRequest
 from kpywire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 
 MOST_ASKED: Final = 200
 """The groups of one node that are asked for more than their names."""
-PER_REQUEST: Final = 50
-"""An answer is read in one step of the loop."""
 
 Spot = tuple[str, int]
 
@@ -97,11 +93,9 @@ async def _ask_more(
         answer = await node.elsewhere.ask(viewer, other, OffsetFetchRequest(groups=wanted, require_stable=False))
         async for each in paced(answer.groups):
             _add_commits(node, found[each.group_id], each)
-    if sharing:
-        asked = [DescribeShareGroupOffsetsRequestGroup(group_id=each, topics=None) for each in sharing]
-        answer = await node.elsewhere.ask(viewer, other, DescribeShareGroupOffsetsRequest(groups=asked))
-        async for each in paced(answer.groups):
-            _add_starts(found[each.group_id], each)
+    for name, each in (await share_positions(partial(node.elsewhere.ask, viewer, other), sharing)).items():
+        found[name].positions.update(each.starts)
+        found[name].left.update(each.left)
 
 
 def _add_commits(node: NodeParts, group: GroupElsewhere, answer: Any) -> None:
@@ -111,16 +105,6 @@ def _add_commits(node: NodeParts, group: GroupElsewhere, answer: Any) -> None:
         for each in topic.partitions:
             if name and not each.error_code and each.committed_offset >= 0:
                 group.positions[name, each.partition_index] = each.committed_offset
-
-
-def _add_starts(group: GroupElsewhere, answer: Any) -> None:
-    for topic in answer.topics:
-        for each in topic.partitions:
-            spot = topic.topic_name, each.partition_index
-            if not each.error_code and each.start_offset >= 0:
-                group.positions[spot] = each.start_offset
-                if each.lag >= 0:
-                    group.left[spot] = each.lag
 
 
 def _member(found: Any) -> MemberRow:

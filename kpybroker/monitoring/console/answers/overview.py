@@ -37,6 +37,7 @@ from kpybroker.monitoring.console.answers.positions import (
     total_of,
     watched_spots,
 )
+from kpybroker.monitoring.console.answers.share_positions import SharePositions, share_positions
 from kpybroker.monitoring.console.asking import refuse
 from kpybroker.monitoring.console.lag_history import GroupKey, LagHistory, WatchedGroup
 from kpybroker.monitoring.console.node_parts import NodeParts
@@ -58,6 +59,8 @@ WATCHED_SAMPLES: Final = 16
 MOST_ENDS: Final = 2_000
 """The partitions of other leaders whose ends are asked for."""
 MOST_TOPICS: Final = 3
+MOST_SHARING: Final = 200
+"""The share groups of this node whose positions are asked for."""
 EVERYBODY: Final = ""
 """The viewer of a node without ACLs."""
 
@@ -122,6 +125,8 @@ class Overviews:
         ends = await _ends(node, viewer, here, others)
         may_see = seen_by(viewer)
         sources = GroupSources(PositionSources(may_see, await Fetches.of(node, readers), ends), await shares_led(node))
+        sharing = [name for name, each in listed.items() if each.group_type == SHARE][:MOST_SHARING]
+        shared = await share_positions(partial(node.ask, viewer), sharing)
         rows: list[GroupRow] = []
         positions: dict[str, Sequence[PositionRow]] = {}
         async for name in paced(listed):
@@ -136,7 +141,7 @@ class Overviews:
                 sources,
                 partial(self._watched, (name, key)),
             )
-            rows.append(_row(listed[name], group, node.broker.node_id))
+            rows.append(_row(listed[name], group, node.broker.node_id, shared.get(name)))
             positions[name] = group.positions.rows
         async for other in paced(list(others.values())):
             seen = await _positions_elsewhere(node, other, ends)
@@ -172,10 +177,17 @@ def _want(node: NodeParts, wanted: dict[Spot, int], spots: Sequence[tuple[str, i
             wanted[Spot(*spot)] = LATEST_TIMESTAMP
 
 
-def _row(listed: ListedGroup, group: ExaminedGroup, node_id: int) -> GroupRow:
-    pace, (lag, unknown) = group.watched.pace, group.lag
+def _row(listed: ListedGroup, group: ExaminedGroup, node_id: int, shared: SharePositions | None) -> GroupRow:
+    """The row of a group that this node coordinates. ``shared``: all positions of a share group, where they are known;
+    its locks are those of the partitions that this node leads."""
+    pace, lag, verdict = group.watched.pace, group.lag, group.verdict
     topics = {each.topic for each in group.positions.rows} | {each.topic for each in group.shares}
-    return _filled(listed, (node_id, len(group.members)), (lag, unknown), topics, group.verdict, pace)
+    if shared is not None and shared.starts:
+        topics = {topic for topic, _ in shared.starts}
+        lag = Total(sum(shared.left.values()), len(shared.starts) - len(shared.left))
+        if lag.records and not group.members:
+            verdict = stuck.stuck_by(stuck.without_readers(lag.records))
+    return _filled(listed, (node_id, len(group.members)), lag, topics, verdict, pace)
 
 
 async def _positions_elsewhere(
