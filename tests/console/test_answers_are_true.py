@@ -393,6 +393,7 @@ def group(_: Known) -> Any:
         "members": [],
         "positions": [position],
         "positions_left_out": 0,
+        "committed_topics": ["flights"],
         "shares": [],
         "topology": [],
         "topology_absence": "",

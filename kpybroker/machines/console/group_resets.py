@@ -31,7 +31,7 @@ class ResetRow:
 
 @dataclass(frozen=True, slots=True)
 class ResetPage:
-    """What a reset of a group would do. Nothing is changed by looking at it."""
+    """The outcome of a reset of a group, before anything is changed."""
 
     id: str
     type: str

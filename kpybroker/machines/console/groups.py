@@ -188,6 +188,8 @@ class GroupPage:
     members: tuple[MemberRow, ...]
     positions: tuple[PositionRow, ...]
     positions_left_out: int
+    committed_topics: tuple[str, ...]
+    """The topics in which it has committed positions."""
     shares: tuple[ShareRow, ...]
     topology: tuple[NodeRow, ...]
     """The nodes of the topology of a streams group, where a member has described it."""

@@ -101,7 +101,7 @@ class LagHistory:
         samples[-1] = samples[-1]._replace(seconds=seconds)
 
     def plots(self, key: GroupKey) -> tuple[Plot, ...]:
-        """The lags of a group that was looked at."""
+        """The recent lags of a group, one value for each look at it."""
         samples = self._groups[key].samples
         passed_s = (samples[-1].at_ms - samples[0].at_ms) / 1000
         every_s = passed_s / (len(samples) - 1) if len(samples) > 1 else 0.0

@@ -52,7 +52,7 @@ class GroupSources(NamedTuple):
 
 
 class ExaminedGroup(NamedTuple):
-    """What is known of a group."""
+    """The facts about a group, and the verdict on it."""
 
     kind: str
     members: tuple[MemberRow, ...]

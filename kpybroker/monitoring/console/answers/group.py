@@ -66,6 +66,7 @@ async def group(node: NodeParts, viewer: Viewer, query: Query) -> GroupPage:
         seen.members,
         positions,
         seen.positions.left_out,
+        tuple(sorted({each.topic for each in positions if each.committed is not None})),
         seen.shares,
         *topology,
         await dead_letters_row(node, viewer, name) if seen.kind == SHARE else None,

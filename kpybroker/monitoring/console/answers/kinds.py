@@ -32,7 +32,7 @@ SharesLed = Mapping[str, Sequence[LedSharePartition]]
 
 
 async def shares_led(node: NodeParts) -> SharesLed:
-    """Those of all groups."""
+    """The partitions of all share groups that this node leads."""
     found: dict[str, list[LedSharePartition]] = {}
     async for led in paced(list(node.broker.share_leader.led.values()) if node.broker.has_share_leader else ()):
         if led.is_loaded and led.replica.leader is not None:

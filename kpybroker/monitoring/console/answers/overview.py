@@ -50,7 +50,7 @@ from kpybroker.runtime.io.scheduler import Scheduler
 from kpywire.messages.list_groups import ListedGroup, ListGroupsRequest
 
 FRESH: Final = 10
-"""What was found is kept for this many times the time that finding it took."""
+"""An overview is kept for this many times the time that it took."""
 MOST_FRESH_MS: Final = 5_000
 MOST_VIEWERS: Final = 4
 MOST_WATCHED: Final = 1_000
@@ -71,7 +71,7 @@ class Overview(NamedTuple):
     rows: tuple[GroupRow, ...]
     """All of them, without the lag in time."""
     positions: Mapping[str, Sequence[PositionRow]]
-    """Those of the groups that this node coordinates."""
+    """The positions of the groups that this node coordinates."""
     unreachable: tuple[str, ...]
     readers: Readers
     in_groups: set[str]

@@ -50,7 +50,7 @@ class Fetches:
 
     @classmethod
     async def of(cls, node: NodeParts, readers: Readers) -> Self:
-        """Those of everything that fetches from this node."""
+        """The positions of everything that fetches from this node."""
         made = cls(node.broker.scheduler.monotonic_ms())
         async for (name, topic, partition), offset in paced(list(readers.furthest.items())):
             ago_s = max(0.0, made._now_ms - readers.last_ms.get((name, topic, partition), 0.0)) / 1000

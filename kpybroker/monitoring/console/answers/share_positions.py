@@ -1,4 +1,4 @@
-"""Where share groups are, in all partitions, as their coordinator says by DescribeShareGroupOffsets."""
+"""The positions of share groups in all partitions, as their coordinator describes them (DescribeShareGroupOffsets)."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, NamedTuple
@@ -23,7 +23,7 @@ class SharePositions(NamedTuple):
 
 
 async def share_positions(ask: Callable[[Any], Awaitable[Any]], names: Sequence[str]) -> dict[str, SharePositions]:
-    """Those of some groups. A group that is refused is left out."""
+    """The positions of some groups. A group that is refused is left out."""
     found: dict[str, SharePositions] = {}
     for first in range(0, len(names), PER_REQUEST):
         some = names[first : first + PER_REQUEST]
