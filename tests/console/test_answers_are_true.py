@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from compared import PLANTED, Each, Like, Within, altered, wrong
+from expected_groups import NOW_MS, SINCE_S, group, group_reset, groups, paged
 from known_node import Known, known
 from stage import flight
 
@@ -24,9 +25,6 @@ TYPES = ("", "boolean", "string", "int", "short", "long", "double", "list", "cla
 SOURCES = {1: "this topic", 2: "this broker", 3: "the default of all brokers", 4: "the broker's file", 5: "default"}
 
 
-NOW_MS = Within(time() * 1000 - 60_000, time() * 1000 + 3_600_000)
-SINCE_S = Within(0, 86_400)
-"""The time since the tests were loaded, when the records got their timestamps: long on a busy machine."""
 PLOT_LINE = {"name": Like(r"[a-zA-Z]+( p50| p99)?"), "values": Each((Within(0, 1e6), None))}
 PLOT = {
     "title": Like("Bytes|Records in|Requests|Latency|Lateness of the event loop, per second"),
@@ -144,10 +142,6 @@ def topic_row(known: Known, name: str, partitions: int, records: int) -> dict[st
         "local_bytes": known.file_bytes(name),
         "local_records": records,
     }
-
-
-def paged(search: str = "", total: int = 1) -> dict[str, Any]:
-    return {"search": search, "page": 1, "pages": 1, "total": total}
 
 
 def connection_row(known: Known) -> dict[str, Any]:
@@ -305,111 +299,6 @@ def records(_: Known) -> Any:
         "elsewhere": [],
         "may_write": True,
         "notes": [],
-    }
-
-
-def groups(_: Known) -> Any:
-    shared = {"type": "classic", "catches_up_s": None, "topics": ["flights"], "topics_left_out": 0, "node": 1}
-    readers = {
-        **shared,
-        "id": "readers",
-        "state": "Empty",
-        "standing": "stuck",
-        "verdict": "It has no member: nobody reads the 15 records that are left.",
-        "lag": 15,
-        "unknown": 0,
-        "lag_s": SINCE_S,
-        "trend": Like("|reads nothing"),
-        "members": 0,
-        "is_here": True,
-    }
-    joined = {
-        **shared,
-        "id": "joined",
-        "state": "Stable",
-        "standing": Like("has lag|stuck"),
-        "verdict": Like(r"watched has flights-0,? and does not fetch it( yet|: it is paused, .*)\."),
-        "lag": None,
-        "unknown": 1,
-        "lag_s": None,
-        "trend": "",
-        "members": 1,
-        "is_here": True,
-    }
-    counts = {"sort": "", "stuck": Within(1, 2), "falling_behind": 0}
-    rest = {"readers": [], "readers_left_out": 0, "readers_hidden": False, "unreachable": []}
-    return {**paged(total=2), **counts, "groups": [readers, joined], **rest}
-
-
-def group_reset(_: Known) -> Any:
-    row = {"topic": "flights", "partition": 0, "committed": 5, "offset": 12, "moved": 7, "note": ""}
-    return {
-        "id": "readers",
-        "type": "classic",
-        "target": "offset",
-        "value": "12",
-        "topic": "",
-        "partition": "",
-        "problem": "",
-        "topics": ["flights"],
-        "members": 0,
-        "rows": [row],
-        "plan": "flights,0,12\n",
-        "missing": [],
-        "may_reset": True,
-    }
-
-
-def group(_: Known) -> Any:
-    position = {
-        "topic": "flights",
-        "partition": 0,
-        "committed": 5,
-        "commit_ms": NOW_MS,
-        "metadata": "",
-        "end_offset": 20,
-        "stable_offset": 20,
-        "lag": 15,
-        "lag_s": SINCE_S,
-        "member": None,
-        "fetched": None,
-        "fetched_s": None,
-        "start_offset": 0,
-    }
-    plots = [
-        {"title": "Lag in records", "unit": "records", "lines": [{"name": "records", "values": Each(15.0, 1)}]},
-        {"title": "Lag in time", "unit": "s", "lines": [{"name": "seconds", "values": Each(SINCE_S, 1)}]},
-    ]
-    return {
-        "id": "readers",
-        "type": "offsets only",
-        "state": "Empty",
-        "protocol": "",
-        "generation": None,
-        "node": 1,
-        "verdict": "It has no member: nobody reads the 15 records that are left.",
-        "verdict_at": None,
-        "is_stuck": True,
-        "members": [],
-        "positions": [position],
-        "positions_left_out": 0,
-        "committed_topics": ["flights"],
-        "shares": [],
-        "topology": [],
-        "topology_absence": "",
-        "topology_left_out": 0,
-        "dead_letters": None,
-        "lag": 15,
-        "unknown": 0,
-        "lag_s": SINCE_S,
-        "read_per_s": None,
-        "written_per_s": None,
-        "falls_behind": False,
-        "trend": "",
-        "may_reset": True,
-        "may_delete": True,
-        "story": [],
-        "plots": [{**plot, "every_s": SINCE_S} for plot in plots],
     }
 
 

@@ -8,6 +8,7 @@ import pytest
 from console_node import ConsoleNode, console_node
 from test_group_progress import consumer, first, topic_of
 
+from kpybroker.monitoring.console import overviews
 from kpybroker.monitoring.console.answers import overview
 from kpybroker.monitoring.console.answers.groups_elsewhere import GroupsOfNode, groups_of_node, names_in
 from kpybroker.monitoring.console.elsewhere import Elsewhere
@@ -62,8 +63,8 @@ def test_the_list_sorts_by_the_column_that_is_asked_for(node: ConsoleNode, sort:
 def test_what_costs_time_is_kept_for_a_moment_and_a_change_is_seen_at_once(
     node: ConsoleNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(overview, "FRESH", 1e9)
-    monkeypatch.setattr(overview, "MOST_FRESH_MS", 3_600_000)
+    monkeypatch.setattr(overviews, "FRESH", 1e9)
+    monkeypatch.setattr(overviews, "MOST_FRESH_MS", 3_600_000)
     node.commit("kept", "flights", 1)
     eventually(lambda: "kept" in rows(node), "the list is made again")
     node.commit("unseen", "flights", 1)
@@ -122,7 +123,7 @@ def test_a_row_of_another_nodes_group_has_its_lag_and_says_which_node_knows_more
         return [GroupsOfNode(renamed), GroupsOfNode({}, "node 3: it does not answer")]
 
     monkeypatch.setattr(overview, "groups_elsewhere", away)
-    monkeypatch.setattr(overview, "FRESH", 0)
+    monkeypatch.setattr(overviews, "FRESH", 0)
     eventually(lambda: "behind-far" in rows(node), "the list is made again")
     answer = node.get("/api/groups").json
     behind, done = ({each["id"]: each for each in answer["groups"]}[name] for name in ("behind-far", "done-far"))

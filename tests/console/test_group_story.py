@@ -59,7 +59,7 @@ def test_what_comes_before_and_behind_a_loop_keeps_its_own_lines() -> None:
 
 
 @pytest.mark.parametrize("rounds", [1, LEAST_ROUNDS - 1])
-def test_a_few_rounds_are_told_one_by_one(rounds: int) -> None:
+def test_a_few_rounds_have_a_line_each(rounds: int) -> None:
     rows = story_of(crash_loop(rounds))
     assert len(rows) == 3 * rounds
     assert {each.times for each in rows} == {1}
@@ -76,7 +76,7 @@ def test_members_of_one_round_are_named_where_they_change() -> None:
     assert row.text == "ann at 10.0.0.1 joined, left, bob at 10.0.0.2 left"
 
 
-def test_rounds_of_the_group_alone_are_told_by_what_it_did() -> None:
+def test_rounds_of_the_group_alone_say_what_it_did() -> None:
     kinds = (stories.REBALANCE, stories.GENERATION)
     (row,) = story_of([Event(at * 1_000, kind) for at in range(4) for kind in kinds])
     assert (row.text, row.times, row.events) == ("a rebalance began, a new generation", 4, 8)

@@ -44,7 +44,7 @@ class StoryRow:
     """The events that this line stands for."""
 
 
-class _Told(NamedTuple):
+class _Line(NamedTuple):
     """An event with its line, and with the words that it shares with others of its kind."""
 
     row: StoryRow
@@ -54,23 +54,23 @@ class _Told(NamedTuple):
 
 def story_of(events: Sequence[Event]) -> tuple[StoryRow, ...]:
     """The story in words, the latest first."""
-    told = _in_words(events)
+    lines = _in_words(events)
     rows: list[StoryRow] = []
     place = 0
-    while place < len(told):
-        length, rounds = _rounds_at(told, place)
+    while place < len(lines):
+        length, rounds = _rounds_at(lines, place)
         if rounds < LEAST_ROUNDS:
-            rows.append(told[place].row)
+            rows.append(lines[place].row)
             place += 1
         else:
-            rows.append(_one_line(told[place : place + length * rounds], length, rounds))
+            rows.append(_one_line(lines[place : place + length * rounds], length, rounds))
             place += length * rounds
     return tuple(reversed(rows))
 
 
-def _rounds_at(told: Sequence[_Told], place: int) -> tuple[int, int]:
+def _rounds_at(lines: Sequence[_Line], place: int) -> tuple[int, int]:
     """The length of the shortest round that begins here and comes again most, and how often it comes."""
-    kinds = [each[1:] for each in told[place:]]
+    kinds = [each[1:] for each in lines[place:]]
     best = 1, 1
     for length in range(1, min(LONGEST_ROUND, len(kinds) // LEAST_ROUNDS) + 1):
         rounds = 1
@@ -81,21 +81,21 @@ def _rounds_at(told: Sequence[_Told], place: int) -> tuple[int, int]:
     return best
 
 
-def _one_line(told: Sequence[_Told], length: int, rounds: int) -> StoryRow:
+def _one_line(lines: Sequence[_Line], length: int, rounds: int) -> StoryRow:
     """The line for several rounds: what the members did, or without any, what the group did."""
     words: list[str] = []
     label = ""
-    of_members = [each for each in told[:length] if each.label]
-    for each in of_members or told[:length]:
+    of_members = [each for each in lines[:length] if each.label]
+    for each in of_members or lines[:length]:
         words.append(each.words if each.label == label else f"{each.label} {each.words}")
         label = each.label
-    first_ms, last_ms = told[0].row.timestamp_ms, told[-1].row.timestamp_ms
-    every_s = (told[-length].row.timestamp_ms - first_ms) / (rounds - 1) / 1000
-    return StoryRow(last_ms, ", ".join(words), None, rounds, every_s, first_ms, len(told))
+    first_ms, last_ms = lines[0].row.timestamp_ms, lines[-1].row.timestamp_ms
+    every_s = (lines[-length].row.timestamp_ms - first_ms) / (rounds - 1) / 1000
+    return StoryRow(last_ms, ", ".join(words), None, rounds, every_s, first_ms, len(lines))
 
 
-def _in_words(events: Sequence[Event]) -> list[_Told]:
-    told: list[_Told] = []
+def _in_words(events: Sequence[Event]) -> list[_Line]:
+    lines: list[_Line] = []
     began_ms: int | None = None
     last_joined = ""
     for event in events:
@@ -117,8 +117,8 @@ def _in_words(events: Sequence[Event]) -> list[_Told]:
             text = f"assignment of epoch {event.detail}"
         else:
             text = f"{label} {words}".strip() + (f": {event.detail}" if event.detail else "")
-        told.append(_Told(StoryRow(event.timestamp_ms, text, after_s), label, words))
-    return told
+        lines.append(_Line(StoryRow(event.timestamp_ms, text, after_s), label, words))
+    return lines
 
 
 def member_label(event: Event) -> str:

@@ -5,7 +5,7 @@ from typing import Any, Final, NamedTuple
 
 from kpybroker.machines.console.groups import GroupRow
 from kpybroker.machines.console.listing import Keys
-from kpybroker.machines.console.stuck import ReadingPace, Verdict
+from kpybroker.machines.console.stuck import GroupVerdict, ReadingPace
 from kpybroker.machines.console.wording import rate, seconds
 
 STUCK, BEHIND, LAGGING, FINE = "stuck", "falls behind", "has lag", "fine"
@@ -35,7 +35,7 @@ def keeps_up(pace: ReadingPace | None, lag: int | None) -> bool:
     return lag <= pace.written_per_s * KEEPS_UP_S and pace.read_per_s > 0
 
 
-def standing_of(verdict: Verdict, pace: ReadingPace | None, lag: int | None, unknown: int) -> str:
+def standing_of(verdict: GroupVerdict, pace: ReadingPace | None, lag: int | None, unknown: int) -> str:
     """The standing of a group in one word or two."""
     if verdict.is_stuck:
         return STUCK
@@ -46,7 +46,7 @@ def standing_of(verdict: Verdict, pace: ReadingPace | None, lag: int | None, unk
     return LAGGING if lag or unknown else FINE
 
 
-def in_short(verdict: Verdict, pace: ReadingPace | None, lag: int | None) -> str:
+def in_short(verdict: GroupVerdict, pace: ReadingPace | None, lag: int | None) -> str:
     """A verdict in one sentence: of a long one the part before its colon. The rates are in a column of their own."""
     if not verdict.is_stuck and lag and pace is not None:
         if keeps_up(pace, lag):

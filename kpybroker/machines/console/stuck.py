@@ -18,14 +18,14 @@ FAILS: Final = 3
 """The members that were lost at one position until its record is suspected."""
 
 
-class Reason(NamedTuple):
+class StuckReason(NamedTuple):
     """Why a group is stuck, and the record that the sentence names, if it names one."""
 
     line: str
     at: RecordPlace | None = None
 
 
-class Verdict(NamedTuple):
+class GroupVerdict(NamedTuple):
     """Whether a group is stuck, why or why not, and the record that the sentence names."""
 
     is_stuck: bool
@@ -33,14 +33,14 @@ class Verdict(NamedTuple):
     at: RecordPlace | None = None
 
 
-def stuck_by(line: str, at: RecordPlace | None = None) -> Verdict:
+def stuck_by(line: str, at: RecordPlace | None = None) -> GroupVerdict:
     """The verdict on a group that is stuck."""
-    return Verdict(is_stuck=True, line=line, at=at)
+    return GroupVerdict(is_stuck=True, line=line, at=at)
 
 
-def not_stuck(line: str) -> Verdict:
+def not_stuck(line: str) -> GroupVerdict:
     """The verdict on a group that gets on, or has nothing to do."""
-    return Verdict(is_stuck=False, line=line)
+    return GroupVerdict(is_stuck=False, line=line)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class ReadingFacts:
     """The partitions that other nodes lead, whose fetches this node does not see either."""
 
 
-def verdict_on(facts: ReadingFacts) -> Verdict:
+def verdict_on(facts: ReadingFacts) -> GroupVerdict:
     """Whether the group is stuck, and why or why not."""
     behind = [each for each in facts.positions if each.lag]
     for found in (_rebalancing, _gone, _lost_offset, _held_back, _poisoned, _without_member, _not_fetched, _silent):
@@ -172,24 +172,24 @@ def _by(pin: OpenTransaction) -> str:
     return f"an open transaction {name}, since offset {pin.first_offset},"
 
 
-def _rebalancing(facts: ReadingFacts, _behind: Sequence[PositionRow]) -> Reason | None:
+def _rebalancing(facts: ReadingFacts, _behind: Sequence[PositionRow]) -> StuckReason | None:
     if facts.state not in ("PreparingRebalance", "CompletingRebalance", "Reconciling", "Assigning"):
         return None
     owing = [each for each in facts.members if each.state in (OWES_JOIN, OWES_SYNC)]
     if not owing:
-        return Reason("It rebalances, and waits a moment for more members.")
+        return StuckReason("It rebalances, and waits a moment for more members.")
     names = ", ".join(f"{each.client_id} at {each.host}" for each in owing[:5])
     what = "rejoin" if owing[0].state == OWES_JOIN else "sync"
-    return Reason(f"It rebalances: nobody gets records until {names} {what}{'s' if len(owing) == 1 else ''}.")
+    return StuckReason(f"It rebalances: nobody gets records until {names} {what}{'s' if len(owing) == 1 else ''}.")
 
 
-def _gone(facts: ReadingFacts, behind: Sequence[PositionRow]) -> Reason | None:
+def _gone(facts: ReadingFacts, behind: Sequence[PositionRow]) -> StuckReason | None:
     if facts.members or not behind or facts.state not in ("Empty", "Dead"):
         return None
     lag = sum(each.lag or 0 for each in behind)
     if any(each.fetched is not None for each in behind):
         return None
-    return Reason(without_readers(lag))
+    return StuckReason(without_readers(lag))
 
 
 def without_readers(lag: int) -> str:
@@ -197,7 +197,7 @@ def without_readers(lag: int) -> str:
     return f"It has no member: nobody reads the {counted(lag, 'record that is', 'records that are')} left."
 
 
-def _lost_offset(facts: ReadingFacts, _behind: Sequence[PositionRow]) -> Reason | None:
+def _lost_offset(facts: ReadingFacts, _behind: Sequence[PositionRow]) -> StuckReason | None:
     for each in facts.positions:
         start = each.start_offset
         if start is not None and each.committed is not None and each.committed < start:
@@ -205,11 +205,11 @@ def _lost_offset(facts: ReadingFacts, _behind: Sequence[PositionRow]) -> Reason 
                 f"The records at its position {each.committed} of {each.topic}-{each.partition} are deleted; the log "
                 f"begins at {start}. A member goes on where auto.offset.reset says, or fails."
             )
-            return Reason(line, _record(each, start))
+            return StuckReason(line, _record(each, start))
     return None
 
 
-def _held_back(facts: ReadingFacts, behind: Sequence[PositionRow]) -> Reason | None:
+def _held_back(facts: ReadingFacts, behind: Sequence[PositionRow]) -> StuckReason | None:
     for each in behind:
         found = facts.open_transactions.get((each.topic, each.partition))
         position = max(-1 if each.committed is None else each.committed, -1 if each.fetched is None else each.fetched)
@@ -219,11 +219,11 @@ def _held_back(facts: ReadingFacts, behind: Sequence[PositionRow]) -> Reason | N
                 f"An open transaction {name}, since offset {found.first_offset} of {each.topic}-{each.partition}, "
                 "holds back every reader of committed records."
             )
-            return Reason(line, _record(each, found.first_offset))
+            return StuckReason(line, _record(each, found.first_offset))
     return None
 
 
-def _poisoned(facts: ReadingFacts, behind: Sequence[PositionRow]) -> Reason | None:
+def _poisoned(facts: ReadingFacts, behind: Sequence[PositionRow]) -> StuckReason | None:
     if facts.lost_members < FAILS:
         return None
     lost = f"{facts.lost_members} members were lost"
@@ -233,22 +233,22 @@ def _poisoned(facts: ReadingFacts, behind: Sequence[PositionRow]) -> Reason | No
                 f"{lost} while its position stayed at {each.committed} of {_spot(each)}: its consumers may fail on "
                 "that record, or take longer for it than max.poll.interval.ms."
             )
-            return Reason(line, _record(each, each.committed))
+            return StuckReason(line, _record(each, each.committed))
     if facts.is_partial or any(each.committed is not None for each in facts.positions):
         return None
-    return Reason(f"{lost}, and it has committed nothing: its consumers may fail on their first records.")
+    return StuckReason(f"{lost}, and it has committed nothing: its consumers may fail on their first records.")
 
 
-def _without_member(facts: ReadingFacts, behind: Sequence[PositionRow]) -> Reason | None:
+def _without_member(facts: ReadingFacts, behind: Sequence[PositionRow]) -> StuckReason | None:
     if any(task.startswith(TASK) for member in facts.members for task in member.assigned):
         return None  # tasks of Kafka Streams do not name their partitions
     for each in behind:
         if facts.members and each.member is None:
-            return Reason(f"No member has {_spot(each)}, and {_waiting(each)}.")
+            return StuckReason(f"No member has {_spot(each)}, and {_waiting(each)}.")
     return None
 
 
-def _not_fetched(facts: ReadingFacts, _behind: Sequence[PositionRow]) -> Reason | None:
+def _not_fetched(facts: ReadingFacts, _behind: Sequence[PositionRow]) -> StuckReason | None:
     for each in facts.positions:
         if each.member is None or not _waits(each) or (each.fetched is None and not _is_seen(facts, each)):
             continue
@@ -256,7 +256,7 @@ def _not_fetched(facts: ReadingFacts, _behind: Sequence[PositionRow]) -> Reason 
             line = (
                 f"{each.member} has {_spot(each)} and does not fetch it: it is paused, or still works on what it has."
             )
-            return Reason(f"{line} {_waiting(each).capitalize()}.")
+            return StuckReason(f"{line} {_waiting(each).capitalize()}.")
     return None
 
 
@@ -290,7 +290,7 @@ def _unfetched_ms(facts: ReadingFacts, each: PositionRow) -> float:
     return min(unfetched_ms, still_ms) if works_on else unfetched_ms
 
 
-def _silent(facts: ReadingFacts, behind: Sequence[PositionRow]) -> Reason | None:
+def _silent(facts: ReadingFacts, behind: Sequence[PositionRow]) -> StuckReason | None:
     if facts.pace is not None and facts.pace.read_per_s > 0 and facts.pace.falls_behind:
         return None  # it gets on elsewhere, too slowly: its rates say more
     for each in behind:
@@ -301,9 +301,9 @@ def _silent(facts: ReadingFacts, behind: Sequence[PositionRow]) -> Reason | None
             place = _record(each, each.committed)
             reader = f"{each.member or 'A member'} reads {_spot(each)}"
             if _since_commit_ms(facts, each) > LONG_MS:
-                return Reason(f"{reader}, and has not committed for {still_ms / 1000:.0f} s.", place)
+                return StuckReason(f"{reader}, and has not committed for {still_ms / 1000:.0f} s.", place)
             again = f"commits {each.committed} again and again, for {still_ms / 1000:.0f} s or longer"
-            return Reason(f"{reader}, and {again}.", place)
+            return StuckReason(f"{reader}, and {again}.", place)
     return None
 
 

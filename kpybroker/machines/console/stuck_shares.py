@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kpybroker.machines.console.groups import MemberRow, RecordPlace, ShareRow
-from kpybroker.machines.console.stuck import Reason, Verdict, not_stuck, stuck_by, without_readers
+from kpybroker.machines.console.stuck import GroupVerdict, StuckReason, not_stuck, stuck_by, without_readers
 from kpybroker.machines.console.wording import counted, digits
 
 LONG_S: Final = 15.0
@@ -26,7 +26,7 @@ class ShareFacts:
     """The partitions with a state that no member has."""
 
 
-def verdict_on_shares(facts: ShareFacts) -> Verdict:
+def verdict_on_shares(facts: ShareFacts) -> GroupVerdict:
     """Whether the group is stuck, and why or why not."""
     for found in (_gone, _silent, _poisoned, _full, _held, _without_state, _unassigned):
         reason = found(facts)
@@ -42,27 +42,27 @@ def verdict_on_shares(facts: ShareFacts) -> Verdict:
     )
 
 
-def _gone(facts: ShareFacts) -> Reason | None:
+def _gone(facts: ShareFacts) -> StuckReason | None:
     unread = sum(each.unread for each in facts.shares)
     if facts.members or not unread:
         return None
-    return Reason(without_readers(unread))
+    return StuckReason(without_readers(unread))
 
 
-def _silent(facts: ShareFacts) -> Reason | None:
+def _silent(facts: ShareFacts) -> StuckReason | None:
     for each in facts.members:
         if each.silent_s is not None and each.silent_s >= LONG_S:
-            return Reason(
+            return StuckReason(
                 f"{each.client_id} at {each.host} has sent no heartbeat for {each.silent_s:.0f} s: its records stay "
                 "locked until their locks end."
             )
     return None
 
 
-def _poisoned(facts: ShareFacts) -> Reason | None:
+def _poisoned(facts: ShareFacts) -> StuckReason | None:
     for each in facts.shares:
         if each.retried_offset is not None and each.deliveries >= OFTEN:
-            return Reason(
+            return StuckReason(
                 f"Record {each.retried_offset} of {_name(each)} was delivered {each.deliveries} times of at most "
                 f"{each.most_deliveries}: its consumers may fail on it, or take longer for it than its lock lasts.",
                 RecordPlace(each.topic, each.partition, each.retried_offset),
@@ -70,10 +70,10 @@ def _poisoned(facts: ShareFacts) -> Reason | None:
     return None
 
 
-def _full(facts: ShareFacts) -> Reason | None:
+def _full(facts: ShareFacts) -> StuckReason | None:
     for each in facts.shares:
         if each.locked >= each.most_locked > 0:
-            return Reason(
+            return StuckReason(
                 f"Members have {counted(each.locked, 'record')} of {_name(each)}, as many as "
                 "share.partition.max.record.locks allows; the oldest lock is that of "
                 f"{each.holder}, for {each.held_s or 0.0:.0f} s."
@@ -81,10 +81,10 @@ def _full(facts: ShareFacts) -> Reason | None:
     return None
 
 
-def _held(facts: ShareFacts) -> Reason | None:
+def _held(facts: ShareFacts) -> StuckReason | None:
     for each in facts.shares:
         if each.held_s is not None and each.held_s >= LONG_S:
-            return Reason(
+            return StuckReason(
                 f"{each.holder} has had record {each.held_offset} of {_name(each)} for {each.held_s:.0f} s without an "
                 f"acknowledgement; its lock ends in {each.lock_left_s or 0.0:.0f} s.",
                 RecordPlace(each.topic, each.partition, each.held_offset or 0),
@@ -92,16 +92,18 @@ def _held(facts: ShareFacts) -> Reason | None:
     return None
 
 
-def _without_state(facts: ShareFacts) -> Reason | None:
+def _without_state(facts: ShareFacts) -> StuckReason | None:
     if not facts.members or not facts.without_state:
         return None
-    return Reason(f"{facts.without_state[0]} waits for its delivery state: until it has one, nobody gets its records.")
+    return StuckReason(
+        f"{facts.without_state[0]} waits for its delivery state: until it has one, nobody gets its records."
+    )
 
 
-def _unassigned(facts: ShareFacts) -> Reason | None:
+def _unassigned(facts: ShareFacts) -> StuckReason | None:
     if not facts.members or not facts.unassigned:
         return None
-    return Reason(f"No member has {facts.unassigned[0]} yet.")
+    return StuckReason(f"No member has {facts.unassigned[0]} yet.")
 
 
 def _name(share: ShareRow) -> str:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kpybroker.machines.console.groups import MemberRow
-from kpybroker.machines.console.stuck import Verdict, not_stuck, stuck_by
+from kpybroker.machines.console.stuck import GroupVerdict, not_stuck, stuck_by
 
 LONG_S: Final = 15.0
 """A silence of this length is long: three heartbeats."""
@@ -39,7 +39,7 @@ class StreamsFacts:
     """Tasks and the members that warm them up."""
 
 
-def verdict_on_streams(facts: StreamsFacts) -> Verdict | None:
+def verdict_on_streams(facts: StreamsFacts) -> GroupVerdict | None:
     """Whether the group is stuck and why or why not, where that follows from its tasks; None for all else."""
     if not facts.members:
         return None

@@ -12,7 +12,6 @@ from urllib.parse import unquote
 
 from kpybroker.machines.authorization.authorizer import Authorizer
 from kpybroker.monitoring.console.actions import ACTIONS
-from kpybroker.monitoring.console.answers.overview import Overviews
 from kpybroker.monitoring.console.answers.records import Download
 from kpybroker.monitoring.console.asking import Asking
 from kpybroker.monitoring.console.decoding import Decoding
@@ -21,6 +20,7 @@ from kpybroker.monitoring.console.history import History
 from kpybroker.monitoring.console.json_form import json_pieces
 from kpybroker.monitoring.console.lag_history import LagHistory
 from kpybroker.monitoring.console.node_parts import NodeParts
+from kpybroker.monitoring.console.overviews import Overviews
 from kpybroker.monitoring.console.pace import paced
 from kpybroker.monitoring.console.page import Action, ConsolePage, match
 from kpybroker.monitoring.console.pages import PAGES

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kpybroker.monitoring.console.sources import ConsoleSources
 
 if TYPE_CHECKING:
-    from kpybroker.monitoring.console.answers.overview import Overviews
     from kpybroker.monitoring.console.decoding import Decoding
     from kpybroker.monitoring.console.elsewhere import Elsewhere
     from kpybroker.monitoring.console.history import History
     from kpybroker.monitoring.console.lag_history import LagHistory
+    from kpybroker.monitoring.console.overviews import Overviews
     from kpybroker.monitoring.console.searches import Searches
     from kpybroker.monitoring.console.taps import Taps
     from kpybroker.monitoring.console.viewer import Viewer

@@ -61,7 +61,7 @@ class ExaminedGroup(NamedTuple):
     events: Sequence[Event]
     lag: Total
     watched: WatchedGroup
-    verdict: stuck.Verdict
+    verdict: stuck.GroupVerdict
 
 
 Watch = Callable[[Total, Sequence[PositionRow]], WatchedGroup]

@@ -48,7 +48,7 @@ MOST_NAMED: Final = 3
 """The partitions without a new position that the page names."""
 
 
-class Plan(NamedTuple):
+class ResetPlan(NamedTuple):
     """The new positions, the partitions that are left out with the reasons, and why there is no plan."""
 
     resets: list[Reset]
@@ -65,7 +65,7 @@ async def reset_page(node: NodeParts, viewer: Viewer, query: Query) -> ResetPage
     try:
         plan = await _plan(node, viewer, query, committed)
     except HttpRefused as refused:
-        plan = Plan([], {}, str(refused))
+        plan = ResetPlan([], {}, str(refused))
     return ResetPage(
         name,
         of_members.kind,
@@ -83,7 +83,7 @@ async def reset_page(node: NodeParts, viewer: Viewer, query: Query) -> ResetPage
     )
 
 
-async def _plan(node: NodeParts, viewer: Viewer, query: Query, committed: Mapping[Spot, int]) -> Plan:
+async def _plan(node: NodeParts, viewer: Viewer, query: Query, committed: Mapping[Spot, int]) -> ResetPlan:
     """The plan of a reset. Raises Refused."""
     target = query.text("to", EARLIEST)
     number, time_ms = _wanted(target, query.text("value").strip())
@@ -96,7 +96,7 @@ async def _plan(node: NodeParts, viewer: Viewer, query: Query, committed: Mappin
         missing |= more
         logs = {spot: each for spot, each in logs.items() if spot in at_time}
     try:
-        return Plan(_new_positions(target, number, committed, logs, at_time), missing)
+        return ResetPlan(_new_positions(target, number, committed, logs, at_time), missing)
     except ValueError as error:
         raise bad(str(error)[:500]) from None
 

@@ -9,9 +9,10 @@ from kpybroker.machines.console.groups import GroupRow, Groups, ReaderRow
 from kpybroker.machines.console.listing import DESCENDING, PER_PAGE, pages_of, sorted_rows
 from kpybroker.machines.console.standing import BEHIND, GROUP_KEYS, STUCK, worst_first
 from kpybroker.monitoring.console.answers.examined import open_transactions
-from kpybroker.monitoring.console.answers.overview import Overview
+from kpybroker.monitoring.console.answers.overview import overview
 from kpybroker.monitoring.console.answers.positions import lag_in_time, leader_of, total_of
 from kpybroker.monitoring.console.node_parts import NodeParts
+from kpybroker.monitoring.console.overviews import Overview
 from kpybroker.monitoring.console.pace import paced
 from kpybroker.monitoring.console.query import Query
 from kpybroker.monitoring.console.readers import may_see_readers
@@ -27,7 +28,7 @@ BY_TIME: Final = "time"
 async def groups(node: NodeParts, viewer: Viewer, query: Query) -> Groups:
     """A page of the list, those in trouble first if no other order is asked for."""
     search, sort = query.text("q")[:249], query.text("sort")[:20]
-    known = await node.overviews.of(node, viewer)
+    known = await overview(node, viewer)
     found = [row async for row in paced(known.rows) if search.lower() in row.id.lower()]
     if sort.removeprefix(DESCENDING) == BY_TIME:
         found = [await _with_time(node, known, row) async for row in paced(found)]
@@ -58,7 +59,7 @@ async def _with_time(node: NodeParts, known: Overview, row: GroupRow) -> GroupRo
     """A row with the age of the oldest record that the group has not read."""
     if row.lag_s is not None or not known.positions.get(row.id):
         return row
-    return replace(row, lag_s=await lag_in_time(node, row.id, known.positions[row.id], known.times))
+    return replace(row, lag_s=await lag_in_time(node, row.id, known.positions[row.id], node.overviews.times))
 
 
 async def _readers(node: NodeParts, viewer: Viewer, known: Overview) -> tuple[tuple[ReaderRow, ...], int]:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from kpybroker.machines.console.groups import DeadLettersRow, MemberRow, ShareRow
-from kpybroker.machines.console.stuck import TASK, Verdict
+from kpybroker.machines.console.stuck import TASK, GroupVerdict
 from kpybroker.machines.console.stuck_shares import ShareFacts, verdict_on_shares
 from kpybroker.machines.console.stuck_streams import Handover, StreamsFacts, verdict_on_streams
 from kpybroker.machines.groups.shard import GroupShard
@@ -183,7 +183,7 @@ def _task(task: tuple[str, int]) -> str:
     return f"{TASK}{name}_{index}"
 
 
-VERDICTS: Final[Mapping[str, Callable[..., Verdict | None]]] = {
+VERDICTS: Final[Mapping[str, Callable[..., GroupVerdict | None]]] = {
     SHARE: lambda node, viewer, _shard, *facts: verdict_on_shares(_share_facts(node, viewer, *facts)),
     STREAMS: lambda _node, viewer, shard, *facts: verdict_on_streams(_task_facts(shard, viewer, *facts[:2])),
 }

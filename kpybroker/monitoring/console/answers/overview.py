@@ -1,10 +1,8 @@
-"""All groups of the cluster with their standing, as one viewer may see them. To sort the worst first, each is examined;
-so what was found is kept for a moment, the longer the more it cost."""
+"""All groups of the cluster with their standing, as one viewer may see them. Each is examined, to sort the worst first."""
 
-import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
 
 from kpybroker.client.client import LATEST_TIMESTAMP, Spot
 from kpybroker.machines.console import stuck
@@ -39,23 +37,15 @@ from kpybroker.monitoring.console.answers.positions import (
 )
 from kpybroker.monitoring.console.answers.share_positions import SharePositions, share_positions
 from kpybroker.monitoring.console.asking import refuse
-from kpybroker.monitoring.console.lag_history import GroupKey, LagHistory, WatchedGroup
+from kpybroker.monitoring.console.lag_history import GroupKey, WatchedGroup
 from kpybroker.monitoring.console.node_parts import NodeParts
+from kpybroker.monitoring.console.overviews import Overview
 from kpybroker.monitoring.console.pace import paced
 from kpybroker.monitoring.console.readers import gathered
 from kpybroker.monitoring.console.viewer import Viewer
-from kpybroker.monitoring.metrics.lag import Times
-from kpybroker.monitoring.metrics.readers import Readers, names_of
-from kpybroker.runtime.io.scheduler import Scheduler
+from kpybroker.monitoring.metrics.readers import names_of
 from kpywire.messages.list_groups import ListedGroup, ListGroupsRequest
 
-FRESH: Final = 10
-"""An overview is kept for this many times the time that it took."""
-MOST_FRESH_MS: Final = 5_000
-MOST_VIEWERS: Final = 4
-MOST_WATCHED: Final = 1_000
-"""The groups whose pace is known, by viewer."""
-WATCHED_SAMPLES: Final = 16
 MOST_ENDS: Final = 2_000
 """The partitions of other leaders whose ends are asked for."""
 MOST_TOPICS: Final = 3
@@ -65,94 +55,56 @@ EVERYBODY: Final = ""
 """The viewer of a node without ACLs."""
 
 
-class Overview(NamedTuple):
-    """The groups that a viewer may see."""
-
-    rows: tuple[GroupRow, ...]
-    """All of them, without the lag in time."""
-    positions: Mapping[str, Sequence[PositionRow]]
-    """The positions of the groups that this node coordinates."""
-    unreachable: tuple[str, ...]
-    readers: Readers
-    in_groups: set[str]
-    """The names of all groups and of their members."""
-    times: Times
-    """Times of records that were read from files."""
+async def overview(node: NodeParts, viewer: Viewer) -> Overview:
+    """All groups that a viewer may see. Raises Refused."""
+    key = EVERYBODY if viewer.authorizer is None else viewer.identity
+    return await node.overviews.of(key, lambda: _made(node, viewer, key))
 
 
-class Overviews:
-    """Makes overviews, one at a time, and keeps the last ones."""
+async def _made(node: NodeParts, viewer: Viewer, key: str) -> Overview:
+    """Examine all groups. Raises Refused."""
+    answer = await node.ask(viewer, ListGroupsRequest(states_filter=[], types_filter=[]))
+    refuse(answer.error_code, "the groups of this node")
+    listed: dict[str, ListedGroup] = {each.group_id: each for each in answer.groups}
+    away = await groups_elsewhere(node, viewer)
+    others = {name: each for of_node in away for name, each in of_node.groups.items() if name not in listed}
+    here: dict[str, Coordinated] = {}
+    in_groups = {*listed, *names_in(others.values())}
+    async for found in paced(coordinated_here(node)):
+        in_groups |= names_of(found.group)
+        here[found.group.group_id] = found
+    readers = await gathered(node)
+    ends = await _ends(node, viewer, here, others)
+    may_see = seen_by(viewer)
+    sources = GroupSources(PositionSources(may_see, await Fetches.of(node, readers), ends), await shares_led(node))
+    sharing = [name for name, each in listed.items() if each.group_type == SHARE][:MOST_SHARING]
+    shared = await share_positions(partial(node.ask, viewer), sharing)
+    rows: list[GroupRow] = []
+    positions: dict[str, Sequence[PositionRow]] = {}
+    async for name in paced(listed):
+        found_here = here.get(name)
+        if found_here is None:
+            rows.append(_unknown_row(listed[name], node.broker.node_id))
+            continue
+        group = await examined(
+            node,
+            viewer,
+            found_here,
+            sources,
+            partial(_watched, node, (name, key)),
+        )
+        rows.append(_row(listed[name], group, node.broker.node_id, shared.get(name)))
+        positions[name] = group.positions.rows
+    async for other in paced(list(others.values())):
+        seen = await _positions_elsewhere(node, other, ends)
+        watched = _watched(node, (other.listed.group_id, key), total_of([each.lag for each in seen]), seen)
+        rows.append(_row_elsewhere(other, seen, watched))
+    absences = tuple(each.absence for each in away if each.absence)
+    return Overview(tuple(rows), positions, absences, readers, in_groups)
 
-    def __init__(self, scheduler: Scheduler) -> None:
-        self._scheduler = scheduler
-        self._paces = LagHistory(scheduler, MOST_WATCHED, WATCHED_SAMPLES)
-        self._known: dict[str, tuple[float, Overview]] = {}
-        """The overview of each viewer, and until when it is fresh."""
-        self._times: Times = {}
-        self._lock = asyncio.Lock()
 
-    def forget(self) -> None:
-        """Forget the overviews: something has changed."""
-        self._known.clear()
-
-    async def of(self, node: NodeParts, viewer: Viewer) -> Overview:
-        """The overview of a viewer. Raises Refused."""
-        key = EVERYBODY if viewer.authorizer is None else viewer.identity
-        async with self._lock:
-            began_ms = self._scheduler.monotonic_ms()
-            until_ms, known = self._known.pop(key, (0.0, None))
-            if known is None or began_ms >= until_ms:
-                known = await self._made(node, viewer, key)
-                now_ms = self._scheduler.monotonic_ms()
-                until_ms = now_ms + min(MOST_FRESH_MS, FRESH * (now_ms - began_ms))
-            if len(self._known) >= MOST_VIEWERS:
-                del self._known[next(iter(self._known))]
-            self._known[key] = until_ms, known
-            return known
-
-    async def _made(self, node: NodeParts, viewer: Viewer, key: str) -> Overview:
-        answer = await node.ask(viewer, ListGroupsRequest(states_filter=[], types_filter=[]))
-        refuse(answer.error_code, "the groups of this node")
-        listed: dict[str, ListedGroup] = {each.group_id: each for each in answer.groups}
-        away = await groups_elsewhere(node, viewer)
-        others = {name: each for of_node in away for name, each in of_node.groups.items() if name not in listed}
-        here: dict[str, Coordinated] = {}
-        in_groups = {*listed, *names_in(others.values())}
-        async for found in paced(coordinated_here(node)):
-            in_groups |= names_of(found.group)
-            here[found.group.group_id] = found
-        readers = await gathered(node)
-        ends = await _ends(node, viewer, here, others)
-        may_see = seen_by(viewer)
-        sources = GroupSources(PositionSources(may_see, await Fetches.of(node, readers), ends), await shares_led(node))
-        sharing = [name for name, each in listed.items() if each.group_type == SHARE][:MOST_SHARING]
-        shared = await share_positions(partial(node.ask, viewer), sharing)
-        rows: list[GroupRow] = []
-        positions: dict[str, Sequence[PositionRow]] = {}
-        async for name in paced(listed):
-            found_here = here.get(name)
-            if found_here is None:
-                rows.append(_unknown_row(listed[name], node.broker.node_id))
-                continue
-            group = await examined(
-                node,
-                viewer,
-                found_here,
-                sources,
-                partial(self._watched, (name, key)),
-            )
-            rows.append(_row(listed[name], group, node.broker.node_id, shared.get(name)))
-            positions[name] = group.positions.rows
-        async for other in paced(list(others.values())):
-            seen = await _positions_elsewhere(node, other, ends)
-            watched = self._watched((other.listed.group_id, key), total_of([each.lag for each in seen]), seen)
-            rows.append(_row_elsewhere(other, seen, watched))
-        absences = tuple(each.absence for each in away if each.absence)
-        self._times = {} if len(self._times) > MOST_WATCHED * 100 else self._times
-        return Overview(tuple(rows), positions, absences, readers, in_groups, self._times)
-
-    def _watched(self, key: GroupKey, lag: Total, rows: Sequence[PositionRow]) -> WatchedGroup:
-        return self._paces.look(key, (lag.records, None), watched_spots(rows))
+def _watched(node: NodeParts, key: GroupKey, lag: Total, rows: Sequence[PositionRow]) -> WatchedGroup:
+    return node.overviews.paces.look(key, (lag.records, None), watched_spots(rows))
 
 
 async def _ends(
@@ -220,7 +172,7 @@ def _row_elsewhere(group: GroupElsewhere, rows: Sequence[PositionRow], watched: 
 
 def _verdict_elsewhere(
     group: GroupElsewhere, rows: Sequence[PositionRow], known: tuple[Total, WatchedGroup]
-) -> stuck.Verdict:
+) -> stuck.GroupVerdict:
     total, watched = known
     if group.listed.group_type == SHARE:
         left = total.records or 0
@@ -238,7 +190,7 @@ def _filled(
     place: tuple[int, int | None],
     lag: tuple[int | None, int],
     topics: Collection[str],
-    verdict: stuck.Verdict,
+    verdict: stuck.GroupVerdict,
     pace: stuck.ReadingPace | None,
     *,
     is_here: bool = True,
