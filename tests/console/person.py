@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, ConsumerGroupTopicPartitions, Message, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 from console_node import ConsoleNode
 
@@ -32,6 +32,18 @@ class Client:
         resource = ConfigResource(ResourceType.BROKER, "1")
         (described,) = self.admin.describe_configs([resource]).values()
         return str(described.result(30)[name].value)
+
+    def position(self, group: str, topic: str) -> int | None:
+        """The position of a group in the first partition of a topic."""
+        wanted = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0)])
+        (described,) = self.admin.list_consumer_group_offsets([wanted]).values()
+        offset = described.result(30).topic_partitions[0].offset
+        return None if offset < 0 else int(offset)
+
+    def groups(self) -> dict[str, str]:
+        """The states of all groups, by id."""
+        found = self.admin.list_consumer_groups().result(30).valid
+        return {each.group_id: each.state.name for each in found}
 
     def records(self, topic: str, count: int, *, committed: bool = False) -> list[Message]:
         """All records of a topic, when there are at least this many."""

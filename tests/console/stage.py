@@ -49,6 +49,7 @@ class Stage:
             "/records/raw": "topic=flights&partition=0&offset=3",
             "/group": "id=readers",
             "/find": "q=a",
+            "/group/reset": "id=readers&to=offset&value=12",
         }
 
     def address(self, page: ConsolePage, path: str) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from compared import PLANTED, Each, Like, Within, altered, wrong
+from expected_groups import NOW_MS, SINCE_S, group, group_reset, groups, paged, time_plots
 from known_node import Known, known
 from stage import flight
 
@@ -23,29 +24,6 @@ __all__ = ["known"]
 NODE, TOPIC = 4, 2
 TYPES = ("", "boolean", "string", "int", "short", "long", "double", "list", "class", "password")
 SOURCES = {1: "this topic", 2: "this broker", 3: "the default of all brokers", 4: "the broker's file", 5: "default"}
-
-
-NOW_MS = Within(time() * 1000 - 60_000, time() * 1000 + 3_600_000)
-SINCE_S = Within(0, 86_400)
-"""The time since the tests were loaded, when the records got their timestamps: long on a busy machine."""
-
-
-def time_plots(*plots: tuple[str, str, list[str]]) -> dict[str, Any]:
-    """Plots of the last ten minutes by title, unit and names of lines, since a node is as old as this test."""
-    values = Each((Within(0, 1e6), None), 60)
-    return {
-        "range": "10min",
-        "since_ms": Within(NOW_MS.least - 600_000, NOW_MS.most),
-        "until_ms": Within(NOW_MS.least, NOW_MS.most + 10_000),
-        "every_s": 10.0,
-        "plots": [
-            {"title": title, "unit": unit, "lines": [{"name": name, "values": values} for name in lines]}
-            for title, unit, lines in plots
-        ],
-        "events": [{"at_ms": NOW_MS, "words": "node 1 started"}],
-        "events_left_out": 0,
-    }
-
 
 OF_CLIENTS = (
     ("Bytes", "B/s", ["in", "out"]),
@@ -184,10 +162,6 @@ def topic_row(known: Known, name: str, partitions: int, records: int) -> dict[st
         "reader": "readers" if name == "flights" else None,
         "reader_is_group": name == "flights",
     }
-
-
-def paged(search: str = "", total: int = 1) -> dict[str, Any]:
-    return {"search": search, "page": 1, "pages": 1, "total": total}
 
 
 def connection_row(known: Known) -> dict[str, Any]:
@@ -391,57 +365,6 @@ def produce(_: Known) -> Any:
     }
 
 
-def groups(_: Known) -> Any:
-    joined = {"id": "joined", "type": "classic", "state": "Stable", "members": 1, "node": 1, "lag": None, "unknown": 1}
-    readers = {"id": "readers", "type": "classic", "state": "Empty", "members": 0, "node": 1, "lag": 15, "unknown": 0}
-    rest = {"readers": [], "readers_left_out": 0, "readers_hidden": False, "unreachable": []}
-    return {**paged(total=2), "groups": [joined, readers], **rest}
-
-
-def group(_: Known) -> Any:
-    position = {
-        "topic": "flights",
-        "partition": 0,
-        "committed": 5,
-        "commit_ms": NOW_MS,
-        "metadata": "",
-        "end_offset": 20,
-        "stable_offset": 20,
-        "lag": 15,
-        "lag_s": SINCE_S,
-        "member": None,
-        "fetched": None,
-        "fetched_s": None,
-        "start_offset": 0,
-    }
-    return {
-        "id": "readers",
-        "type": "offsets only",
-        "state": "Empty",
-        "protocol": "",
-        "generation": None,
-        "node": 1,
-        "verdict": "It has no member: nobody reads the 15 records that are left.",
-        "is_stuck": True,
-        "members": [],
-        "positions": [position],
-        "positions_left_out": 0,
-        "shares": [],
-        "topology": [],
-        "topology_absence": "",
-        "topology_left_out": 0,
-        "dead_letters": None,
-        "lag": 15,
-        "unknown": 0,
-        "lag_s": SINCE_S,
-        "read_per_s": 0.0,
-        "written_per_s": 0.0,
-        "falls_behind": False,
-        "story": [],
-        "history": time_plots(("Lag in records", "records", ["records"]), ("Lag in time", "s", ["seconds"])),
-    }
-
-
 def connections(known: Known) -> Any:
     phases = ("total", "queue", "local", "remote", "waiting", "send")
     times = {"request": Like("[A-Z][A-Za-z]+"), "count": Within(1, 1_000), "errors": Within(0, 1_000)}
@@ -623,6 +546,7 @@ EXPECTED = {
     "/records/produce": produce,
     "/groups": groups,
     "/group": group,
+    "/group/reset": group_reset,
     "/connections": connections,
     "/connections/{connection}": connection,
     "/transactions": transactions,

@@ -185,6 +185,45 @@ def cancels_a_search(person: Person) -> None:
         assert person.node.get(f"/api{see}").json["state"] == "cancelled"
 
 
+def sets_positions(person: Person) -> None:
+    person.node.produce("flights", [Record(value=b"v", timestamp=1)] * 5)
+    person.node.commit("resetting", "flights", 4)
+    person.open("/group?id=resetting")
+    status, _ = person.browser.follow_click("document.querySelector('#change ~ p a')")
+    assert status == 200
+    texts = {"to": "some", "value": "-3", "topic": "flights", "partition": "0"}
+    assert person.press("/group/reset", "Preview", texts, method="get") == "/group/reset"
+    assert "flights-0\t4\t1\t-3" in person.shown
+    assert person.client.position("resetting", "flights") == 4, "a preview changes nothing"
+    assert person.press("/group/reset", "Set 1 position") == "/group"
+    assert person.client.position("resetting", "flights") == 1
+
+
+def removes_members(person: Person) -> None:
+    with person.node.client as member:
+        person.node.join(member, "leaving")
+        person.open("/group?id=leaving")
+        assert person.press("/group/members/remove", "Remove") == "/group"
+    assert person.client.groups()["leaving"] == "EMPTY"
+
+
+def deletes_positions(person: Person) -> None:
+    person.node.commit("moving", "flights", 1)
+    person.open("/group?id=moving")
+    person.press("/group/positions/delete", "Delete these positions")
+    assert person.client.position("moving", "flights") is None
+
+
+def deletes_a_group(person: Person) -> None:
+    person.node.commit("ending", "flights", 1)
+    person.open("/group?id=ending")
+    person.press("/group/delete", "Delete the group", {"typed": "end"}, status=400)
+    assert "type the id of the group" in person.shown
+    assert "ending" in person.client.groups()
+    assert person.press("/group/delete", "Delete the group", {"typed": "ending"}) == "/groups"
+    assert "ending" not in person.client.groups()
+
+
 def full(person: Person) -> str:
     """The address of a search that has found enough."""
     see: str = person.node.post("/searches", topic="crowded", text="same").json["see"]
@@ -201,6 +240,10 @@ DEEDS: dict[str, Callable[[Person], None]] = {
     "/topics/{topic}/delete": deletes_a_topic,
     "/topics/{topic}/records": produces_records,
     "/transactions/abort": aborts_a_transaction,
+    "/group/reset": sets_positions,
+    "/group/members/remove": removes_members,
+    "/group/positions/delete": deletes_positions,
+    "/group/delete": deletes_a_group,
     "/searches": searches,
     "/searches/{search}/more": searches_on,
     "/searches/{search}/cancel": cancels_a_search,
@@ -237,6 +280,10 @@ FORGED = {
     "/topics/{topic}/delete": Forged("/topics/open/delete", {"confirm": "open"}, 403),
     "/topics/{topic}/records": Forged("/topics/open/records", {"value": "forged"}, 403),
     "/transactions/abort": Forged("/transactions/abort", {"transactional_id": "payments"}, 403),
+    "/group/reset": Forged("/group/reset", {"id": "of-closed", "plan": "closed,0,0"}, 403),
+    "/group/members/remove": Forged("/group/members/remove", {"id": "of-closed"}, 403),
+    "/group/positions/delete": Forged("/group/positions/delete", {"id": "of-open", "topic": "open"}, 403),
+    "/group/delete": Forged("/group/delete", {"id": "of-open", "typed": "of-open"}, 403),
     "/searches": Forged("/searches", {"topic": "closed", "text": "v"}, 404),
     "/searches/{search}/more": Forged("/searches/{search}/more", {}, 404),
     "/searches/{search}/cancel": Forged("/searches/{search}/cancel", {}, 404),
@@ -271,6 +318,8 @@ def unchanged(client: Client) -> Any:
         client.config("open", "cleanup.policy"),
         client.node_config("log.retention.ms"),
         [each.value() for each in client.records("open", 1)],
+        client.position("of-open", "open"),
+        client.position("of-closed", "closed"),
     )
 
 
@@ -285,6 +334,7 @@ def test_a_viewer_gets_no_buttons_for_forbidden_actions(browser: Browser, secure
         "/records?topic=open&key=v",
         "/records/produce?topic=open",
         "/transactions",
+        "/group?id=of-open",
     ):
         person.open(page)
         assert person.offered <= {"/searches"}, page

@@ -34,6 +34,7 @@ class Used(NamedTuple):
 
 
 FLIGHTS = "/records?topic=flights&partition=0"
+RESET = "/group/reset?id=readers"
 CONTROLS = {
     ("/find", "q"): Used("/groups", {"q": "fli"}, "", "flights", "pending"),
     ("/topics", "q"): Used("/topics", {"q": "fli"}, "", "flights", "pending"),
@@ -57,6 +58,12 @@ CONTROLS = {
     ("/records", "committed"): Used("/records?topic=pending", {}, "committed", "0 records"),
     ("/records", "live"): Used(FLIGHTS, {}, "live", "shown again every two seconds"),
     ("/groups", "q"): Used("/groups", {"q": "read"}, "", "readers", "others"),
+    ("/group/reset", "to"): Used(RESET, {"to": "the end"}, "", "flights-0\t1\t4\t3"),
+    ("/group/reset", "value"): Used(RESET, {"to": "an off", "value": "2"}, "", "flights-0\t1\t2\t1"),
+    ("/group/reset", "topic"): Used(RESET, {"topic": "flights"}, "", "flights-1\t–\t0"),
+    ("/group/reset", "partition"): Used(
+        RESET, {"topic": "flights", "partition": "1"}, "", "flights-1\t–\t0", "flights-0"
+    ),
     ("/connections", "q"): Used("/connections", {"q": "no such client"}, "", "0 connections"),
     ("/configs", "q"): Used("/configs", {"q": "http.listener"}, "", "kpybroker.http.listener", "log.dirs"),
     ("/configs", "all"): Used("/configs", {}, "all", "log.cleaner.threads"),
@@ -97,7 +104,7 @@ def node() -> Iterator[ConsoleNode]:
 def test_every_control_is_used_here(browser: Browser, node: ConsoleNode) -> None:
     person = Person(browser, node)
     found = set()
-    for page in ("/topics", "/records", FLIGHTS, "/groups", "/connections", "/configs", "/transactions"):
+    for page in ("/topics", "/records", FLIGHTS, "/groups", RESET, "/connections", "/configs", "/transactions"):
         person.open(page)
         found |= {(path, name) for path, name in browser.run(FOUND)}
     assert found == set(CONTROLS)
@@ -108,7 +115,7 @@ def test_a_control_changes_the_content_of_the_page(browser: Browser, node: Conso
     used = CONTROLS[path, name]
     person = Person(browser, node)
     person.open(used.page)
-    button = "Show" if path == "/records" else "Find"
+    button = {"/records": "Show", "/group/reset": "Preview"}.get(path, "Find")
     if name in FILTER:
         button = "Filter"
         browser.click("document.querySelector('details.filter > summary')")

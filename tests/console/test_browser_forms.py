@@ -55,6 +55,14 @@ FORMS = {
     Kind("get", "/connections", "Find"): Expected({"q": "watched"}, "/connections", "watched"),
     Kind("get", "/configs", "Find"): Expected({"q": "write.enable"}, "/configs", "kpybroker.console.write.enable"),
     Kind("get", "/transactions", "Find"): Expected({"q": "pay"}, "/transactions", "payments"),
+    Kind("get", "/group/reset", "Preview"): Expected({"value": "13"}, "/group/reset", "13"),
+    Kind("post", "/group/reset", "Set 1 position"): Expected({}, "/group", "Group readers"),
+    Kind("post", "/group/members/remove", "Remove"): Expected({}, "/group", "It has no member."),
+    Kind("post", "/group/members/remove", "Remove all members"): Expected({}, "/group", "It has no member."),
+    Kind("post", "/group/positions/delete", "Delete these positions"): Expected(
+        {}, "/group", "It has committed nothing"
+    ),
+    Kind("post", "/group/delete", "Delete the group"): Expected({"typed": "readers"}, "/groups", "joined"),
     Kind("post", "/topics", "Create"): Expected(
         {"name": "made", "partitions": "2", "configs": "retention.ms=1000"}, "/topics/made", "Topic made"
     ),
@@ -160,20 +168,35 @@ def test_a_browser_can_send_every_form(stage: Stage, browser: Browser, running: 
     browser.call("Emulation.setScriptExecutionDisabled", value=not has_script)
     here = f"http://127.0.0.1:{stage.node.node.http_port}"
     filtered = "/records?topic=flights&text=LX2"
-    pages = [*(stage.address(page, page.path) for page in PAGES if page.template), filtered, running, full(stage)]
+    pages = [
+        *(stage.address(page, page.path) for page in PAGES if page.template),
+        filtered,
+        "/group?id=joined",
+        running,
+        full(stage),
+    ]
     sent: set[Kind] = set()
     for page in pages:
+        restore_groups(stage)
         browser.open(here + page, theme="light")
         for method, path, button in browser.run(FOUND):
             kind = Kind(method, action_of(path), button)
             assert kind in FORMS, f"{page} has a form that this test does not send: {kind}"
             if kind not in sent:
+                restore_groups(stage)
                 where = FORMS[kind].page or page
                 send(browser, here + where, kind, path.replace(page, where))
                 sent.add(kind)
     assert sent == set(FORMS)
     assert kinds_in_templates() == {(kind.method, kind.action) for kind in sent}
     browser.call("Emulation.setScriptExecutionDisabled", value=False)
+
+
+def restore_groups(stage: Stage) -> None:
+    """Let the groups have the position and the member that a form may have taken."""
+    stage.node.commit("readers", "flights", 5)
+    if not stage.node.get("/api/group", id="joined").json["members"]:
+        stage.node.join(stage.connected, "joined")
 
 
 def test_a_form_works_where_browsers_send_only_the_origin(stage: Stage, browser: Browser) -> None:

@@ -130,10 +130,33 @@ EXPECTED: dict[str, list[Callable[[Known], list[Row]]]] = {
     "/records/produce": [],
     "/groups": [
         lambda _: [
-            ("joined", "classic", "Stable", "1", "unknown", "node 1"),
-            ("readers", "classic", "Empty", "0", "15", "node 1"),
+            (
+                "readers",
+                "Stuck. It has no member: nobody reads the 15 records that are left.",
+                "15",
+                SPAN,
+                re.compile("–|reads nothing"),
+                "flights",
+                "classic",
+                "Empty",
+                "0",
+                "1",
+            ),
+            (
+                "joined",
+                re.compile(r"(Stuck\. )?watched has flights-0,? and does not fetch it( yet|: it is paused, .*)\."),
+                "unknown",
+                "–",
+                "–",
+                "flights",
+                "classic",
+                "Stable",
+                "1",
+                "1",
+            ),
         ]
     ],
+    "/group/reset": [lambda _: [("flights-0", "5", "12", "7", "–")]],
     "/group": [lambda _: [("flights-0", "5", TIME, "–", "20", "20", "15", SPAN, "none")]],
     "/connections": [
         lambda _: [(re.compile("the garbage collector|[A-Z][A-Za-z]+"), SHARE, "")],

@@ -69,6 +69,23 @@ def test_a_topic_that_is_not_there_can_be_typed_again(node: ConsoleNode) -> None
     assert '<option value="flights">' in answer.text
 
 
+def test_a_refused_deletion_of_a_group_keeps_what_was_typed(node: ConsoleNode) -> None:
+    node.commit("kept", "flights", 0)
+    answer = sent(node, "/group/delete", id="kept", typed="kep<t")
+    assert answer.status == 400
+    assert "nothing is deleted: type the id of the group, kept, to confirm" in answer.text
+    assert 'value="kep&lt;t"' in answer.text
+
+
+def test_a_refused_reset_shows_the_preview_again(node: ConsoleNode) -> None:
+    node.commit("kept", "flights", 0)
+    answer = sent(node, "/group/reset", id="kept", plan="flights,9,0", to="offset", value="0", topic="flights")
+    assert answer.status == 404
+    assert "flights-9 to 0: UNKNOWN_TOPIC_OR_PARTITION" in answer.text
+    assert '<option value="offset" selected>' in answer.text
+    assert "Set 2 positions" in answer.text
+
+
 def test_every_form_of_a_page_names_the_page_that_shows_a_refusal() -> None:
     paths = {page.path for page in PAGES}
     without = {action.path for action in ACTIONS if not action.shown_on}

@@ -21,7 +21,7 @@ from kpybroker.machines.console.cluster import (
 from kpybroker.machines.console.configs import SOURCES, TOPIC_SOURCE, config_row, plain_text
 from kpybroker.machines.console.connections import loop_shares
 from kpybroker.machines.console.content import ContentBySchema
-from kpybroker.machines.console.groups import StoryRow, member_label, story_of
+from kpybroker.machines.console.group_story import StoryRow, member_label, story_of
 from kpybroker.machines.console.listing import PER_PAGE, pages_of
 from kpybroker.machines.console.record_tasks import FoundRecord, Unreadable
 from kpybroker.machines.console.records import NEWEST, OLDEST, RecordsGap, gaps_of, in_order, nothing_chosen, row_of

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from kpybroker.machines.console import stuck
-from kpybroker.machines.console.groups import MemberRow, PositionRow, ShareRow
+from kpybroker.machines.console.groups import MemberRow, PositionRow, RecordPlace, ShareRow
 from kpybroker.machines.console.stuck_shares import LONG_S, OFTEN, ShareFacts, verdict_on_shares
 from kpybroker.machines.console.stuck_streams import Handover, StreamsFacts, verdict_on_streams
 from kpybroker.machines.groups.facts import OWES_JOIN, OWES_SYNC, WAITS
@@ -52,7 +52,7 @@ def verdict(state: str = "Stable", **changes: Any) -> tuple[bool, str]:
         "lost_members": 0,
         "now_ms": 2_000,
     }
-    return stuck.verdict_on(stuck.ReadingFacts(state=state, **{**usual, **changes}))
+    return stuck.verdict_on(stuck.ReadingFacts(state=state, **{**usual, **changes}))[:2]
 
 
 @pytest.mark.parametrize(
@@ -64,6 +64,7 @@ def verdict(state: str = "Stable", **changes: Any) -> tuple[bool, str]:
         ({"state": "Empty", "members": [], "positions": [position(fetched=None)]}, "nobody reads the 4 records"),
         ({"positions": [position(start_offset=7)]}, "position 5 of t-0 are deleted; the log begins at 7"),
         ({"lost_members": 3}, "3 members were lost while its position stayed at 5 of t-0"),
+        ({"positions": [], "lost_members": 3}, "3 members were lost, and it has committed nothing"),
         ({"positions": [position(member=None)]}, "No member has t-0"),
         ({"positions": [position(fetched=None)], "now_ms": 60_000}, "does not fetch it: it is paused"),
         ({"now_ms": 60_000}, "has not committed for 59 s"),
@@ -107,11 +108,14 @@ PACE = stuck.ReadingPace
         ({}, "4 records are left. Whether it catches up shows when this page has watched it for 10 s."),
         (
             {"pace": PACE(3, 1, 20)},
-            "It commits 3.0 records/s, and 1.0/s are written. 4 records are left: it catches up in 2 s.",
+            "It commits 3.0 records/s, and 1.0/s are written. 4 records are left: it catches up in 2.0 s.",
         ),
         (
             {"pace": PACE(50, 1_200, 20)},
-            "It commits 50 records/s, and 1\u202f200/s are written: it falls further behind. 4 records are left.",
+            (
+                "It commits 50 records/s, and 1\u202f200/s are written: it falls further behind and never catches up. "
+                "4 records are left."
+            ),
         ),
         (
             {"pace": PACE(11, 11, 20)},
@@ -256,7 +260,8 @@ def test_a_record_is_suspected_after_three_lost_members() -> None:
         assert verdict(lost_members=lost)[0] is is_stuck
     assert not verdict(lost_members=3, positions=[position(lag=0)])[0]
     uncommitted = position(committed=None, commit_ms=None)
-    assert not verdict(lost_members=3, positions=[uncommitted])[0]
+    assert "has committed nothing" in verdict(lost_members=3, positions=[uncommitted])[1]
+    assert not verdict(lost_members=3, positions=[uncommitted], is_partial=True)[0]
     assert verdict(lost_members=3, positions=[uncommitted, position(partition=2)])[1].startswith(
         "3 members were lost while its position stayed at 5 of t-2: "
     )
@@ -348,10 +353,13 @@ def test_reading_without_commits_differs_from_repeating_a_commit() -> None:
 @pytest.mark.parametrize(
     ("pace", "words"),
     [
-        (PACE(12, 10, 20), "It commits 12 records/s, and 10/s are written. 4 records are left: it catches up in 2 s."),
+        (
+            PACE(12, 10, 20),
+            "It commits 12 records/s, and 10/s are written. 4 records are left: it catches up in 2.0 s.",
+        ),
         (
             PACE(9.96, 0, 20),
-            "It commits 10.0 records/s, and 0/s are written. 4 records are left: it catches up in 1 s.",
+            "It commits 10.0 records/s, and 0/s are written. 4 records are left: it catches up in 1.0 s.",
         ),
         (PACE(0.5, 0.5, 20), "It commits 0.5 records/s, and 0.5/s are written: its lag stays. 4 records are left."),
         (PACE(9, 10, 20), "It commits 9.0 records/s, and 10/s are written: its lag stays. 4 records are left."),
@@ -413,14 +421,14 @@ def share_facts(**changes: Any) -> ShareFacts:
     ],
 )
 def test_a_stuck_share_group_says_why(changes: dict[str, Any], words: str) -> None:
-    is_stuck, line = verdict_on_shares(share_facts(**changes))
+    is_stuck, line, _ = verdict_on_shares(share_facts(**changes))
     assert is_stuck
     assert words in line
 
 
 def test_a_share_group_that_gets_on_is_not_called_stuck() -> None:
-    assert verdict_on_shares(share_facts()) == (False, "It reads: 4 records are left, of which members have 2 now.")
-    assert verdict_on_shares(share_facts(shares=[share(unread=0, locked=0)])) == (False, "It has read everything.")
+    assert verdict_on_shares(share_facts())[:2] == (False, "It reads: 4 records are left, of which members have 2 now.")
+    assert verdict_on_shares(share_facts(shares=[share(unread=0, locked=0)]))[:2] == (False, "It has read everything.")
     assert not verdict_on_shares(share_facts(shares=[]))[0]
     assert not verdict_on_shares(share_facts(shares=[share(retried_offset=6, deliveries=2)]))[0]
 
@@ -459,9 +467,46 @@ def test_a_stuck_streams_group_says_why(changes: dict[str, Any], words: str) -> 
 
 def test_a_streams_group_that_warms_up_is_not_stuck_and_all_else_is_as_for_other_groups() -> None:
     warm = verdict_on_streams(streams_facts(warm_ups=[("task 0_1", "new at 10.0.0.1")]))
-    assert warm == (False, "It reads, and new at 10.0.0.1 warms up task 0_1, which moves there afterwards.")
+    assert warm is not None
+    assert warm[:2] == (False, "It reads, and new at 10.0.0.1 warms up task 0_1, which moves there afterwards.")
     assert verdict_on_streams(streams_facts()) is None
     assert verdict_on_streams(streams_facts(members=[], problem="x")) is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "offset"),
+    [
+        ({"positions": [position(start_offset=7)]}, 7),
+        ({"lost_members": 3}, 5),
+        ({"now_ms": 60_000}, 5),
+        (
+            {
+                "open_transactions": {("t", 0): stuck.OpenTransaction(9, None, 3)},
+                "positions": [position(stable_offset=5)],
+            },
+            3,
+        ),
+        ({"positions": [position(member=None)]}, None),
+        ({}, None),
+    ],
+)
+def test_a_sentence_that_names_an_offset_leads_to_its_record(changes: dict[str, Any], offset: int | None) -> None:
+    usual = {"members": [member("ann")], "positions": [position()], "open_transactions": {}, "lost_members": 0}
+    found = stuck.verdict_on(stuck.ReadingFacts("Stable", **{**usual, "now_ms": 2_000, **changes}))
+    assert found.at == (None if offset is None else RecordPlace("t", 0, offset))
+
+
+def test_a_group_that_reads_too_slowly_is_not_called_silent_in_one_of_its_partitions() -> None:
+    assert verdict(now_ms=60_000)[0]
+    is_stuck, line = verdict(now_ms=60_000, pace=PACE(20, 117, 30))
+    assert (is_stuck, line.startswith("It commits 20 records/s, and 117/s are written")) == (False, True)
+    assert verdict(now_ms=60_000, pace=PACE(0, 117, 30))[0]
+
+
+def test_fetches_of_partitions_that_other_nodes_lead_are_not_missed() -> None:
+    facts: dict[str, Any] = {"positions": [position(fetched=None)], "now_ms": 60_000}
+    assert verdict(**facts)[0]
+    assert not verdict(**facts, led_elsewhere={("t", 0)})[0]
 
 
 @pytest.mark.parametrize(
@@ -506,7 +551,7 @@ def test_heartbeats_of_a_share_group_may_take_fifteen_seconds() -> None:
 
 def test_a_share_group_without_members_is_stuck_over_records_alone() -> None:
     missing: dict[str, Any] = {"members": [], "shares": [share(unread=0, locked=0)]}
-    assert verdict_on_shares(share_facts(**missing)) == (False, "It has read everything.")
+    assert verdict_on_shares(share_facts(**missing))[:2] == (False, "It has read everything.")
     assert not verdict_on_shares(share_facts(**missing, without_state=["t-1"]))[0]
     assert not verdict_on_shares(share_facts(**missing, unassigned=["t-1"]))[0]
     two = share_facts(shares=[share(), share(partition=1, unread=1_000, locked=3)])
@@ -520,9 +565,11 @@ def test_several_tasks_that_move_are_counted() -> None:
         assert found is not None
         assert found[1].endswith(words)
     found = verdict_on_streams(streams_facts(handovers=[Handover("task 0_1", "new", None)]))
-    assert found == (True, "Task 0_1 has no owner until new takes it with its next heartbeat.")
+    assert found is not None
+    assert found[:2] == (True, "Task 0_1 has no owner until new takes it with its next heartbeat.")
     found = verdict_on_streams(streams_facts(unowned=["task 0_2"]))
-    assert found == (True, "Task 0_2 has no owner: the last assignment gave it to nobody.")
+    assert found is not None
+    assert found[:2] == (True, "Task 0_2 has no owner: the last assignment gave it to nobody.")
 
 
 def test_a_reader_is_silent_after_half_a_minute() -> None:

@@ -13,7 +13,7 @@ from kpybroker.machines.console.cluster import DiskView, NodeView, Tally, health
 from kpybroker.machines.console.configs import plain_text
 from kpybroker.machines.console.connections import loop_shares
 from kpybroker.machines.console.content import content_of, indented, is_json, visible
-from kpybroker.machines.console.groups import story_of
+from kpybroker.machines.console.group_story import story_of
 from kpybroker.machines.console.plots import Plot, PlotEvent, PlotLine, TimePlots, drawing, ticks_along, ticks_up
 from kpybroker.machines.console.retention import next_deletion
 from kpybroker.machines.groups import stories

@@ -12,6 +12,7 @@ HEX_BYTES: Final = 4096
 """The bytes that a hex dump shows."""
 _ROW: Final = 16
 _HIDDEN: Final = frozenset(("Cc", "Cf", "Co", "Cs", "Cn", "Zl", "Zp", "Zs"))
+NARROW: Final = "\u202f"
 _KEPT: Final = " \n\t"
 
 
@@ -96,6 +97,11 @@ def visible(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(each if each in _KEPT or not _is_hidden(each) else f"<U+{ord(each):04X}>" for each in text)
+
+
+def sentence(text: str) -> str:
+    """A sentence of the console with names in it: as `visible`, but the narrow spaces in its numbers stay."""
+    return NARROW.join(map(visible, text.split(NARROW)))
 
 
 def _is_hidden(character: str) -> bool:

@@ -1,24 +1,9 @@
-"""Groups: their list, one group with its members and positions, and the story of its rebalances. Pure."""
+"""Groups: their list, and one group with its members and positions. Pure."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
 
+from kpybroker.machines.console.group_story import StoryRow
 from kpybroker.machines.console.plots import TimePlots
-from kpybroker.machines.groups import stories
-from kpybroker.machines.groups.stories import Event
-
-_WORDS: Final = {
-    stories.JOINED: "{label} joined",
-    stories.REJOINED: "{label} asked for a rebalance",
-    stories.LEFT: "{label} left",
-    stories.SILENT: "{label} sent no heartbeat in time and was removed",
-    stories.LATE_JOIN: "{label} did not rejoin in time and was removed",
-    stories.LATE_SYNC: "{label} did not sync in time and was removed",
-    stories.LATE_REVOKE: "{label} did not give up its partitions or tasks in time and was removed",
-    stories.FENCED: "{label} is at another epoch and has to join again",
-    stories.REBALANCE: "a rebalance began",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +13,28 @@ class GroupRow:
     id: str
     type: str
     state: str
+    standing: str
+    """stuck, falls behind, has lag, or nothing in its way: ``fine``."""
+    verdict: str
+    """Why it is stuck or how it gets on, in one sentence."""
+    lag: int | None
+    """The records that it has not read; None where that is not known."""
+    unknown: int
+    """Partitions that it reads, for which nothing says where it is."""
+    lag_s: float | None
+    """The age of the oldest record that it has not read, in the partitions that this node leads."""
+    trend: str
+    """How fast it reads and how fast records are written for it, and when it has caught up; empty until it was watched
+    for some seconds."""
+    catches_up_s: float | None
+    """The time until it has read everything at these rates; None where it never has, or that is not known."""
+    topics: tuple[str, ...]
+    """The first topics that it reads, as far as the viewer may see them."""
+    topics_left_out: int
     members: int | None
     node: int
-    lag: int | None
-    """Records that it has not read of the partitions that the node leads; None where that is not known."""
-    unknown: int
-    """Partitions that the node leads and that a member has, for which nothing says where the group is."""
+    is_here: bool
+    """Whether this node coordinates it. If not, the console of the other node knows more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +56,29 @@ class Groups:
     """A page of the groups that the viewer may see. Readers without a group take DESCRIBE on the cluster."""
 
     search: str
+    sort: str
+    """The column by which they are sorted; without one, those in trouble come first."""
     page: int
     pages: int
     total: int
+    stuck: int
+    """The number of all groups that are stuck, and of those that fall behind."""
+    falling_behind: int
     groups: tuple[GroupRow, ...]
     readers: tuple[ReaderRow, ...]
     readers_left_out: int
     readers_hidden: bool
     unreachable: tuple[str, ...]
     """Why the groups of other nodes are missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordPlace:
+    """The place of a record that a sentence is about."""
+
+    topic: str
+    partition: int
+    offset: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,16 +158,6 @@ class PositionRow:
 
 
 @dataclass(frozen=True, slots=True)
-class StoryRow:
-    """An event in the life of the group."""
-
-    timestamp_ms: int
-    text: str
-    after_s: float | None
-    """For a new generation: how long the rebalance took."""
-
-
-@dataclass(frozen=True, slots=True)
 class NodeRow:
     """A node in the topology of a streams group."""
 
@@ -177,10 +182,14 @@ class GroupPage:
     node: int
     verdict: str
     """Why it is stuck, or that it is not, in a sentence."""
+    verdict_at: RecordPlace | None
+    """The record that the sentence is about, if it names one."""
     is_stuck: bool
     members: tuple[MemberRow, ...]
     positions: tuple[PositionRow, ...]
     positions_left_out: int
+    committed_topics: tuple[str, ...]
+    """The topics in which it has committed positions."""
     shares: tuple[ShareRow, ...]
     topology: tuple[NodeRow, ...]
     """The nodes of the topology of a streams group, where a member has described it."""
@@ -198,36 +207,10 @@ class GroupPage:
     """How fast it reads, and how fast records are written for it; None until it was watched for some seconds."""
     written_per_s: float | None
     falls_behind: bool
+    trend: str
+    """The rates in words, and when it has caught up."""
+    may_reset: bool
+    """Whether the viewer may set its positions, remove members and delete positions, and whether it may delete it."""
+    may_delete: bool
     story: tuple[StoryRow, ...]
     history: TimePlots
-
-
-def story_of(events: Sequence[Event]) -> tuple[StoryRow, ...]:
-    """The story in words, the latest first."""
-    rows: list[StoryRow] = []
-    began_ms: int | None = None
-    last_joined = ""
-    for event in events:
-        after_s = None
-        if event.what == stories.REBALANCE:
-            began_ms, last_joined = event.timestamp_ms, ""
-        elif event.what in (stories.JOINED, stories.REJOINED):
-            last_joined = member_label(event)
-        if event.what == stories.GENERATION:
-            text = f"generation {event.detail}"
-            if began_ms is not None:
-                after_s = (event.timestamp_ms - began_ms) / 1000
-                if last_joined and after_s >= 1:
-                    text += f"; the last new member was {last_joined}"
-            began_ms = None
-        elif event.what == stories.ASSIGNED:
-            text = f"assignment of epoch {event.detail}"
-        else:
-            text = _WORDS[event.what].format(label=member_label(event)) + (f": {event.detail}" if event.detail else "")
-        rows.append(StoryRow(event.timestamp_ms, text, after_s))
-    return tuple(reversed(rows))
-
-
-def member_label(event: Event) -> str:
-    """The member of an event."""
-    return f"{event.client_id or 'a client without an id'} at {event.client_host.removeprefix('/')}"

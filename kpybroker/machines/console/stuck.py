@@ -1,11 +1,11 @@
 """Why a group does not get on, in a sentence. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from kpybroker.machines.console.groups import MemberRow, PositionRow
-from kpybroker.machines.console.wording import counted, rate
+from kpybroker.machines.console.groups import MemberRow, PositionRow, RecordPlace
+from kpybroker.machines.console.wording import counted, rate, seconds
 from kpybroker.machines.groups.facts import OWES_JOIN, OWES_SYNC
 
 TASK: Final = "task "
@@ -16,6 +16,31 @@ WATCHED_S: Final = 10.0
 HIDDEN: Final = "Its positions are in topics that you may not see."
 FAILS: Final = 3
 """The members that were lost at one position until its record is suspected."""
+
+
+class StuckReason(NamedTuple):
+    """Why a group is stuck, and the record that the sentence names, if it names one."""
+
+    line: str
+    at: RecordPlace | None = None
+
+
+class GroupVerdict(NamedTuple):
+    """Whether a group is stuck, why or why not, and the record that the sentence names."""
+
+    is_stuck: bool
+    line: str
+    at: RecordPlace | None = None
+
+
+def stuck_by(line: str, at: RecordPlace | None = None) -> GroupVerdict:
+    """The verdict on a group that is stuck."""
+    return GroupVerdict(is_stuck=True, line=line, at=at)
+
+
+def not_stuck(line: str) -> GroupVerdict:
+    """The verdict on a group that gets on, or has nothing to do."""
+    return GroupVerdict(is_stuck=False, line=line)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +65,18 @@ class ReadingPace(NamedTuple):
         least = 0.03 if self.over_s * 1000 >= LONG_MS else 0.1
         return self.written_per_s - self.read_per_s > least * self.written_per_s
 
+    def left_s(self, lag: int) -> float | None:
+        """The time until everything is read; None if that is never."""
+        gained_per_s = self.read_per_s - self.written_per_s
+        return None if self.falls_behind or gained_per_s <= 0 else lag / gained_per_s
+
+    def outlook(self, lag: int) -> str:
+        """Whether a group with this lag catches up, in words."""
+        if self.falls_behind:
+            return "it falls further behind and never catches up"
+        left_s = self.left_s(lag)
+        return "its lag stays" if left_s is None else f"it catches up in {seconds(max(1.0, left_s))}"
+
 
 @dataclass(frozen=True, slots=True)
 class ReadingFacts:
@@ -63,16 +100,18 @@ class ReadingFacts:
     many."""
     reads_elsewhere: bool = False
     """Whether members may read from followers on other nodes, whose fetches this node does not see."""
+    led_elsewhere: Collection[tuple[str, int]] = ()
+    """The partitions that other nodes lead, whose fetches this node does not see either."""
 
 
-def verdict_on(facts: ReadingFacts) -> tuple[bool, str]:
+def verdict_on(facts: ReadingFacts) -> GroupVerdict:
     """Whether the group is stuck, and why or why not."""
     behind = [each for each in facts.positions if each.lag]
-    for reason in (_rebalancing, _gone, _lost_offset, _held_back, _poisoned, _without_member, _not_fetched, _silent):
-        line = reason(facts, behind)
-        if line is not None:
-            return True, line
-    return False, _progress(facts, behind)
+    for found in (_rebalancing, _gone, _lost_offset, _held_back, _poisoned, _without_member, _not_fetched, _silent):
+        reason = found(facts, behind)
+        if reason is not None:
+            return stuck_by(*reason)
+    return not_stuck(_progress(facts, behind))
 
 
 def _progress(facts: ReadingFacts, behind: Sequence[PositionRow]) -> str:
@@ -80,7 +119,7 @@ def _progress(facts: ReadingFacts, behind: Sequence[PositionRow]) -> str:
     if not facts.members and all(each.fetched is None for each in facts.positions):
         return "It has no member. It has read everything." if _is_known(facts) else "It has no member."
     for each in facts.positions:
-        if each.member is not None and _waits(each) and each.fetched is None and not facts.reads_elsewhere:
+        if each.member is not None and _waits(each) and each.fetched is None and _is_seen(facts, each):
             return f"{each.member} has {_spot(each)}, and does not fetch it yet: {_waiting(each)}."
     if behind:
         return _speed(facts, sum(each.lag or 0 for each in behind))
@@ -114,11 +153,9 @@ def _speed(facts: ReadingFacts, lag: int) -> str:
     if pace is None:
         return f"{left}. Whether it catches up shows when this page has watched it for {WATCHED_S:.0f} s."
     rates = f"It commits {rate(pace.read_per_s)} records/s, and {rate(pace.written_per_s)}/s are written"
-    if pace.falls_behind:
-        return f"{rates}: it falls further behind. {left}."
-    if pace.read_per_s <= pace.written_per_s:
-        return f"{rates}: its lag stays. {left}."
-    return f"{rates}. {left}: it catches up in {max(1.0, lag / (pace.read_per_s - pace.written_per_s)):.0f} s."
+    if pace.left_s(lag) is None:
+        return f"{rates}: {pace.outlook(lag)}. {left}."
+    return f"{rates}. {left}: {pace.outlook(lag)}."
 
 
 def verdict_on_reader(spot: str, offset: int, pin: OpenTransaction | None, silent_s: float) -> str:
@@ -135,80 +172,97 @@ def _by(pin: OpenTransaction) -> str:
     return f"an open transaction {name}, since offset {pin.first_offset},"
 
 
-def _rebalancing(facts: ReadingFacts, _behind: Sequence[PositionRow]) -> str | None:
+def _rebalancing(facts: ReadingFacts, _behind: Sequence[PositionRow]) -> StuckReason | None:
     if facts.state not in ("PreparingRebalance", "CompletingRebalance", "Reconciling", "Assigning"):
         return None
     owing = [each for each in facts.members if each.state in (OWES_JOIN, OWES_SYNC)]
     if not owing:
-        return "It rebalances, and waits a moment for more members."
+        return StuckReason("It rebalances, and waits a moment for more members.")
     names = ", ".join(f"{each.client_id} at {each.host}" for each in owing[:5])
     what = "rejoin" if owing[0].state == OWES_JOIN else "sync"
-    return f"It rebalances: nobody gets records until {names} {what}{'s' if len(owing) == 1 else ''}."
+    return StuckReason(f"It rebalances: nobody gets records until {names} {what}{'s' if len(owing) == 1 else ''}.")
 
 
-def _gone(facts: ReadingFacts, behind: Sequence[PositionRow]) -> str | None:
+def _gone(facts: ReadingFacts, behind: Sequence[PositionRow]) -> StuckReason | None:
     if facts.members or not behind or facts.state not in ("Empty", "Dead"):
         return None
     lag = sum(each.lag or 0 for each in behind)
     if any(each.fetched is not None for each in behind):
         return None
+    return StuckReason(without_readers(lag))
+
+
+def without_readers(lag: int) -> str:
+    """The sentence on a group without members that has records left."""
     return f"It has no member: nobody reads the {counted(lag, 'record that is', 'records that are')} left."
 
 
-def _lost_offset(facts: ReadingFacts, _behind: Sequence[PositionRow]) -> str | None:
+def _lost_offset(facts: ReadingFacts, _behind: Sequence[PositionRow]) -> StuckReason | None:
     for each in facts.positions:
         start = each.start_offset
         if start is not None and each.committed is not None and each.committed < start:
-            return (
+            line = (
                 f"The records at its position {each.committed} of {each.topic}-{each.partition} are deleted; the log "
                 f"begins at {start}. A member goes on where auto.offset.reset says, or fails."
             )
+            return StuckReason(line, _record(each, start))
     return None
 
 
-def _held_back(facts: ReadingFacts, behind: Sequence[PositionRow]) -> str | None:
+def _held_back(facts: ReadingFacts, behind: Sequence[PositionRow]) -> StuckReason | None:
     for each in behind:
         found = facts.open_transactions.get((each.topic, each.partition))
         position = max(-1 if each.committed is None else each.committed, -1 if each.fetched is None else each.fetched)
         if found is not None and each.stable_offset is not None and position >= each.stable_offset:
             name = f"of {found.transactional_id}" if found.transactional_id else f"of producer {found.producer_id}"
-            return (
+            line = (
                 f"An open transaction {name}, since offset {found.first_offset} of {each.topic}-{each.partition}, "
                 "holds back every reader of committed records."
             )
+            return StuckReason(line, _record(each, found.first_offset))
     return None
 
 
-def _poisoned(facts: ReadingFacts, behind: Sequence[PositionRow]) -> str | None:
+def _poisoned(facts: ReadingFacts, behind: Sequence[PositionRow]) -> StuckReason | None:
+    if facts.lost_members < FAILS:
+        return None
+    lost = f"{facts.lost_members} members were lost"
     for each in behind:
-        if facts.lost_members >= FAILS and each.committed is not None:
-            return (
-                f"{facts.lost_members} members were lost while its position stayed at {each.committed} of "
-                f"{each.topic}-{each.partition}: its consumers may fail on that record, or take longer for it than "
-                "max.poll.interval.ms."
+        if each.committed is not None:
+            line = (
+                f"{lost} while its position stayed at {each.committed} of {_spot(each)}: its consumers may fail on "
+                "that record, or take longer for it than max.poll.interval.ms."
             )
-    return None
+            return StuckReason(line, _record(each, each.committed))
+    if facts.is_partial or any(each.committed is not None for each in facts.positions):
+        return None
+    return StuckReason(f"{lost}, and it has committed nothing: its consumers may fail on their first records.")
 
 
-def _without_member(facts: ReadingFacts, behind: Sequence[PositionRow]) -> str | None:
+def _without_member(facts: ReadingFacts, behind: Sequence[PositionRow]) -> StuckReason | None:
     if any(task.startswith(TASK) for member in facts.members for task in member.assigned):
         return None  # tasks of Kafka Streams do not name their partitions
     for each in behind:
         if facts.members and each.member is None:
-            return f"No member has {_spot(each)}, and {_waiting(each)}."
+            return StuckReason(f"No member has {_spot(each)}, and {_waiting(each)}.")
     return None
 
 
-def _not_fetched(facts: ReadingFacts, _behind: Sequence[PositionRow]) -> str | None:
+def _not_fetched(facts: ReadingFacts, _behind: Sequence[PositionRow]) -> StuckReason | None:
     for each in facts.positions:
-        if each.member is None or not _waits(each) or (each.fetched is None and facts.reads_elsewhere):
+        if each.member is None or not _waits(each) or (each.fetched is None and not _is_seen(facts, each)):
             continue
         if _unfetched_ms(facts, each) > LONG_MS:
-            return (
-                f"{each.member} has {_spot(each)} and does not fetch it: it is paused, or still works on what it has. "
-                f"{_waiting(each).capitalize()}."
+            line = (
+                f"{each.member} has {_spot(each)} and does not fetch it: it is paused, or still works on what it has."
             )
+            return StuckReason(f"{line} {_waiting(each).capitalize()}.")
     return None
+
+
+def _is_seen(facts: ReadingFacts, each: PositionRow) -> bool:
+    """Whether this node sees every fetch of the partition."""
+    return not facts.reads_elsewhere and (each.topic, each.partition) not in facts.led_elsewhere
 
 
 def _waits(each: PositionRow) -> bool:
@@ -236,15 +290,20 @@ def _unfetched_ms(facts: ReadingFacts, each: PositionRow) -> float:
     return min(unfetched_ms, still_ms) if works_on else unfetched_ms
 
 
-def _silent(facts: ReadingFacts, behind: Sequence[PositionRow]) -> str | None:
+def _silent(facts: ReadingFacts, behind: Sequence[PositionRow]) -> StuckReason | None:
+    if facts.pace is not None and facts.pace.read_per_s > 0 and facts.pace.falls_behind:
+        return None  # it gets on elsewhere, too slowly: its rates say more
     for each in behind:
-        has_read = each.fetched is not None and each.committed is not None and each.fetched > each.committed
+        if each.fetched is None or each.committed is None or each.fetched <= each.committed:
+            continue
         still_ms = _still_ms(facts, each)
-        if has_read and still_ms > LONG_MS:
+        if still_ms > LONG_MS:
+            place = _record(each, each.committed)
             reader = f"{each.member or 'A member'} reads {_spot(each)}"
             if _since_commit_ms(facts, each) > LONG_MS:
-                return f"{reader}, and has not committed for {still_ms / 1000:.0f} s."
-            return f"{reader}, and commits {each.committed} again and again, for {still_ms / 1000:.0f} s or longer."
+                return StuckReason(f"{reader}, and has not committed for {still_ms / 1000:.0f} s.", place)
+            again = f"commits {each.committed} again and again, for {still_ms / 1000:.0f} s or longer"
+            return StuckReason(f"{reader}, and {again}.", place)
     return None
 
 
@@ -260,3 +319,7 @@ def _since_commit_ms(facts: ReadingFacts, each: PositionRow) -> float:
 
 def _spot(each: PositionRow) -> str:
     return f"{each.topic}-{each.partition}"
+
+
+def _record(each: PositionRow, offset: int) -> RecordPlace:
+    return RecordPlace(each.topic, each.partition, offset)

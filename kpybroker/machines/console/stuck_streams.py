@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kpybroker.machines.console.groups import MemberRow
+from kpybroker.machines.console.stuck import GroupVerdict, not_stuck, stuck_by
 
 LONG_S: Final = 15.0
 """A silence of this length is long: three heartbeats."""
@@ -38,29 +39,31 @@ class StreamsFacts:
     """Tasks and the members that warm them up."""
 
 
-def verdict_on_streams(facts: StreamsFacts) -> tuple[bool, str] | None:
+def verdict_on_streams(facts: StreamsFacts) -> GroupVerdict | None:
     """Whether the group is stuck and why or why not, where that follows from its tasks; None for all else."""
     if not facts.members:
         return None
     if facts.shutdown_by:
-        return True, f"{facts.shutdown_by} asked for the end of the application, and its members stop."
+        return stuck_by(f"{facts.shutdown_by} asked for the end of the application, and its members stop.")
     if facts.problem:
-        return True, f"It has no tasks: {facts.problem}"
+        return stuck_by(f"It has no tasks: {facts.problem}")
     for each in facts.members:
         if each.silent_s is not None and each.silent_s >= LONG_S:
             line = (
                 f"{each.client_id} at {each.host} has sent no heartbeat for {each.silent_s:.0f} s, and keeps its tasks"
             )
-            return True, f"{line} until its session ends."
+            return stuck_by(f"{line} until its session ends.")
     if facts.is_delayed:
-        return True, "Its first assignment waits a moment for more members (group.streams.initial.rebalance.delay.ms)."
+        return stuck_by(
+            "Its first assignment waits a moment for more members (group.streams.initial.rebalance.delay.ms)."
+        )
     if facts.handovers:
-        return True, _handover(facts.handovers[0], len(facts.handovers))
+        return stuck_by(_handover(facts.handovers[0], len(facts.handovers)))
     if facts.unowned:
-        return True, f"{_begin(facts.unowned[0])} has no owner: the last assignment gave it to nobody."
+        return stuck_by(f"{_begin(facts.unowned[0])} has no owner: the last assignment gave it to nobody.")
     if facts.warm_ups:
         task, member = facts.warm_ups[0]
-        return False, f"It reads, and {member} warms up {task}, which moves there afterwards."
+        return not_stuck(f"It reads, and {member} warms up {task}, which moves there afterwards.")
     return None
 
 

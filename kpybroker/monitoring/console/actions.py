@@ -2,7 +2,8 @@
 
 from typing import Final
 
-from kpybroker.monitoring.console.answers import configs
+from kpybroker.monitoring.console.answers import configs, group_changes
+from kpybroker.monitoring.console.answers.group_resets import reset
 from kpybroker.monitoring.console.answers.producing import produce
 from kpybroker.monitoring.console.answers.searching import cancel, more, search
 from kpybroker.monitoring.console.answers.topic_changes import (
@@ -15,6 +16,8 @@ from kpybroker.monitoring.console.answers.topic_changes import (
 from kpybroker.monitoring.console.answers.transactions import abort
 from kpybroker.monitoring.console.page import PARTITION, Action, Parameter
 from kpybroker.monitoring.console.pages import FILTER, FORM
+
+GROUP: Final = Parameter("id", "The group", is_needed=True)
 
 ACTIONS: Final = (
     Action(
@@ -106,6 +109,43 @@ ACTIONS: Final = (
         abort,
         (Parameter("transactional_id", "The transactional id", is_needed=True),),
         shown_on="/transactions",
+    ),
+    Action(
+        "/group/reset",
+        "Set positions of a group without members",
+        reset,
+        (
+            GROUP,
+            Parameter(
+                "plan", "The new positions: lines topic,partition,offset, as /group/reset has them", is_needed=True
+            ),
+        ),
+        shown_on="/group/reset",
+        kept=("id", "to", "value", "topic", "partition"),
+    ),
+    Action(
+        "/group/members/remove",
+        "Remove members of a group",
+        group_changes.remove_members,
+        (GROUP, Parameter("member", "The id of the member; all without it")),
+        shown_on="/group",
+        kept=("id",),
+    ),
+    Action(
+        "/group/positions/delete",
+        "Delete the positions of a group in a topic",
+        group_changes.delete_positions,
+        (GROUP, Parameter("topic", "The topic", is_needed=True)),
+        shown_on="/group",
+        kept=("id",),
+    ),
+    Action(
+        "/group/delete",
+        "Delete a group without members",
+        group_changes.delete,
+        (GROUP, Parameter("typed", "The id of the group once more, to confirm", is_needed=True)),
+        shown_on="/group",
+        kept=("id",),
     ),
     Action("/searches/{search}/more", "Go on behind a search that has found enough", more, (), is_change=False),
     Action("/searches/{search}/cancel", "Cancel a search", cancel, (), is_change=False),

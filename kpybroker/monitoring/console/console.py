@@ -19,6 +19,7 @@ from kpybroker.monitoring.console.elsewhere import Elsewhere
 from kpybroker.monitoring.console.json_form import json_pieces
 from kpybroker.monitoring.console.lag_history import LagHistory
 from kpybroker.monitoring.console.node_parts import NodeParts
+from kpybroker.monitoring.console.overviews import Overviews
 from kpybroker.monitoring.console.pace import paced
 from kpybroker.monitoring.console.page import Action, ConsolePage, Download, match
 from kpybroker.monitoring.console.pages import PAGES
@@ -77,6 +78,7 @@ class Console:
             Asking(sources.role),
             history,
             LagHistory(scheduler, history),
+            Overviews(scheduler, history),
             TopicRates(sources, scheduler),
             Elsewhere(sources.role),
             Searches(scheduler),

@@ -18,6 +18,8 @@ LEAST_MS: Final = 1_500
 PACE_MS: Final = 30_000
 """The recent time over which the pace is measured."""
 
+GroupKey = tuple[str, str]
+"""A group and a viewer."""
 Spots = Mapping[tuple[str, int], tuple[int, int]]
 """The position of a group in each partition, which it has committed or only fetched, and the end of that partition."""
 
@@ -41,8 +43,8 @@ class WatchedGroup(NamedTuple):
 
 
 class _Group:
-    def __init__(self) -> None:
-        self.samples: deque[LagSample] = deque(maxlen=SAMPLES)
+    def __init__(self, most_samples: int) -> None:
+        self.samples: deque[LagSample] = deque(maxlen=most_samples)
         self.positions: dict[tuple[str, int], tuple[int, float]] = {}
         """Each position, and since when it is known to be there."""
         self.same_since_ms = 0.0
@@ -72,10 +74,18 @@ class _Group:
 class LagHistory:
     """The lags of all groups that the node keeps, and those that viewers saw of the groups that were looked at last."""
 
-    def __init__(self, scheduler: Scheduler, kept: HistoryRecorder) -> None:
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        kept: HistoryRecorder,
+        most_groups: int = MOST_GROUPS,
+        most_samples: int = SAMPLES,
+    ) -> None:
         self._scheduler = scheduler
         self._kept = kept
-        self._groups: dict[tuple[str, str], _Group] = {}
+        self._most_groups = most_groups
+        self._most_samples = most_samples
+        self._groups: dict[GroupKey, _Group] = {}
 
     def pace_of(self, group_id: str) -> ReadingPace | None:
         """How fast a group reads all its topics, whether somebody looked before or not; None for the first seconds."""
@@ -88,12 +98,12 @@ class LagHistory:
         has_it = any(group_id in ring[-1].groups for ring in (rings.fine, rings.coarse) if ring)
         return rings if has_it else None
 
-    def look(self, key: tuple[str, str], lag: tuple[int | None, float | None], spots: Spots) -> WatchedGroup:
+    def look(self, key: GroupKey, lag: tuple[int | None, float | None], spots: Spots) -> WatchedGroup:
         """Note the lag of a group as a viewer sees it, in records and seconds, and its positions."""
         group = self._groups.pop(key, None)
         if group is None:
-            group = _Group()
-            if len(self._groups) >= MOST_GROUPS:
+            group = _Group(self._most_samples)
+            if len(self._groups) >= self._most_groups:
                 del self._groups[next(iter(self._groups))]
         self._groups[key] = group
         now_ms = self._scheduler.monotonic_ms()
@@ -105,7 +115,12 @@ class LagHistory:
         still_s = {spot: (now_ms - since_ms) / 1000 for spot, (_, since_ms) in group.positions.items()}
         return WatchedGroup(group.pace(now_ms), still_s)
 
-    def seen(self, key: tuple[str, str]) -> Rings:
+    def add_seconds(self, key: GroupKey, seconds: float | None) -> None:
+        """Add the lag in time to the last look at a group."""
+        samples = self._groups[key].samples
+        samples[-1] = samples[-1]._replace(seconds=seconds)
+
+    def seen(self, key: GroupKey) -> Rings:
         """The lags that a viewer saw of a group, in the form of the node's own samples."""
         rings = Rings()
         began_ms = self._scheduler.now_ms() - self._scheduler.monotonic_ms()

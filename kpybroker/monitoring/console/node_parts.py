@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from kpybroker.monitoring.console.decoding import Decoding
     from kpybroker.monitoring.console.elsewhere import Elsewhere
     from kpybroker.monitoring.console.lag_history import LagHistory
+    from kpybroker.monitoring.console.overviews import Overviews
     from kpybroker.monitoring.console.searches import Searches
     from kpybroker.monitoring.console.taps import Taps
     from kpybroker.monitoring.console.topic_rates import TopicRates
@@ -25,6 +26,7 @@ class NodeParts(NamedTuple):
     ask: "Callable[[Viewer, Any], Awaitable[Any]]"
     history: "HistoryRecorder"
     lags: "LagHistory"
+    overviews: "Overviews"
     rates: "TopicRates"
     elsewhere: "Elsewhere"
     searches: "Searches"

@@ -1,7 +1,7 @@
 """Work on many things on the loop, in pieces of a millisecond with room for clients in between."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextvars import ContextVar
 from operator import itemgetter
 from time import perf_counter_ns
@@ -12,6 +12,7 @@ from kpybroker.machines.console.listing import DESCENDING, Keys, sorted_rows
 T = TypeVar("T")
 PIECE_NS: Final = 1_000_000
 PAUSE_S: Final = 0.001
+PER_PART: Final = 50
 _began_ns: Final = ContextVar("_began_ns", default=0)
 """The end of the last pause of this request, so that pieces of several kinds of work are one piece."""
 
@@ -34,3 +35,9 @@ async def sorted_in_pieces(rows: Iterable[T], keys: Keys[T], sort: str) -> list[
     return [
         row for _, row in sorted_rows(pairs, {"key": itemgetter(0)}, "-key" if sort.startswith(DESCENDING) else "key")
     ]
+
+
+async def paced_parts(items: Sequence[T]) -> AsyncIterator[Sequence[T]]:
+    """The items, some at a time: for work that takes some microseconds each."""
+    async for start in paced(range(0, len(items), PER_PART)):
+        yield items[start : start + PER_PART]

@@ -9,6 +9,7 @@ from kpybroker.machines.console.cluster import ClusterView
 from kpybroker.machines.console.configs import ConfigsPage
 from kpybroker.machines.console.connections import ConnectionPage, Connections
 from kpybroker.machines.console.finding import FindPage
+from kpybroker.machines.console.group_resets import ResetPage
 from kpybroker.machines.console.groups import GroupPage, Groups
 from kpybroker.machines.console.history import HistoryPage
 from kpybroker.machines.console.producing import ProducePage
@@ -24,7 +25,9 @@ from kpybroker.monitoring.console.answers.configs import configs
 from kpybroker.monitoring.console.answers.connections import connection, connections
 from kpybroker.monitoring.console.answers.downloads import raw, records_csv, search_csv
 from kpybroker.monitoring.console.answers.finding import find
-from kpybroker.monitoring.console.answers.groups import group, groups
+from kpybroker.monitoring.console.answers.group import group
+from kpybroker.monitoring.console.answers.group_resets import reset_page
+from kpybroker.monitoring.console.answers.groups import groups
 from kpybroker.monitoring.console.answers.history import history
 from kpybroker.monitoring.console.answers.producing import produce_form
 from kpybroker.monitoring.console.answers.quorum import quorum
@@ -127,10 +130,34 @@ PAGES: Final = (
         ),
     ),
     ConsolePage(
-        "/groups", "groups.html", "Groups", groups, Groups, (Parameter("q", "A part of the ids"), NUMBER_OF_PAGE), 10
+        "/groups",
+        "groups.html",
+        "Groups",
+        groups,
+        Groups,
+        (
+            Parameter("q", "A part of the ids"),
+            Parameter("sort", "A column: group, verdict, lag, time, trend, topics, type, state, members or node; -lag"),
+            NUMBER_OF_PAGE,
+        ),
+        10,
     ),
     ConsolePage(
         "/group", "group.html", "Group", group, GroupPage, (Parameter("id", "The group", is_needed=True), RANGE), 4
+    ),
+    ConsolePage(
+        "/group/reset",
+        "group_reset.html",
+        "Set positions",
+        reset_page,
+        ResetPage,
+        (
+            Parameter("id", "The group", is_needed=True),
+            Parameter("to", "earliest, latest, offset, time or shift"),
+            Parameter("value", "The offset, the time as in /records, or by how many records to go on"),
+            Parameter("topic", "The topic; all in which the group has positions without it"),
+            PARTITION,
+        ),
     ),
     ConsolePage(
         "/connections",

@@ -21,6 +21,7 @@ from kpybroker.monitoring.metrics.readers import ReaderPosition, Readers, commit
 from kpywire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from kpywire.messages.describe_groups import DescribeGroupsRequest
 from kpywire.messages.list_groups import ListGroupsRequest
+from kpywire.messages.share_group_describe import ShareGroupDescribeRequest
 from kpywire.messages.streams_group_describe import StreamsGroupDescribeRequest
 
 MOST_READERS: Final = 200
@@ -146,7 +147,7 @@ async def names_at(node: NodeParts, viewer: Viewer, other: int) -> set[str]:
     try:
         listed = await node.elsewhere.ask(viewer, other, ListGroupsRequest(states_filter=[], types_filter=[]))
         names = {each.group_id for each in listed.groups}
-        for request in _describing(listed.groups[:MOST_ASKED]):
+        for request in describing(listed.groups[:MOST_ASKED]):
             answer = await node.elsewhere.ask(viewer, other, request)
             described: Sequence[Any] = answer.groups
             names |= {name_of(member.client_id) for each in described for member in each.members}
@@ -155,7 +156,7 @@ async def names_at(node: NodeParts, viewer: Viewer, other: int) -> set[str]:
     return names
 
 
-def _describing(listed: Sequence[Any]) -> list[Any]:
+def describing(listed: Sequence[Any]) -> list[Any]:
     """The requests that describe groups with members, by their type."""
     kinds: dict[str, list[str]] = {}
     for each in listed:
@@ -164,6 +165,7 @@ def _describing(listed: Sequence[Any]) -> list[Any]:
     made: dict[str, Callable[[list[str]], Any]] = {
         "classic": lambda ids: DescribeGroupsRequest(groups=ids, include_authorized_operations=False),
         "consumer": lambda ids: ConsumerGroupDescribeRequest(group_ids=ids, include_authorized_operations=False),
+        "share": lambda ids: ShareGroupDescribeRequest(group_ids=ids, include_authorized_operations=False),
         "streams": lambda ids: StreamsGroupDescribeRequest(group_ids=ids, include_authorized_operations=False),
     }
     return [made[kind](ids) for kind, ids in kinds.items() if kind in made]

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote, urlencode
 
-from kpybroker.machines.console.content import in_one_line, visible
+from kpybroker.machines.console.content import in_one_line, sentence, visible
 from kpybroker.machines.console.listing import opposite
 from kpybroker.machines.console.plots import clock_s, drawing, last_of, short_words, ticks_along, ticks_up, value_words
 from kpybroker.machines.console.quotas import in_unit
@@ -112,6 +112,7 @@ def environment() -> Any:
         quoted=quoted,
         rate=rate,
         seconds=seconds,
+        sentence=sentence,
         time=time,
         visible=visible,
     )

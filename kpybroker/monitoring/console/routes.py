@@ -20,6 +20,7 @@ PATHS: Final = (
     "/connections/",
     "/find",
     "/group",
+    "/group/",
     "/groups",
     "/history",
     "/quorum",

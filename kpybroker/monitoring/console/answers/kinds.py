@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from kpybroker.machines.console.groups import DeadLettersRow, MemberRow, ShareRow
-from kpybroker.machines.console.stuck import TASK
+from kpybroker.machines.console.stuck import TASK, GroupVerdict
 from kpybroker.machines.console.stuck_shares import ShareFacts, verdict_on_shares
 from kpybroker.machines.console.stuck_streams import Handover, StreamsFacts, verdict_on_streams
 from kpybroker.machines.groups.shard import GroupShard
@@ -27,16 +27,27 @@ HIDDEN: Final = "topics of its topology are missing or do not fit, and you may n
 UNCHECKED: Final = "the next heartbeat compares its topology with the topics."
 
 
-async def share_rows(node: NodeParts, viewer: Viewer, name: str, members: Sequence[MemberRow]) -> tuple[ShareRow, ...]:
+SharesLed = Mapping[str, Sequence[LedSharePartition]]
+"""The partitions that share groups read and this node leads, by group."""
+
+
+async def shares_led(node: NodeParts) -> SharesLed:
+    """The partitions of all share groups that this node leads."""
+    found: dict[str, list[LedSharePartition]] = {}
+    async for led in paced(list(node.broker.share_leader.led.values()) if node.broker.has_share_leader else ()):
+        if led.is_loaded and led.replica.leader is not None:
+            found.setdefault(led.key.group_id, []).append(led)
+    return found
+
+
+async def share_rows(
+    leds: Sequence[LedSharePartition], may_see: Callable[[str], bool], members: Sequence[MemberRow]
+) -> tuple[ShareRow, ...]:
     """The partitions of a share group that this node leads and that the viewer may see."""
-    if not node.broker.has_share_leader:
-        return ()
     names = {each.id: f"{each.client_id} at {each.host}" for each in members}
     rows: list[ShareRow] = []
-    async for led in paced(list(node.broker.share_leader.led.values())):
-        topic = led.replica.topic.name
-        is_shown = led.key.group_id == name and led.is_loaded and led.replica.leader is not None
-        if is_shown and viewer.may_see_topic(topic) and len(rows) < MOST_PARTITIONS:
+    async for led in paced(leds):
+        if len(rows) < MOST_PARTITIONS and may_see(led.replica.topic.name):
             rows.append(await _share_row(led, names))
     return tuple(sorted(rows, key=lambda row: (row.topic, row.partition)))
 
@@ -172,7 +183,7 @@ def _task(task: tuple[str, int]) -> str:
     return f"{TASK}{name}_{index}"
 
 
-VERDICTS: Final[Mapping[str, Callable[..., tuple[bool, str] | None]]] = {
+VERDICTS: Final[Mapping[str, Callable[..., GroupVerdict | None]]] = {
     SHARE: lambda node, viewer, _shard, *facts: verdict_on_shares(_share_facts(node, viewer, *facts)),
     STREAMS: lambda _node, viewer, shard, *facts: verdict_on_streams(_task_facts(shard, viewer, *facts[:2])),
 }

@@ -1,20 +1,22 @@
 """The positions of a group: its commits, and the partitions of its members for which it has committed nothing."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final, NamedTuple, Self
 
 from kpybroker.machines.console.groups import MemberRow, PositionRow
 from kpybroker.machines.console.stuck import TASK
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.groups.group import Group
-from kpybroker.machines.groups.offsets.committed import find_committed
+from kpybroker.machines.groups.offsets.committed import CommittedOffset, find_committed
+from kpybroker.machines.lag import lag_in_records
 from kpybroker.machines.partition.leader import PartitionLeader
 from kpybroker.monitoring.console.lag_history import Spots
 from kpybroker.monitoring.console.node_parts import NodeParts
-from kpybroker.monitoring.console.pace import paced
-from kpybroker.monitoring.console.viewer import Viewer
-from kpybroker.monitoring.metrics.lag import PartitionLag, Times, lag_of
-from kpybroker.monitoring.metrics.readers import ReaderPosition, Readers, committed_by, name_of
+from kpybroker.monitoring.console.pace import PER_PART, paced, paced_parts
+from kpybroker.monitoring.metrics.lag import Times, lag_of
+from kpybroker.monitoring.metrics.readers import ReaderPosition, Readers, name_of
+from kpystorage.errors import DiskFailure
 
 MOST_POSITIONS: Final = 2_000
 
@@ -29,65 +31,67 @@ class Fetched(NamedTuple):
 
 
 def leader_of(node: NodeParts, topic: str, partition: int) -> PartitionLeader | None:
-    """The role of this node as the leader of a partition."""
+    """The role of this node as the leader of a partition, taken up at the first need."""
     try:
-        return node.broker.replicas.find(topic, partition).leader
+        return node.broker.replicas.find(topic, partition).led()
     except KafkaError:
+        return None
+    except DiskFailure as failure:
+        node.broker.replicas.directory_failed(failure)
         return None
 
 
-async def fetched_by(
-    node: NodeParts, readers: Readers, name: str, members: Sequence[MemberRow]
-) -> Mapping[Spot, Fetched]:
-    """The furthest position of the group's members in each partition."""
-    now_ms = node.broker.scheduler.monotonic_ms()
-    names = {name, *(name_of(each.client_id) for each in members)}
-    found: dict[Spot, Fetched] = {}
-    async for key, offset in paced(list(readers.furthest.items())):
-        if key[0] in names:
-            ago_s = max(0.0, now_ms - readers.last_ms.get(key, 0.0)) / 1000
-            before = found.get(key[1:])
-            latest = Fetched(offset, ago_s)
-            if before is not None:
-                latest = Fetched(max(offset, before.offset), min(ago_s, before.ago_s))
-            found[key[1:]] = latest
-    return found
+class Fetches:
+    """The furthest position of each reader in each partition, by the name of the reader."""
+
+    def __init__(self, now_ms: float) -> None:
+        self._now_ms = now_ms
+        self._by_name: dict[str, dict[Spot, Fetched]] = {}
+
+    @classmethod
+    async def of(cls, node: NodeParts, readers: Readers) -> Self:
+        """The positions of everything that fetches from this node."""
+        made = cls(node.broker.scheduler.monotonic_ms())
+        async for (name, topic, partition), offset in paced(list(readers.furthest.items())):
+            ago_s = max(0.0, made._now_ms - readers.last_ms.get((name, topic, partition), 0.0)) / 1000
+            made._by_name.setdefault(name, {})[topic, partition] = Fetched(offset, ago_s)
+        return made
+
+    def by(self, names: Iterable[str]) -> Mapping[Spot, Fetched]:
+        """The furthest position of several readers in each partition."""
+        found: dict[Spot, Fetched] = {}
+        for name in names:
+            for spot, fetched in self._by_name.get(name, {}).items():
+                before = found.get(spot, fetched)
+                found[spot] = Fetched(max(fetched.offset, before.offset), min(fetched.ago_s, before.ago_s))
+        return found
+
+
+def spots_in(assigned: Iterable[str]) -> list[Spot]:
+    """The partitions in an assignment. Tasks of Kafka Streams do not name theirs."""
+    parts = (each.rpartition("-") for each in assigned if not each.startswith(TASK))
+    return [(topic, int(index)) for topic, _, index in parts if index.isdigit()]
 
 
 def owners_of(group: Group, members: Sequence[MemberRow]) -> dict[Spot, str]:
-    """The client id of the member that has each partition. Tasks of Kafka Streams do not name theirs, and members of a
-    share group have no positions."""
-    owners: dict[Spot, str] = {}
-    for member in members if group.membership.keeps_offsets else ():
-        for each in member.assigned:
-            topic, _, index = each.rpartition("-")
-            if not each.startswith(TASK) and index.isdigit():
-                owners[topic, int(index)] = member.client_id
-    return owners
+    """The client id of the member that has each partition. Members of a share group have no positions."""
+    if not group.membership.keeps_offsets:
+        return {}
+    return {spot: member.client_id for member in members for spot in spots_in(member.assigned)}
 
 
-async def spots_of(group: Group, owners: Mapping[Spot, str]) -> AsyncIterator[tuple[Spot, int | None]]:
-    """The partitions of a group with its commits, then those of its members without one."""
-    async for position in paced(committed_by(group)):
-        if position is not None:
-            yield (position.topic, position.partition), position.offset
-    async for spot in paced(sorted(owners)):
-        if find_committed(group.offsets, *spot) is None:
-            yield spot, None
-
-
-def lag_at(
-    node: NodeParts, where: tuple[str, Spot], committed: int | None, now_ms: int, times: Times
-) -> PartitionLag | None:
-    """The lag of a group in a partition that this node leads; None where nothing says where it is: a member that has
-    committed nothing goes on where its own auto.offset.reset says. An empty log has nothing to read."""
-    name, (topic, partition) = where
-    leader = leader_of(node, topic, partition)
-    if committed is None and leader is not None and leader.log.log_start_offset >= leader.high_watermark.offset:
-        committed = leader.high_watermark.offset
-    if committed is None:
-        return None
-    return lag_of(node.broker, ReaderPosition(name, topic, partition, committed), now_ms, times, times)
+def _topics_of(group: Group, owners: Mapping[Spot, str]) -> list[tuple[str, list[int]]]:
+    """The partitions of a group: those with its commits, and those of its members. Several entries of one topic are
+    possible, each with few enough partitions for one step."""
+    topics = {topic: set(partitions) for topic, partitions in group.offsets.items()}
+    for topic, partition in owners:
+        topics.setdefault(topic, set()).add(partition)
+    return [
+        (topic, indexes[start : start + PER_PART])
+        for topic, found in sorted(topics.items())
+        for indexes in (sorted(found),)
+        for start in range(0, len(indexes), PER_PART)
+    ]
 
 
 class Total(NamedTuple):
@@ -103,19 +107,6 @@ def total_of(lags: Sequence[int | None]) -> Total:
     return Total(sum(known) if known else None, len(lags) - len(known))
 
 
-async def lag_of_group(node: NodeParts, group: Group, members: Sequence[MemberRow]) -> Total:
-    """The lag of a group in the partitions that this node leads."""
-    lags: list[int | None] = []
-    now_ms = node.broker.scheduler.now_ms()
-    times: Times = {}
-    async for spot, committed in spots_of(group, owners_of(group, members)):
-        if leader_of(node, *spot) is not None:
-            is_read = len(lags) < MOST_POSITIONS
-            lag = lag_at(node, (group.group_id, spot), committed, now_ms, times) if is_read else None
-            lags.append(None if lag is None else lag.records)
-    return total_of(lags)
-
-
 class GroupPositions(NamedTuple):
     """The positions of a group in topics that the viewer may see."""
 
@@ -126,41 +117,95 @@ class GroupPositions(NamedTuple):
     """The number of those in topics that the viewer may not see."""
 
 
+class PositionSources(NamedTuple):
+    """The sources of positions: the topics that the viewer may see, all fetches from this node, and the ends of the
+    partitions that other nodes lead, as far as they are known."""
+
+    may_see: Callable[[str], bool]
+    fetches: Fetches
+    ends: Mapping[Spot, int]
+
+
 async def position_rows(
-    node: NodeParts, viewer: Viewer, group: Group, members: Sequence[MemberRow], readers: Readers
+    node: NodeParts, group: Group, members: Sequence[MemberRow], sources: PositionSources
 ) -> GroupPositions:
-    """The positions of a group."""
-    now_ms = node.broker.scheduler.now_ms()
-    times: Times = {}
+    """The positions of a group, by partition, without the lag in time, which is read from files."""
     rows: list[PositionRow] = []
     left_out = hidden = 0
-    owners, fetches = owners_of(group, members), await fetched_by(node, readers, group.group_id, members)
-    async for spot, offset in spots_of(group, owners):
-        if not viewer.may_see_topic(spot[0]):
-            hidden += 1
+    owners = owners_of(group, members)
+    fetches = sources.fetches.by({group.group_id, *(name_of(each.client_id) for each in members)})
+    async for topic, indexes in paced(_topics_of(group, owners)):
+        if not sources.may_see(topic):
+            hidden += len(indexes)
             continue
-        if len(rows) >= MOST_POSITIONS:
-            left_out += 1
-            continue
-        committed, fetched, leader = find_committed(group.offsets, *spot), fetches.get(spot), leader_of(node, *spot)
-        lag = lag_at(node, (group.group_id, spot), offset, now_ms, times)
-        rows.append(
-            PositionRow(
-                *spot,
-                offset,
-                None if committed is None else committed.commit_timestamp_ms,
-                "" if committed is None else committed.metadata[:200],
-                None if leader is None else leader.high_watermark.offset,
-                None if leader is None else leader.last_stable_offset().offset,
-                None if lag is None else lag.records,
-                None if lag is None else lag.seconds,
-                owners.get(spot),
-                None if fetched is None else fetched.offset,
-                None if fetched is None else fetched.ago_s,
-                None if leader is None else leader.log.log_start_offset,
+        room = MOST_POSITIONS - len(rows)
+        left_out += max(0, len(indexes) - room)
+        for index in indexes[:room]:
+            spot = topic, index
+            reader = owners.get(spot), fetches.get(spot)
+            rows.append(
+                _row(spot, find_committed(group.offsets, topic, index), leader_of(node, *spot), reader, sources)
             )
-        )
-    return GroupPositions(tuple(sorted(rows, key=lambda row: (row.topic, row.partition))), left_out, hidden)
+    return GroupPositions(tuple(rows), left_out, hidden)
+
+
+def _row(
+    spot: Spot,
+    committed: CommittedOffset | None,
+    leader: PartitionLeader | None,
+    reader: tuple[str | None, Fetched | None],
+    sources: PositionSources,
+) -> PositionRow:
+    """A position. Without a commit its lag is not known, since a member goes on where its own auto.offset.reset says;
+    an empty log has nothing to read."""
+    owner, fetched = reader
+    start = stable = None
+    if leader is None:
+        end = sources.ends.get(spot)
+    else:
+        start, end = leader.log.log_start_offset, leader.high_watermark.offset
+        stable = leader.last_stable_offset().offset
+    if committed is not None:
+        lag = None if end is None else lag_in_records(end, committed.offset)
+    else:
+        lag = 0 if start is not None and end is not None and start >= end else None
+    return PositionRow(
+        *spot,
+        None if committed is None else committed.offset,
+        None if committed is None else committed.commit_timestamp_ms,
+        "" if committed is None else committed.metadata[:200],
+        end,
+        stable,
+        lag,
+        None,
+        owner,
+        None if fetched is None else fetched.offset,
+        None if fetched is None else fetched.ago_s,
+        start,
+    )
+
+
+async def with_times(node: NodeParts, name: str, rows: Sequence[PositionRow]) -> tuple[PositionRow, ...]:
+    """The positions with their lag in time."""
+    now_ms, times = node.broker.scheduler.now_ms(), Times()
+    return tuple([replace(each, lag_s=_lag_s(node, name, each, now_ms, times)) async for each in paced(rows)])
+
+
+async def lag_in_time(node: NodeParts, name: str, rows: Sequence[PositionRow], times: Times) -> float | None:
+    """The age of the oldest record that a group has not read, in seconds. ``times`` are those that are known."""
+    now_ms = node.broker.scheduler.now_ms()
+    found = [_lag_s(node, name, each, now_ms, times) async for some in paced_parts(rows) for each in some]
+    return max((each for each in found if each is not None), default=None)
+
+
+def _lag_s(node: NodeParts, name: str, row: PositionRow, now_ms: int, times: Times) -> float | None:
+    if row.lag == 0:
+        return 0.0
+    if row.lag is None or row.committed is None or row.start_offset is None:
+        return None
+    position = ReaderPosition(name, row.topic, row.partition, row.committed)
+    lag = lag_of(node.broker, position, now_ms, times, times)
+    return None if lag is None else lag.seconds
 
 
 def watched_spots(rows: Sequence[PositionRow]) -> Spots:

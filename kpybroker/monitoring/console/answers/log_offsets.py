@@ -1,0 +1,84 @@
+"""Offsets of logs, asked of the leaders of their partitions as a client asks: with the viewer's own login."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from kpybroker.client.client import Spot
+from kpybroker.machines.errors import KafkaError
+from kpybroker.monitoring.console.node_parts import NodeParts
+from kpybroker.monitoring.console.pace import paced
+from kpybroker.monitoring.console.viewer import Viewer
+from kpywire import error_codes
+from kpywire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+
+MOST_ASKED: Final = 500
+"""The partitions of one request: its answer is read in one step of the loop."""
+CLIENT: Final = -1
+"""The replica id of a client."""
+
+
+class FoundOffsets(NamedTuple):
+    """The offset of each partition, and the reason of each that has none."""
+
+    offsets: dict[Spot, int]
+    missing: dict[Spot, str]
+
+
+async def offsets_at(node: NodeParts, viewer: Viewer, timestamps: Mapping[Spot, int]) -> FoundOffsets:
+    """The first offset of each partition at a time, or its start or end; -1 where every record is older."""
+    found = FoundOffsets({}, {})
+    by_leader: dict[int, list[Spot]] = {}
+    async for spot in paced(sorted(timestamps)):
+        leader = leader_id(node, spot)
+        if leader < 0:
+            found.missing[spot] = error_codes.name(error_codes.LEADER_NOT_AVAILABLE)
+        else:
+            by_leader.setdefault(leader, []).append(spot)
+    await asyncio.gather(*(_ask(node, viewer, each, by_leader[each], timestamps, found) for each in by_leader))
+    return found
+
+
+def leader_id(node: NodeParts, spot: tuple[str, int]) -> int:
+    """The leader of a partition; below 0 where there is none."""
+    topic = node.broker.image.topics.get(spot[0])
+    partition = None if topic is None else topic.partitions.get(spot[1])
+    return -1 if partition is None else partition.leader
+
+
+async def _ask(
+    node: NodeParts,
+    viewer: Viewer,
+    leader: int,
+    spots: Sequence[Spot],
+    timestamps: Mapping[Spot, int],
+    found: FoundOffsets,
+) -> None:
+    """Ask one leader for its partitions."""
+    for start in range(0, len(spots), MOST_ASKED):
+        some = spots[start : start + MOST_ASKED]
+        topics: dict[str, list[ListOffsetsPartition]] = {}
+        for spot in some:
+            asked = ListOffsetsPartition(partition_index=spot.partition, timestamp=timestamps[spot])
+            topics.setdefault(spot.topic, []).append(asked)
+        listed = [ListOffsetsTopic(name=name, partitions=each) for name, each in topics.items()]
+        request = ListOffsetsRequest(replica_id=CLIENT, topics=listed)
+        try:
+            answer = await asked_of(node, viewer, leader, request)
+        except KafkaError as error:
+            found.missing.update((spot, f"node {leader}: {error.message or error}") for spot in spots[start:])
+            return
+        for topic in answer.topics:
+            for each in topic.partitions:
+                spot = Spot(topic.name, each.partition_index)
+                if each.error_code:
+                    found.missing[spot] = error_codes.name(each.error_code)
+                else:
+                    found.offsets[spot] = each.offset
+
+
+async def asked_of(node: NodeParts, viewer: Viewer, node_id: int, request: Any) -> Any:
+    """The answer of this node or another one. Raises KafkaError."""
+    if node_id == node.broker.node_id:
+        return await node.ask(viewer, request)
+    return await node.elsewhere.ask(viewer, node_id, request)

@@ -1,0 +1,71 @@
+"""The last overviews of all groups. Each is kept for a moment, the longer the more it cost; one is made at a time."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from kpybroker.machines.console.groups import GroupRow, PositionRow
+from kpybroker.monitoring.console.lag_history import LagHistory
+from kpybroker.monitoring.history.recorder import HistoryRecorder
+from kpybroker.monitoring.metrics.lag import Times
+from kpybroker.monitoring.metrics.readers import Readers
+from kpybroker.runtime.io.scheduler import Scheduler
+
+FRESH: Final = 10
+"""An overview is kept for this many times the time that it took."""
+MOST_FRESH_MS: Final = 5_000
+MOST_VIEWERS: Final = 4
+MOST_WATCHED: Final = 1_000
+"""The groups whose pace is known, by viewer."""
+WATCHED_SAMPLES: Final = 16
+MOST_TIMES: Final = 100_000
+
+
+class Overview(NamedTuple):
+    """The groups that a viewer may see."""
+
+    rows: tuple[GroupRow, ...]
+    """All of them, without the lag in time."""
+    positions: Mapping[str, Sequence[PositionRow]]
+    """The positions of the groups that this node coordinates."""
+    unreachable: tuple[str, ...]
+    readers: Readers
+    in_groups: set[str]
+    """The names of all groups and of their members."""
+
+
+class Overviews:
+    """Keeps overviews, by viewer, and what several of them show: how fast groups read, and times of records."""
+
+    def __init__(self, scheduler: Scheduler, history: HistoryRecorder) -> None:
+        self.paces = LagHistory(scheduler, history, MOST_WATCHED, WATCHED_SAMPLES)
+        self._times: Times = {}
+        self._scheduler = scheduler
+        self._known: dict[str, tuple[float, Overview]] = {}
+        """The overview of each viewer, and until when it is fresh."""
+        self._lock = asyncio.Lock()
+
+    @property
+    def times(self) -> Times:
+        """Times of records that were read from files."""
+        if len(self._times) > MOST_TIMES:
+            self._times.clear()
+        return self._times
+
+    def forget(self) -> None:
+        """Forget the overviews: something has changed."""
+        self._known.clear()
+
+    async def of(self, key: str, make: Callable[[], Awaitable[Overview]]) -> Overview:
+        """The overview of a viewer, made if the last one is too old."""
+        async with self._lock:
+            began_ms = self._scheduler.monotonic_ms()
+            until_ms, known = self._known.pop(key, (0.0, None))
+            if known is None or began_ms >= until_ms:
+                known = await make()
+                now_ms = self._scheduler.monotonic_ms()
+                until_ms = now_ms + min(MOST_FRESH_MS, FRESH * (now_ms - began_ms))
+            if len(self._known) >= MOST_VIEWERS:
+                del self._known[next(iter(self._known))]
+            self._known[key] = until_ms, known
+            return known
