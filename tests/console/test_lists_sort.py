@@ -13,7 +13,7 @@ from shown_tables import tables_of
 from stage import Stage
 from test_transactions_page import open_transaction
 
-from kpybroker.machines.console.topics import TYPES
+from kpybroker.machines.console.configs import TYPES
 from kpybroker.monitoring.console.page import ConsolePage
 from kpybroker.monitoring.console.pages import PAGES
 
