@@ -90,6 +90,7 @@ def traffic(stage: Stage, stop: threading.Event) -> None:
         if number % 20 == 0:
             node.commit("joined", "flights", offset, stage.member, 1)
             node.get("/api/group", id="joined")
+            node.get("/api/groups")
 
 
 def past() -> Rings:

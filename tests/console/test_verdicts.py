@@ -503,6 +503,12 @@ def test_a_group_that_reads_too_slowly_is_not_called_silent_in_one_of_its_partit
     assert verdict(now_ms=60_000, pace=PACE(0, 117, 30))[0]
 
 
+def test_a_group_that_falls_behind_says_its_rates_also_where_it_does_not_fetch_yet() -> None:
+    waiting = [position(fetched=None)]
+    assert "does not fetch it yet" in verdict(positions=waiting)[1]
+    assert verdict(positions=waiting, pace=PACE(20, 117, 30))[1].startswith("It commits 20 records/s")
+
+
 def test_fetches_of_partitions_that_other_nodes_lead_are_not_missed() -> None:
     facts: dict[str, Any] = {"positions": [position(fetched=None)], "now_ms": 60_000}
     assert verdict(**facts)[0]

@@ -51,7 +51,9 @@ def in_short(verdict: GroupVerdict, pace: ReadingPace | None, lag: int | None) -
     if not verdict.is_stuck and lag and pace is not None:
         if keeps_up(pace, lag):
             return "It keeps up."
-        outlook = pace.outlook(lag) if pace.read_per_s or not pace.written_per_s else "it commits nothing"
+        if pace.falls_behind:
+            return "It never catches up." if pace.read_per_s else "It commits nothing."
+        outlook = pace.outlook(lag)
         return f"{outlook[0].upper()}{outlook[1:]}."
     first = verdict.line.partition(". ")[0].removesuffix(".")
     if len(first) > LONG_CHARS:

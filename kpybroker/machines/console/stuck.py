@@ -118,6 +118,8 @@ def _progress(facts: ReadingFacts, behind: Sequence[PositionRow]) -> str:
     """How a group gets on that is not stuck, no more than is known."""
     if not facts.members and all(each.fetched is None for each in facts.positions):
         return "It has no member. It has read everything." if _is_known(facts) else "It has no member."
+    if behind and facts.pace is not None and facts.pace.read_per_s > 0 and facts.pace.falls_behind:
+        return _speed(facts, sum(each.lag or 0 for each in behind))
     for each in facts.positions:
         if each.member is not None and _waits(each) and each.fetched is None and _is_seen(facts, each):
             return f"{each.member} has {_spot(each)}, and does not fetch it yet: {_waiting(each)}."

@@ -1,4 +1,4 @@
-"""All groups of the cluster with their standing, as a viewer may see them. Each is examined to sort the worst first."""
+"""All groups of the cluster with their standing, as one viewer may see them. Each is examined to sort the worst."""
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
