@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 from typing import Any
 from xml.etree import ElementTree
 
@@ -14,7 +15,19 @@ from kpybroker.machines.console.configs import plain_text
 from kpybroker.machines.console.connections import loop_shares
 from kpybroker.machines.console.content import content_of, indented, is_json, visible
 from kpybroker.machines.console.group_story import story_of
-from kpybroker.machines.console.plots import Plot, PlotEvent, PlotLine, TimePlots, drawing, ticks_along, ticks_up
+from kpybroker.machines.console.history import HistoryPage
+from kpybroker.machines.console.plots import (
+    Plot,
+    PlotEvent,
+    PlotLine,
+    TimePlots,
+    drawing,
+    last_of,
+    short_words,
+    ticks_along,
+    ticks_up,
+    value_words,
+)
 from kpybroker.machines.console.retention import next_deletion
 from kpybroker.machines.groups import stories
 from kpybroker.machines.groups.stories import Event, Stories
@@ -210,6 +223,53 @@ def test_a_plot_says_its_values_in_words_and_draws_gaps() -> None:
     assert drawn.count("<polyline") == 2
     assert 'data-x="0.2500" data-words="12:00:10 topic &quot;&lt;b&gt;&quot; changed"' in drawn
     ElementTree.fromstring(drawn)
+
+
+def points(*values: float | None) -> list[str]:
+    """The points of the lines of a plot whose upper end is 4."""
+    plot = Plot("", "records", (PlotLine("", values), PlotLine("", (4.0,))))
+    drawn = "".join(drawing(TimePlots("", 0, 1, 1.0, (), (), 0), plot))
+    return re.findall('line-0" points="([^"]*)"', drawn)
+
+
+def test_a_line_goes_through_the_middle_of_each_interval_and_a_lone_value_is_level() -> None:
+    assert points(0.0, 4.0, None, 1.0, 2.0) == ["100.0,100.0 300.0,0.0", "700.0,75.0 900.0,50.0"]
+    assert points(None, 2.0, None) == ["366.7,50.0 633.3,50.0"]
+    assert points(None, None) == []
+
+
+def test_the_latest_value_is_that_of_the_interval_before_while_the_last_one_has_none() -> None:
+    assert [last_of(PlotLine("", values)) for values in ((), (1.0, 2.0), (1.0, None), (1.0, None, None))] == [
+        None,
+        2.0,
+        1.0,
+        None,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "words", "short"),
+    [
+        (None, "ms", "–", "–"),
+        (0.5, "ms", "0.50 ms", "0.50 ms"),
+        (2048.0, "B/s", "2.0 KiB/s", "2.0 KiB/s"),
+        (0.25, "records/s", "0.2 records/s", "0.2/s"),
+        (3.0, "partitions", "3 partitions", "3"),
+        (90.0, "s", "90 s", "90 s"),
+    ],
+)
+def test_values_have_their_unit_and_in_narrow_columns_none_that_is_long(
+    value: float | None, unit: str, words: str, short: str
+) -> None:
+    assert (value_words(value, unit), short_words(value, unit)) == (words, short)
+
+
+@pytest.mark.parametrize(
+    ("count", "rows"), [(60, list(range(59, -1, -2))), (2, [1, 0]), (240, list(range(239, -1, -8)))]
+)
+def test_the_table_of_the_history_has_thirty_rows_at_most(count: int, rows: list[int]) -> None:
+    plot = Plot("", "ms", (PlotLine("", (None,) * count),))
+    assert list(HistoryPage(1, TimePlots("", 0, 1, 1.0, (plot,), (), 0)).rows) == rows
 
 
 @pytest.mark.parametrize(
