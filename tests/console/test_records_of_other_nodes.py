@@ -18,6 +18,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from oracle.process import die_with_parent, free_port
+from support.waiting import eventually
 
 pytestmark = pytest.mark.slow
 PARTITIONS = 4
@@ -140,6 +141,42 @@ def test_a_record_is_downloaded_and_produced_again(cluster: Cluster, node: int) 
     assert status == 200, text
     again = json.loads(cluster.ask("/api" + json.loads(text)["see"])[1])["records"]
     assert [each["headers"][0]["value"]["text"] for each in again] == ["7"]
+
+
+def ended(cluster: Cluster, see: str) -> Any:
+    def state() -> Any:
+        return json.loads(cluster.ask(f"/api{see}")[1])
+
+    eventually(lambda: state()["state"] != "running", "the search ends")
+    return state()
+
+
+def test_a_search_reads_the_partitions_of_all_nodes(cluster: Cluster) -> None:
+    wanted = {"topic": "spread", "json": "$.number >= 10 and $.number < 12"}
+    found = ended(cluster, json.loads(cluster.ask("/api/searches", wanted)[1])["see"])
+    assert (found["state"], found["reason"], found["elsewhere"], found["gaps"]) == ("done", "", [], [])
+    places = {(each["partition"], each["offset"]) for each in found["records"]}
+    assert places == {(partition, offset) for partition in range(PARTITIONS) for offset in (10, 11)}
+    assert found["records_seen"] >= PARTITIONS * EACH
+    assert (found["share"], found["read_bytes"]) == (1.0, found["total_bytes"])
+
+
+@pytest.mark.parametrize("node", [1, 2])
+def test_a_search_goes_on_behind_what_it_has_found(cluster: Cluster, node: int) -> None:
+    server = Producer({"bootstrap.servers": cluster.server})
+    partition = led_by(cluster, node)[0]
+    for _ in range(450):
+        server.produce("spread", b"many", b"many", partition)
+    assert server.flush(60) == 0
+    wanted = {"topic": "spread", "key": "many", "partition": partition}
+    see, places, counts = json.loads(cluster.ask("/api/searches", wanted)[1])["see"], [], []
+    while see:
+        found = ended(cluster, see)
+        places += [(each["partition"], each["offset"]) for each in found["records"]]
+        counts.append((len(found["records"]), found["found_before"]))
+        see = json.loads(cluster.ask(f"/api{see}/more", {})[1])["see"] if found["may_go_on"] else ""
+    assert counts == [(200, 0), (200, 200), (50, 400)]
+    assert len(set(places)) == 450
 
 
 def test_the_csv_of_a_page_has_all_partitions(cluster: Cluster) -> None:

@@ -123,7 +123,7 @@ class SearchPage:
     may_go_on: bool
     """Whether it ended because it had found enough, so that another search can go on behind it."""
     elsewhere: tuple[int, ...]
-    """The partitions that are not searched, since no replica of them is on this node."""
+    """The partitions that are not searched: no replica is on this node, and no other node leads them."""
     partitions_left_out: int
     """Partitions that are not searched, since there are too many."""
     passed_s: float

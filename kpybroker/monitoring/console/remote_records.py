@@ -2,11 +2,12 @@
 
 import asyncio
 from collections import deque
+from collections.abc import AsyncIterator
 from time import sleep
 from typing import Final, NamedTuple
 
 from kpybroker.machines.console.matching import FilterMatcher, RecordFilter
-from kpybroker.machines.console.record_tasks import Answer, SearchEnded, Shown, Unreadable
+from kpybroker.machines.console.record_tasks import Answer, SearchEnded, SearchProgress, Shown, Unreadable
 from kpybroker.machines.errors import KafkaError
 from kpybroker.monitoring.console.elsewhere import Elsewhere
 from kpybroker.monitoring.console.viewer import Viewer
@@ -56,8 +57,10 @@ class RemoteRecords(NamedTuple):
 class _FetchedRecords:
     """The records of one partition, as far as they were fetched."""
 
-    def __init__(self, wanted: RemoteRecords, start: int) -> None:
+    def __init__(self, wanted: RemoteRecords, start: int, most_looked: int | None = None) -> None:
+        """``most_looked``: the records after which a filter has compared enough."""
         self.wanted = wanted
+        self.most_looked = most_looked if wanted.filter is not None else None
         self.next_offset = start
         self.found: deque[Found] = deque(maxlen=wanted.most if wanted.is_newest else None)
         self.looked_at = self.read_bytes = 0
@@ -70,14 +73,14 @@ class _FetchedRecords:
     @property
     def is_far(self) -> bool:
         """Whether a filter has compared enough."""
-        return self.wanted.filter is not None and self.looked_at >= MOST_LOOKED
+        return self.most_looked is not None and self.looked_at >= self.most_looked
 
 
 async def fetched(elsewhere: Elsewhere, viewer: Viewer, wanted: RemoteRecords, shown: Shown) -> list[Answer]:
     """The records, and how far they were read. What keeps them from being read is an answer, too."""
     try:
         end = await _offset(elsewhere, viewer, wanted, LATEST)
-        look = _FetchedRecords(wanted, await _start(elsewhere, viewer, wanted, end))
+        look = _FetchedRecords(wanted, await _start(elsewhere, viewer, wanted, end), MOST_LOOKED)
         for _ in range(MOST_FETCHES):
             before = look.next_offset
             if before < end and not look.is_full:
@@ -93,6 +96,28 @@ async def fetched(elsewhere: Elsewhere, viewer: Viewer, wanted: RemoteRecords, s
     reason = "" if is_over or look.is_full else "enough was read"
     found = [shown.found(wanted.partition, *each) for each in look.found]
     return [*found, *look.unreadable, SearchEnded(reason, next_offsets, look.read_bytes, look.looked_at)]
+
+
+async def searched(elsewhere: Elsewhere, viewer: Viewer, wanted: RemoteRecords, shown: Shown) -> AsyncIterator[Answer]:
+    """All records of a partition, and how far it is after each answer of its leader."""
+    try:
+        end = await _offset(elsewhere, viewer, wanted, LATEST)
+        look = _FetchedRecords(wanted, await _start(elsewhere, viewer, wanted, end))
+        before = -1
+        while before < look.next_offset < end:
+            before = look.next_offset
+            await asyncio.to_thread(_take, look, await _fetched(elsewhere, viewer, wanted, before))
+            for each in look.found:
+                yield shown.found(wanted.partition, *each)
+            for gap in look.unreadable:
+                yield gap
+            look.found.clear()
+            look.unreadable.clear()
+            yield SearchProgress(look.read_bytes, look.looked_at, wanted.partition, look.next_offset)
+    except KafkaError as error:
+        yield Unreadable(wanted.partition, wanted.offset or 0, f"node {wanted.leader}: {error.message or error}")
+    except Malformed as error:
+        yield Unreadable(wanted.partition, look.next_offset, str(error))
 
 
 async def _start(elsewhere: Elsewhere, viewer: Viewer, wanted: RemoteRecords, end: int) -> int:

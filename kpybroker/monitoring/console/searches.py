@@ -1,12 +1,13 @@
 """Reading and searching records beside the loop: a bounded number of processes, and the searches that run in them.
 
-A search ends when enough was found, when it is cancelled, or when nobody has asked for it for a while.
+A search reads the files of this node, then asks other nodes for the partitions that they have. It ends when enough was
+found, when it is cancelled, or when nobody has asked for it for a while.
 """
 
 import asyncio
 import secrets
 from collections import deque
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from http import HTTPStatus
 from threading import Event
 from time import monotonic
@@ -45,6 +46,8 @@ IDLE_MS: Final = 30_000
 CHECK_MS: Final = 5_000
 PATIENCE_S: Final = 30.0
 
+SearchOther = Callable[[int, int | None, int], AsyncIterator[Answer]]
+"""Searches a partition of another node from an offset on (None: from its start), for this number of records."""
 OnAnswer = Callable[[Any], object]
 
 
@@ -81,6 +84,7 @@ class Search:
         partitions_left_out: int = 0,
         before: SearchedBefore = NOTHING_BEFORE,
     ) -> None:
+        """``elsewhere``: the partitions that cannot be searched."""
         self.id = secrets.token_urlsafe(9)
         self.task = task
         self.title = title
@@ -97,9 +101,12 @@ class Search:
         self.gaps = 0
         self.progress = SearchProgress(0, 0, -1, -1)
         self.next_offsets: dict[int, int] = {}
+        self.others: dict[int, int | None] = {}
+        """The partitions of other nodes that are not searched yet, and the offsets where it goes on in them."""
+        self.search_other: SearchOther | None = None
         self.looked_ms = 0.0
         self.ended_ms: int | None = None
-        self.cancel: Callable[[], None] = lambda: None
+        self.cancel: Callable[[], object] = lambda: None
 
     @property
     def places_left(self) -> tuple[PartitionFiles, ...]:
@@ -113,7 +120,7 @@ class Search:
     @property
     def is_full(self) -> bool:
         """Whether it ended since it had found enough, before the end."""
-        return self.state == "done" and bool(self.reason) and bool(self.places_left)
+        return self.state == "done" and bool(self.reason) and bool(self.places_left or self.others)
 
     @property
     def passed_s(self) -> float:
@@ -135,9 +142,30 @@ class Search:
             case SearchEnded():
                 self.progress = self.progress._replace(read_bytes=answer.read_bytes, records=answer.records)
                 self.next_offsets = dict(answer.next_offsets)
-                self._end("done", answer.reason)
+                if answer.reason or self.search_other is None or not self.others:
+                    self._end("done", answer.reason)
+                else:
+                    self.cancel = asyncio.ensure_future(self._search_others(self.search_other)).cancel
             case _:
                 self._end("failed", str(answer))
+
+    async def _search_others(self, search_other: SearchOther) -> None:
+        """Search the partitions of other nodes, one after the other."""
+        for number, offset in list(self.others.items()):
+            base = self.progress
+            async for answer in search_other(number, offset, self.task.most - len(self.found)):
+                if isinstance(answer, SearchProgress):
+                    read_bytes, records = base.read_bytes + answer.read_bytes, base.records + answer.records
+                    answer = answer._replace(read_bytes=read_bytes, records=records)
+                    self.others[number] = answer.offset
+                elif isinstance(answer, FoundRecord):
+                    self.others[number] = answer.offset + 1
+                self.on_answer(answer)
+                if len(self.found) >= self.task.most:
+                    self._end("done", f"{self.task.most} records were found")
+                    return
+            del self.others[number]
+        self._end("done", "")
 
     def behind(self, task: RecordTask) -> "Search":
         """A search that goes on behind this one."""
@@ -155,6 +183,7 @@ class Search:
 
     def _end(self, state: str, reason: str) -> None:
         self.state, self.reason, self.ended_ms = state, reason, int(monotonic() * 1000)
+        self.search_other = None
 
 
 class Searches:
@@ -205,8 +234,8 @@ class Searches:
             raise
         return answers
 
-    def start(self, disk: Disk, search: Search) -> None:
-        """Begin a search. Raises Refused if too many run."""
+    def start(self, disk: Disk | None, search: Search) -> None:
+        """Begin a search; without a disk it has partitions of other nodes only. Raises Refused if too many run."""
         running = [each for each in self._searches.values() if each.state == "running"]
         if len(running) >= MOST_SEARCHES:
             raise bad(f"{MOST_SEARCHES} searches run already; cancel one, or wait for its end")
@@ -215,7 +244,11 @@ class Searches:
             del self._searches[number]
         search.looked_ms = self._scheduler.monotonic_ms()
         self._searches[search.id] = search
-        search.cancel = self._begin(disk, search.task, search.on_answer)
+        if disk is None:
+            search.on_answer(SearchEnded("", ()))
+            self._watch()
+        else:
+            search.cancel = self._begin(disk, search.task, search.on_answer)
 
     def find(self, number: str, owner: str) -> Search:
         """A search of this user. Raises Refused."""
@@ -240,8 +273,7 @@ class Searches:
 
     def _begin(self, disk: Disk, task: RecordTask, on_answer: OnAnswer) -> Callable[[], None]:
         """Begin a task; the result is what cancels it."""
-        if self._timer is None:
-            self._timer = self._scheduler.call_later(CHECK_MS, self._check)
+        self._watch()
         return (
             self._in_process(task, on_answer) if isinstance(disk, RealDisk) else self._in_thread(disk, task, on_answer)
         )
@@ -294,6 +326,10 @@ class Searches:
 
         in_thread(self._scheduler, run, done, "kpybroker-console")
         return cancelled.set
+
+    def _watch(self) -> None:
+        if self._timer is None:
+            self._timer = self._scheduler.call_later(CHECK_MS, self._check)
 
     def _check(self) -> None:
         since_ms = self._scheduler.monotonic_ms() - IDLE_MS

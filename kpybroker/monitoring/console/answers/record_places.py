@@ -124,15 +124,6 @@ def held(node: NodeParts, topic: Topic, index: int) -> Held:
     return Held(roles, tuple(elsewhere), max(0, len(numbers) - MOST_PARTITIONS))
 
 
-def disk_of(topic: Topic, found: Held) -> Disk:
-    """The disk of the files of this node. Raises Refused if it has none."""
-    if found.disk is None:
-        where = sorted({replica for number in found.elsewhere for replica in topic.partitions[number].replicas})
-        line = f"no replica of {topic.name} is on this node; open the console of node {' or '.join(map(str, where))}"
-        raise HttpRefused(HTTPStatus.MISDIRECTED_REQUEST, line)
-    return found.disk
-
-
 async def places(node: NodeParts, roles: dict[int, Role], beginning: Beginning) -> list[PartitionFiles]:
     """The stretches of partitions that are read. Others are served between two of them."""
     found = []

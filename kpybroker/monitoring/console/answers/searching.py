@@ -1,16 +1,20 @@
 """A search through all records of a topic: begun, seen while it runs, gone on with, and cancelled."""
 
+from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Final
 
 from kpybroker.machines.console.content import AUTO, FORMS
 from kpybroker.machines.console.filtering import in_words
-from kpybroker.machines.console.record_tasks import PartitionFiles, RecordTask
+from kpybroker.machines.console.matching import RecordFilter
+from kpybroker.machines.console.record_tasks import Answer, PartitionFiles, RecordTask, Shown
 from kpybroker.machines.console.records import OLDEST, SearchPage, gaps_of, row_of
+from kpybroker.machines.errors import KafkaError
+from kpybroker.machines.metadata.topic import Topic
 from kpybroker.machines.partition.role import Role
 from kpybroker.monitoring.console.answers.record_places import (
     beginning_of,
     chosen,
-    disk_of,
     fields_in,
     filter_in,
     held,
@@ -25,8 +29,10 @@ from kpybroker.monitoring.console.answers.records import by_schema
 from kpybroker.monitoring.console.node_parts import NodeParts
 from kpybroker.monitoring.console.pace import paced
 from kpybroker.monitoring.console.query import Query, bad
-from kpybroker.monitoring.console.searches import Search, SearchTitle
+from kpybroker.monitoring.console.remote_records import RemoteRecords, searched
+from kpybroker.monitoring.console.searches import Search, SearchOther, SearchTitle
 from kpybroker.monitoring.console.viewer import Viewer
+from kpywire.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 
 MOST_FOUND: Final = 200
 
@@ -39,14 +45,52 @@ async def search(node: NodeParts, viewer: Viewer, query: Query) -> str:
     if wanted is None:
         raise bad("a search needs a text, a key, a header, a JSON path or a time")
     here = held(node, topic, index)
-    disk = disk_of(topic, here)
     stretches = await places(node, here.roles, beginning_of(OLDEST, 0, "", wanted))
     task = RecordTask(not_empty(stretches), MOST_FOUND, filter=wanted, is_search=True)
     total = sum(_bytes_of(here.roles[place.partition], place) for place in stretches)
     title = SearchTitle(topic.name, fields, index if index >= 0 else None, chosen(query, "form", FORMS))
-    made = Search(task, title, str(viewer.principal), total, here.elsewhere, here.left_out)
-    node.searches.start(disk, made)
+    led = [number for number in here.elsewhere if _leader_of(node, topic, number) is not None]
+    unknown = tuple(number for number in here.elsewhere if number not in led)
+    total += await _bytes_elsewhere(node, viewer, topic, led)
+    made = Search(task, title, str(viewer.principal), total, unknown, here.left_out)
+    made.others.update(dict.fromkeys(led))
+    made.search_other = _search_other(node, viewer, topic, wanted)
+    node.searches.start(here.disk, made)
     return f"/searches/{made.id}"
+
+
+def _leader_of(node: NodeParts, topic: Topic, number: int) -> int | None:
+    """The other node that leads a partition now; None if there is none."""
+    now = node.broker.image.topics.get(topic.name)
+    partition = None if now is None or now.id != topic.id else now.partitions.get(number)
+    return None if partition is None or partition.leader in (-1, node.broker.node_id) else partition.leader
+
+
+def _search_other(node: NodeParts, viewer: Viewer, topic: Topic, wanted: RecordFilter) -> SearchOther:
+    def search_other(number: int, offset: int | None, most: int) -> AsyncIterator[Answer]:
+        leader = _leader_of(node, topic, number)
+        leader = -1 if leader is None else leader
+        part = RemoteRecords(
+            topic.name, topic.id, number, leader, offset or 0, None, most, committed=False, filter=wanted
+        )
+        return searched(node.elsewhere, viewer, part, Shown())
+
+    return search_other
+
+
+async def _bytes_elsewhere(node: NodeParts, viewer: Viewer, topic: Topic, numbers: list[int]) -> int:
+    """The bytes of partitions at their leaders; 0 for those of a node that does not say."""
+    by_leader: dict[int, list[int]] = {}
+    for number in numbers:
+        by_leader.setdefault(_leader_of(node, topic, number) or -1, []).append(number)
+    total = 0
+    for leader, partitions in by_leader.items():
+        wanted = [DescribableLogDirTopic(topic=topic.name, partitions=partitions)]
+        with suppress(KafkaError):
+            answer = await node.elsewhere.ask(viewer, leader, DescribeLogDirsRequest(topics=wanted))
+            found = (each for result in answer.results for one in result.topics for each in one.partitions)
+            total += sum(each.partition_size for each in found if not each.is_future_key)
+    return total
 
 
 def _bytes_of(role: Role, place: PartitionFiles) -> int:
@@ -108,7 +152,10 @@ async def more(node: NodeParts, viewer: Viewer, query: Query) -> str:
     left = before.places_left
     here = held(node, topic, left[0].partition if len(left) == 1 else -1)
     made = before.behind(before.task._replace(places=left))
-    node.searches.start(disk_of(topic, here), made)
+    made.others.update(before.others)
+    if before.task.filter is not None:
+        made.search_other = _search_other(node, viewer, topic, before.task.filter)
+    node.searches.start(here.disk if left else None, made)
     return f"/searches/{made.id}"
 
 
