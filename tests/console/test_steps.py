@@ -7,6 +7,7 @@ import pytest
 from console_node import console_node
 from steps import EXCEPT, MOST, PIECE, Steps, crowded, longest_steps
 
+from kpybroker.hosts.replicas import upkeep
 from kpybroker.monitoring.console import pace
 
 
@@ -18,7 +19,8 @@ def test_no_page_of_a_crowded_node_holds_the_loop() -> None:
 
 
 @pytest.mark.slow
-def test_a_topic_of_thousands_of_partitions_does_not_hold_the_loop() -> None:
+def test_a_topic_of_thousands_of_partitions_does_not_hold_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(upkeep, "FLUSH_CHECK_MS", 3_600_000)  # a look at each partition, which is not the console's
     with console_node(kpybroker_console_write_enable="true") as node:
         node.create("wide", 5_000)
         node.commit("readers", "wide", 0)
