@@ -93,9 +93,7 @@ def press_key(browser: Browser, key: str) -> None:
         browser.call("Input.dispatchKeyEvent", type=kind, key=key, **text)
 
 
-def test_a_slash_leads_to_the_search_of_everything_but_not_for_somebody_who_types(
-    stage: Stage, browser: Browser
-) -> None:
+def test_a_slash_leads_to_the_search_of_everything_but_is_typed_in_a_field(stage: Stage, browser: Browser) -> None:
     focused = "document.activeElement.id"
     browser.open(address(stage, PAGES[1]), theme="light")
     press_key(browser, "/")

@@ -8,22 +8,33 @@ from console_node import ConsoleNode, console_node
 from test_access import ask, secured  # noqa: F401 - the latter is a fixture
 from test_transactions_page import open_transaction
 
-from kpybroker.machines.console.finding import MOST_HITS, Hit, find_page, hits_of
+from kpybroker.machines.console.finding import MOST_HITS, Closest, Hit, Hits, find_page
 from support.raw_client import RawClient
 from support.waiting import eventually
 
 
+def hits_of(kind: str, search: str, *names: str) -> Hits:
+    found = Closest(kind, "/", search)
+    for name in names:
+        found.add(Hit(name, "/", ""))
+    return found.hits()
+
+
 def test_the_closest_names_come_first() -> None:
-    found = hits_of("Topics", [Hit(name, "/", "") for name in ("a-pay", "payments", "PAY", "pay", "pay-b")], "/", "pay")
+    found = hits_of("Topics", "pay", "a-pay", "payments", "PAY", "pay", "pay-b")
     assert [each.name for each in found.hits] == ["pay", "PAY", "pay-b", "payments", "a-pay"]
 
 
+def test_of_many_names_the_closest_are_kept_and_all_are_counted() -> None:
+    names = [f"a-pay-{number:03}" for number in range(99, -1, -1)]
+    found = hits_of("Topics", "pay", *names, "pay")
+    assert [each.name for each in found.hits] == ["pay", *sorted(names)[: MOST_HITS - 1]]
+    assert found.total == 101
+
+
 def test_a_kind_with_the_exact_name_comes_first_and_empty_ones_not_at_all() -> None:
-    kinds = [
-        hits_of(kind, [Hit(name, "/", "")], "/", "pay") for kind, name in (("Topics", "payments"), ("Groups", "pay"))
-    ]
-    found = find_page("pay", [*kinds, hits_of("Clients", (), "/", "pay")], ())
-    assert [each.kind for each in found.kinds] == ["Groups", "Topics"]
+    kinds = hits_of("Topics", "pay", "payments"), hits_of("Groups", "pay", "pay"), hits_of("Clients", "pay")
+    assert [each.kind for each in find_page("pay", kinds, ()).kinds] == ["Groups", "Topics"]
 
 
 @pytest.fixture(scope="module")

@@ -1,8 +1,9 @@
 """The search of everything: names of several kinds that contain a text, the closest first. Pure."""
 
+from bisect import insort
 from collections.abc import Iterable
 from dataclasses import dataclass
-from heapq import nsmallest
+from operator import itemgetter
 from typing import Final
 
 MOST_HITS: Final = 20
@@ -45,11 +46,23 @@ def is_hit(name: str, search: str) -> bool:
     return search.lower() in name.lower()
 
 
-def hits_of(kind: str, found: Iterable[Hit], see: str, search: str) -> Hits:
-    """The hits of one kind."""
-    listed = list(found)
-    closest = nsmallest(MOST_HITS, listed, key=lambda hit: (_distance(hit.name, search), hit.name))
-    return Hits(kind, len(listed), tuple(closest), see)
+class Closest:
+    """The closest names of one kind; names that were found are added one by one."""
+
+    def __init__(self, kind: str, see: str, search: str) -> None:
+        self._kind, self._see, self._search = kind, see, search
+        self._best: list[tuple[int, str, Hit]] = []
+        self._total = 0
+
+    def add(self, hit: Hit) -> None:
+        """Take a name that contains the text."""
+        self._total += 1
+        insort(self._best, (_distance(hit.name, self._search), hit.name, hit), key=itemgetter(0, 1))
+        del self._best[MOST_HITS:]
+
+    def hits(self) -> Hits:
+        """The hits so far."""
+        return Hits(self._kind, self._total, tuple(hit for _, _, hit in self._best), self._see)
 
 
 def find_page(search: str, kinds: Iterable[Hits], missing: Iterable[str]) -> FindPage:

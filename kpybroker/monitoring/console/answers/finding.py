@@ -7,7 +7,7 @@ from urllib.parse import quote, urlencode
 
 from kpybroker.config.describe import names_shown
 from kpybroker.machines.authorization.resources import CLUSTER_NAME, AclOperation, ResourceType
-from kpybroker.machines.console.finding import FindPage, Hit, Hits, find_page, hits_of, is_hit
+from kpybroker.machines.console.finding import Closest, FindPage, Hit, Hits, find_page, is_hit
 from kpybroker.machines.console.wording import counted
 from kpybroker.machines.errors import KafkaError
 from kpybroker.monitoring.console.asking import refuse
@@ -43,12 +43,12 @@ async def find(node: NodeParts, viewer: Viewer, query: Query) -> FindPage:
 
 
 async def _topics(node: NodeParts, viewer: Viewer, search: str) -> Hits:
-    found = [
-        Hit(topic.name, f"/topics/{quote(topic.name, safe='')}", counted(len(topic.partitions), "partition"))
-        async for topic in paced(list(node.broker.image.topics.values()))
-        if is_hit(topic.name, search) and viewer.may_see_topic(topic.name)
-    ]
-    return hits_of("Topics", found, "/topics?" + urlencode({"q": search, "internal": 1}), search)
+    found = Closest("Topics", "/topics?" + urlencode({"q": search, "internal": 1}), search)
+    async for topic in paced(list(node.broker.image.topics.values())):
+        if is_hit(topic.name, search) and viewer.may_see_topic(topic.name):
+            address = f"/topics/{quote(topic.name, safe='')}"
+            found.add(Hit(topic.name, address, counted(len(topic.partitions), "partition")))
+    return found.hits()
 
 
 async def _groups(node: NodeParts, viewer: Viewer, search: str, missing: list[str]) -> Hits:
@@ -66,19 +66,19 @@ async def _groups(node: NodeParts, viewer: Viewer, search: str, missing: list[st
             missing.append(f"The groups of node {at} were not searched: {reason or error}.")
             return at, ()
 
-    found = []
+    found = Closest("Groups", "/groups?" + urlencode({"q": search}), search)
     for at, groups in await asyncio.gather(*(listed(each) for each in sorted({here, *node.broker.alive_brokers}))):
         async for each in paced(groups):
             if is_hit(each.group_id, search):
                 address = ("/group?" if at == here else "/groups?") + urlencode(
                     {"id" if at == here else "q": each.group_id}
                 )
-                found.append(Hit(each.group_id, address, f"{each.group_type}, {each.group_state}"))
-    return hits_of("Groups", found, "/groups?" + urlencode({"q": search}), search)
+                found.add(Hit(each.group_id, address, f"{each.group_type}, {each.group_state}"))
+    return found.hits()
 
 
 async def _transactional_ids(node: NodeParts, viewer: Viewer, search: str, missing: list[str]) -> Hits:
-    found: list[Hit] = []
+    found = Closest("Transactional ids", "/transactions?" + urlencode({"q": search}), search)
     try:
         answer = await node.ask(viewer, ListTransactionsRequest(state_filters=[], producer_id_filters=[]))
         refuse(answer.error_code, "transactions")
@@ -88,8 +88,8 @@ async def _transactional_ids(node: NodeParts, viewer: Viewer, search: str, missi
         async for each in paced(answer.transaction_states):
             if is_hit(each.transactional_id, search):
                 address = "/transactions?" + urlencode({"q": each.transactional_id})
-                found.append(Hit(each.transactional_id, address, each.transaction_state))
-    return hits_of("Transactional ids", found, "/transactions?" + urlencode({"q": search}), search)
+                found.add(Hit(each.transactional_id, address, each.transaction_state))
+    return found.hits()
 
 
 async def _clients(node: NodeParts, search: str) -> Hits:
@@ -97,19 +97,17 @@ async def _clients(node: NodeParts, search: str) -> Hits:
     connections: Counter[str] = Counter()
     async for each in paced(list(node.sources.server.connections)):
         connections.update({known.call.client_id or "" for known in each.client.calls.values()})
-    found = [
-        Hit(name, "/connections?" + urlencode({"q": name}), counted(count, "connection"))
-        async for name, count in paced(connections.items())
-        if name and is_hit(name, search)
-    ]
-    return hits_of("Clients", found, "/connections?" + urlencode({"q": search}), search)
+    found = Closest("Clients", "/connections?" + urlencode({"q": search}), search)
+    async for name, count in paced(connections.items()):
+        if name and is_hit(name, search):
+            found.add(Hit(name, "/connections?" + urlencode({"q": name}), counted(count, "connection")))
+    return found.hits()
 
 
 async def _configs(node: NodeParts, search: str) -> Hits:
     """The configs of this node, by their names alone."""
-    found = [
-        Hit(name, "/configs?" + urlencode({"q": name, "all": 1}), "")
-        async for name in paced(names_shown(node.role.config))
-        if is_hit(name, search)
-    ]
-    return hits_of("Configs", found, "/configs?" + urlencode({"q": search, "all": 1}), search)
+    found = Closest("Configs", "/configs?" + urlencode({"q": search, "all": 1}), search)
+    async for name in paced(names_shown(node.role.config)):
+        if is_hit(name, search):
+            found.add(Hit(name, "/configs?" + urlencode({"q": name, "all": 1}), ""))
+    return found.hits()
