@@ -19,7 +19,7 @@ from kpybroker.cli.log_lines import JsonFormatter, LineFormatter
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.environment import from_environment
 from kpybroker.config.login_file import login_file_of, name_kerberos_file
-from kpybroker.config.own_configs import JSON_LOG, LOG_FORMAT, TEXT_LOG
+from kpybroker.config.own_configs import HTTP_FIRST_PORT, JSON_LOG, LOG_FORMAT, TEXT_LOG
 from kpybroker.machines.config_def import ConfigError
 from kpybroker.machines.endpoints import parse_address
 from kpystorage.names import META_PROPERTIES
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from kpybroker.node.node import Node
 
 HTTP_LISTENER = "kpybroker.http.listener"
-USUAL_HTTP_PORT = 9404
 DEFAULT_PORT = 9092
 DEFAULT_DATA = "./data"
 EVERY_INTERFACE = ("", "0.0.0.0", "[::]", "*")
@@ -293,8 +292,8 @@ def _announce(node: "Node", *, container: bool, is_new: bool = False, laid: "Lai
     serves = address if config.is_broker else f"brokers and controllers at {address}"
     lines += [_started(node), f"kpybroker serves {serves}, data in {', '.join(config.log_dirs)}"]
     if node.http_port is not None:
-        moved = HTTP_LISTENER not in config.originals and node.http_port != USUAL_HTTP_PORT
-        instead = f", since {USUAL_HTTP_PORT} is taken" if moved else ""
+        moved = HTTP_LISTENER not in config.originals and node.http_port != config[HTTP_FIRST_PORT]
+        instead = f", since {config[HTTP_FIRST_PORT]} is taken" if moved else ""
         lines.append(f"metrics on port {node.http_port}{instead}: /metrics, /live, /ready")
         lines.append(f"console: {_console(config, node.http_port)}")
     if laid is not None:

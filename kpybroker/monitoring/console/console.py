@@ -19,6 +19,7 @@ from kpybroker.monitoring.console.elsewhere import Elsewhere
 from kpybroker.monitoring.console.history import History
 from kpybroker.monitoring.console.json_form import json_pieces
 from kpybroker.monitoring.console.lag_history import LagHistory
+from kpybroker.monitoring.console.move_rates import MoveRates
 from kpybroker.monitoring.console.node_parts import NodeParts
 from kpybroker.monitoring.console.pace import paced
 from kpybroker.monitoring.console.page import Action, ConsolePage, match
@@ -75,6 +76,7 @@ class Console:
             Asking(sources.role),
             History(sources, scheduler),
             LagHistory(scheduler),
+            MoveRates(scheduler),
             Elsewhere(sources.role),
             Searches(scheduler),
             Decoding(scheduler, registry),

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from kpybroker.monitoring.console.elsewhere import Elsewhere
     from kpybroker.monitoring.console.history import History
     from kpybroker.monitoring.console.lag_history import LagHistory
+    from kpybroker.monitoring.console.move_rates import MoveRates
     from kpybroker.monitoring.console.searches import Searches
     from kpybroker.monitoring.console.taps import Taps
     from kpybroker.monitoring.console.viewer import Viewer
@@ -24,6 +25,7 @@ class NodeParts(NamedTuple):
     ask: "Callable[[Viewer, Any], Awaitable[Any]]"
     history: "History"
     lags: "LagHistory"
+    moves: "MoveRates"
     elsewhere: "Elsewhere"
     searches: "Searches"
     decoding: "Decoding"

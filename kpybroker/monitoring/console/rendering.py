@@ -12,6 +12,7 @@ from urllib.parse import quote, urlencode
 from kpybroker.machines.console.content import visible
 from kpybroker.machines.console.listing import opposite
 from kpybroker.machines.console.plots import last_of, svg_of
+from kpybroker.machines.console.quorum import warning_of
 from kpybroker.machines.console.wording import counted, digits, in_bytes, in_words, seconds, time
 from kpybroker.monitoring.console.pace import paced
 from kpybroker.monitoring.console.viewer import Viewer
@@ -94,7 +95,7 @@ def environment() -> Any:
         time=time,
         visible=visible,
     )
-    made.globals.update(svg_of=svg_of, last_of=last_of, in_words=in_words, opposite=opposite)
+    made.globals.update(svg_of=svg_of, last_of=last_of, in_words=in_words, opposite=opposite, warning_of=warning_of)
     return made
 
 
