@@ -210,7 +210,7 @@ def _run_cluster(
     port: int | None,
     log_level: str,
 ) -> int:
-    from kpybroker.cli.start_cluster import DEFAULT_DIRECTORY, RunningCluster, lay_out
+    from kpybroker.cli.start_cluster import DEFAULT_DIRECTORY, RunningCluster, again_by, lay_out
 
     host, first_port = _host_and_port(listen) if listen is not None else ("127.0.0.1", port or DEFAULT_PORT)
     directory = Path(data or DEFAULT_DIRECTORY)
@@ -223,9 +223,11 @@ def _run_cluster(
         serve = "1 broker serves" if count == 1 else f"{count} brokers serve"
         lines = [f"kpybroker: {serve} {','.join(addresses)}, data in {directory}"]
         lines += [f"  console of node {node}: {address}" for node, address in sorted(consoles.items())]
+        again = again_by(_program(), nodes[-1].properties)
+        lines.append(f"  a node that has ended starts again, here node {nodes[-1].id}: {again}")
         click.echo("\n".join([*lines, "", *_paste_next(_program(), addresses[0])]))
 
-    return RunningCluster(nodes, ("--log-level", log_level), ready, in_json=in_json).run()
+    return RunningCluster(nodes, ("--log-level", log_level), ready, _program(), in_json=in_json).run()
 
 
 def _secure(settings: dict[str, str], data: str | None, listen: str | None, port: int | None) -> "Laid":

@@ -130,16 +130,19 @@ def link_of(url: str, *, is_viewer_local: bool, is_same_machine: bool) -> Consol
     browser on the machine of both nodes."""
     if not url:
         return ConsoleLink(None, "it has none")
-    scheme, separator, rest = url.partition("://")
-    if scheme not in ("http", "https") or not separator or len(url) > MOST_URL_CHARACTERS:
+    if not url.startswith(("http://", "https://")) or len(url) > MOST_URL_CHARACTERS:
         return ConsoleLink(None, "it names no address")
-    if is_loopback(_host_in(rest)) and not (is_viewer_local and is_same_machine):
+    if is_loopback(_host_in(host_of(url))) and not (is_viewer_local and is_same_machine):
         return ConsoleLink(None, f"on its own machine alone: {url}")
     return ConsoleLink(url, "")
 
 
-def _host_in(rest: str) -> str:
-    authority = rest.partition("/")[0]
+def host_of(url: str) -> str:
+    """The host and port in an address."""
+    return url.partition("://")[2].partition("/")[0]
+
+
+def _host_in(authority: str) -> str:
     return authority[1:].partition("]")[0] if authority.startswith("[") else authority.partition(":")[0]
 
 

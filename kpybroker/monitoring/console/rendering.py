@@ -11,6 +11,7 @@ from urllib.parse import quote, urlencode
 
 from kpybroker.machines.console.content import visible
 from kpybroker.machines.console.listing import opposite
+from kpybroker.machines.console.nodes import host_of
 from kpybroker.machines.console.plots import last_of, svg_of
 from kpybroker.machines.console.quorum import warning_of
 from kpybroker.machines.console.wording import counted, digits, in_bytes, in_words, seconds, time
@@ -89,6 +90,7 @@ def environment() -> Any:
         bytes=in_bytes,
         counted=counted,
         digits=digits,
+        host=host_of,
         query=urlencode,
         quoted=quoted,
         seconds=seconds,
