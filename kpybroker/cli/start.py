@@ -299,8 +299,10 @@ def _announce(node: "Node", *, container: bool, is_new: bool = False, laid: "Lai
         lines.append(f"metrics on port {node.http_port}{instead}: /metrics, /live, /ready")
         lines.append(f"console: {_console(config, node.http_port)}")
     if laid is not None:
-        from kpybroker.cli.secure_files import how_to_connect
+        from kpybroker.cli.secure_files import console_login, how_to_connect
 
+        if node.http_port is not None:
+            lines.append(console_login(laid.directory, laid.password if laid.is_new else None))
         server = laid.write_client_files(host, node.ports[listener.name])
         lines += ["", *how_to_connect(_program(), laid.directory, server)]
     elif config.is_broker:

@@ -57,7 +57,9 @@ class Elsewhere:
     def _way(self, viewer: Viewer, node_id: int) -> tuple[str, int, ConnectionProtection | None]:
         image = self._role.image
         node = image.brokers.get(node_id) or image.controllers.get(node_id)
-        for each in () if node is None else node.listeners.values():
+        usual = self._role.config.inter_broker_listener_name
+        listeners = () if node is None else sorted(node.listeners.values(), key=lambda each: each.name != usual)
+        for each in listeners:  # the one between brokers first: others may have addresses for other networks
             if each.security_protocol == SASL_PLAINTEXT and viewer.password is not None:
                 login = PasswordLogin(MECHANISM, viewer.principal.name, viewer.password)
                 return each.host, each.port, ConnectionProtection(ClientSecurity(login=login))

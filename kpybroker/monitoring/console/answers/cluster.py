@@ -51,7 +51,7 @@ async def cluster(node: NodeParts, viewer: Viewer, _query: Query) -> ClusterView
     consoles = {number: peer.console for number, peer in peers.items()}
     counts = totals.leaders, totals.replicas, totals.waiting
     nodes = nodes_of(image, NodeFacts(role.node_id, leader, *counts, away, consoles))
-    disks = (*await _disks(node), *(disk for _, peer in sorted(peers.items()) for disk in peer.disks))
+    disks = sorted([*await _disks(node), *(disk for peer in peers.values() for disk in peer.disks)], key=_node_of)
     troubles = tuple(each for each in totals.troubles if viewer.may_see_topic(each.topic))
     moves = _moves(node, moving, ChainMap(dict(sizes), *(dict(peer.sizes) for peer in peers.values())))
     return ClusterView(
@@ -61,7 +61,7 @@ async def cluster(node: NodeParts, viewer: Viewer, _query: Query) -> ClusterView
         leader,
         health_of(nodes, totals, disks, leader, role.unready),
         nodes,
-        disks,
+        tuple(disks),
         len(image.topics),
         totals.partitions,
         totals.without_leader,
@@ -145,6 +145,10 @@ async def _throttles(node: NodeParts, viewer: Viewer) -> tuple[ThrottleRow, ...]
         if viewer.may(AclOperation.DESCRIBE_CONFIGS, kind, name):
             rows.append(each)
     return tuple(sorted(rows, key=lambda row: (row.kind, row.name, row.config))[:MOST_MOVES])
+
+
+def _node_of(disk: DiskView) -> int:
+    return disk.node
 
 
 async def _disks(node: NodeParts) -> tuple[DiskView, ...]:
