@@ -142,10 +142,9 @@ def _chosen(
 def _console_of(resource: DescribeConfigsResource, view: DescribeView) -> Entries:
     """The address of this node's console where a request names that config and it is not set: other nodes link to it.
     Requests for all configs do not get it, since Kafka has none."""
-    keys = resource.configuration_keys or ()
-    if resource.resource_type == BROKER and resource.resource_name and view.console_url:
-        if len(keys) == 1 and keys[0] == CONSOLE_URL and not view.config.is_set(CONSOLE_URL):
-            yield _entry(CONSOLE_URL, view.console_url, [], OWN_CONFIGS[CONSOLE_URL], None, read_only=True)
+    is_named = resource.configuration_keys == [CONSOLE_URL] and not view.config.is_set(CONSOLE_URL)
+    if is_named and resource.resource_type == BROKER and resource.resource_name and view.console_url:
+        yield _entry(CONSOLE_URL, view.console_url, [], OWN_CONFIGS[CONSOLE_URL], None, read_only=True)
 
 
 def _same_for(resource: DescribeConfigsResource, view: DescribeView) -> tuple[int, str | None]:

@@ -58,6 +58,11 @@ FORMS = {
     Kind("post", "/searches", "Search"): Expected({"text": "LX2"}, "/searches/", "Search of flights"),
     Kind("post", "/searches/{search}/more", "Search on"): Expected({}, "/searches/", "Search of crowded"),
     Kind("post", "/searches/{search}/cancel", "Cancel"): Expected({}, "/searches/", "Cancelled"),
+    Kind("post", "/brokers/unregister", "Unregister"): Expected({"typed": "7"}, "/", "Nodes"),
+    Kind("post", "/moves/cancel", "Cancel the move"): Expected({}, "/", "Nodes"),
+    Kind("post", "/throttles/remove", "Remove the throttle"): Expected({}, "/", "Nodes"),
+    Kind("post", "/elections", "Elect"): Expected({}, "/", "Nodes"),
+    Kind("post", "/features", "Set the level"): Expected({"level": "0"}, "/quorum", "Quorum"),
     Kind("post", "/transactions/abort", "Abort, and fence the producer"): Expected({}, "/transactions", "payments"),
 }
 """Every form, with the values that a person types."""

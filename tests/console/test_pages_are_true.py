@@ -11,6 +11,7 @@ import pytest
 from known_node import Known, known
 from shown_tables import Shown, tables_of
 
+from kpybroker.machines.metadata.features import SUPPORTED
 from kpybroker.monitoring.console.pages import PAGES
 
 __all__ = ["known"]
@@ -47,12 +48,25 @@ def connections(known: Known) -> list[Row]:
     return [(f"{host}:{port}", "watched", "unknown unknown", *viewer, requests)]
 
 
+def features(_: Known) -> list[Row]:
+    rows: list[Row] = []
+    for name, levels in SUPPORTED.items():
+        is_version = name == "metadata.version"
+        lowest, highest = ("7 (3.3-IV3)", "33 (4.4-IV2)") if is_version else (str(levels.lowest), str(levels.highest))
+        change = (
+            "" if name == "kraft.version" else re.compile("Set the level Level It may become lower.+Set the level")
+        )
+        rows.append((name, highest, f"{lowest} – {highest}", "none", change))
+    return rows
+
+
 EXPECTED: dict[str, list[Callable[[Known], list[Row]]]] = {
     "/": [
         lambda known: [
             (
                 "1 this node leads the quorum",
                 "alive",
+                "this page",
                 "broker, controller",
                 f"PLAINTEXT://127.0.0.1:{known.port}",
                 "rack-1",
@@ -60,7 +74,7 @@ EXPECTED: dict[str, list[Callable[[Known], list[Row]]]] = {
                 "5",
             )
         ],
-        lambda _: [("/data", "working", "6", SIZE, SIZE, "1.0 TiB")],
+        lambda _: [("1", "/data", "working", "6", SIZE, SIZE, "1.0 TiB")],
     ],
     "/topics": [
         lambda _: [("flights", "2", "1", "20", SIZE, "in sync"), ("paid", "1", "1", "3", SIZE, "in sync")],
@@ -109,8 +123,8 @@ EXPECTED: dict[str, list[Callable[[Known], list[Row]]]] = {
         lambda _: [("payments", "Ongoing", "0", "0", SPAN, "60 s", "paid-0", "Abort, and fence the producer")],
     ],
     "/quorum": [
-        lambda _: [("1 this node", "leader", NUMBER, "0", TIME, TIME)],
-        lambda known: [(name, str(level)) for name, level in known.node.node.image.finalized_features.items()],
+        lambda _: [("1 this node", "leader", NUMBER, "0", SPAN, TIME, TIME)],
+        features,
     ],
     "/configs": [lambda known: configs(known, "/api/configs")],
     "/security": [lambda _: [("PLAINTEXT", "127.0.0.1:0", "PLAINTEXT")]],

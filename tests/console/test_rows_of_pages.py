@@ -4,24 +4,24 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from node_views import broker_view
 
 from kpybroker.machines.console.cluster import (
     MOST_TROUBLES,
     NO_LEADER,
     UNDER_REPLICATED,
     DiskView,
-    NodeView,
     Tally,
     Totals,
     health_of,
     is_under_replicated,
-    nodes_of,
     reason_of,
 )
 from kpybroker.machines.console.connections import lateness_plot, loop_shares
 from kpybroker.machines.console.content import ContentBySchema
 from kpybroker.machines.console.groups import StoryRow, member_label, story_of
 from kpybroker.machines.console.listing import PER_PAGE, pages_of
+from kpybroker.machines.console.nodes import NodeFacts, nodes_of
 from kpybroker.machines.console.record_tasks import FoundRecord, Unreadable
 from kpybroker.machines.console.records import NEWEST, OLDEST, RecordsGap, gaps_of, in_order, nothing_chosen, row_of
 from kpybroker.machines.console.retention import next_deletion
@@ -137,7 +137,8 @@ def test_the_nodes_are_brokers_controllers_and_this_one() -> None:
     controllers = {1: SimpleNamespace(listeners={"CONTROLLER": endpoint}), 7: SimpleNamespace(listeners={})}
     brokers = {**BROKERS, 4: broker(4, rack="east")}
     image: Any = SimpleNamespace(brokers=brokers, controllers=controllers)
-    nodes = nodes_of(image, totals_of(partition((1, 2), 1, (1, 2))), 9, 7)
+    totals = totals_of(partition((1, 2), 1, (1, 2)))
+    nodes = nodes_of(image, NodeFacts(9, 7, totals.leaders, totals.replicas, totals.waiting, {}, {}))
     assert [each.id for each in nodes] == [1, 2, 3, 4, 7, 9]
     assert [each.roles for each in nodes] == [
         ("broker", "controller"),
@@ -159,9 +160,7 @@ def test_the_nodes_are_brokers_controllers_and_this_one() -> None:
 def health(
     found: Totals, *states: str, disks: tuple[DiskView, ...] = (), leader: int | None = 1, unready: str | None = None
 ) -> str:
-    nodes = [
-        NodeView(number, ("broker",), state, (), None, 0, 0, False, False) for number, state in enumerate(states, 1)
-    ]
+    nodes = [broker_view(number, state) for number, state in enumerate(states, 1)]
     shown = health_of(nodes, found, disks, leader, unready)
     return f"{shown.state}: {shown.line}"
 
@@ -186,15 +185,16 @@ def test_the_health_counts_in_words() -> None:
     ("total", "usable", "line"),
     [
         (100, 5, "good"),
-        (100, 4, "warning: log directory /d is nearly full"),
+        (100, 4, "warning: log directory /d of node 3 is nearly full"),
         (100, None, "good"),
         (0, 0, "good"),
-        (1, 0, "warning: log directory /d is nearly full"),
-        (None, None, "bad: log directory /d of this node failed"),
+        (1, 0, "warning: log directory /d of node 3 is nearly full"),
+        (None, None, "bad: log directory /d of node 3 failed"),
     ],
 )
 def test_a_disk_is_nearly_full_below_five_percent(total: int | None, usable: int | None, line: str) -> None:
-    disks = (DiskView("/d", total, usable, 1, 1, "working"), DiskView("/e", 100, 50, 1, 1, "working"))
+    state = "failed" if total is None else "working"
+    disks = (DiskView(3, "/d", total, usable, 1, 1, state), DiskView(3, "/e", 100, 50, 1, 1, "working"))
     assert health(totals_of(), "alive", disks=disks).startswith(line)
 
 

@@ -86,7 +86,9 @@ def _node(number: int, image: MetadataImage, facts: NodeFacts) -> NodeView:
     if state not in (FENCED, SILENT):
         away = None
     listeners = {**(controller.listeners if controller else {}), **(broker.listeners if broker else {})}
-    unknown = "" if number == facts.here else "unknown while it is away" if state == FENCED else "unknown: it was not asked"
+    unknown = (
+        "" if number == facts.here else "unknown while it is away" if state == FENCED else "unknown: it was not asked"
+    )
     link = facts.consoles.get(number, ConsoleLink(None, unknown))
     return NodeView(
         number,
@@ -125,14 +127,15 @@ def _advice(number: int, state: str, facts: NodeFacts, controllers: int) -> str:
     return "Start it again; if it will not come back, unregister it: it has no replicas."
 
 
-def link_of(url: str, *, is_viewer_local: bool, is_same_machine: bool) -> ConsoleLink:
-    """The way to the console of another node, which has named its address. An address on loopback is one only for a
-    browser on the machine of both nodes."""
+def link_of(url: str, *, is_configured: bool, is_viewer_local: bool, is_same_machine: bool) -> ConsoleLink:
+    """The way to the console of another node, which has named its address. One that is not configured and on loopback
+    is an address only for a browser on the machine of both nodes."""
     if not url:
         return ConsoleLink(None, "it has none")
     if not url.startswith(("http://", "https://")) or len(url) > MOST_URL_CHARACTERS:
         return ConsoleLink(None, "it names no address")
-    if is_loopback(_host_in(host_of(url))) and not (is_viewer_local and is_same_machine):
+    is_reached = is_configured or (is_viewer_local and is_same_machine)
+    if is_loopback(_host_in(host_of(url))) and not is_reached:
         return ConsoleLink(None, f"on its own machine alone: {url}")
     return ConsoleLink(url, "")
 

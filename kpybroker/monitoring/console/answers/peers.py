@@ -5,6 +5,7 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from kpybroker.config.describe import DEFAULT_CONFIG
 from kpybroker.config.own_configs import CONSOLE_URL
 from kpybroker.machines.console.cluster import CORDONED, FAILED, UNKNOWN, WORKING, DiskView
 from kpybroker.machines.console.nodes import ConsoleLink, is_loopback, link_of
@@ -108,7 +109,7 @@ def _unknown(node_id: int, line: str) -> tuple[DiskView, ...]:
 def _link(node: NodeParts, viewer: Viewer, other: int, answer: Any) -> ConsoleLink:
     if answer.error_code:
         return ConsoleLink(None, f"unknown: {error_codes.name(answer.error_code)}")
-    url = next((each.value or "" for each in answer.configs if each.name == CONSOLE_URL), "")
+    url, source = next(((each.value or "", each.config_source) for each in answer.configs), ("", DEFAULT_CONFIG))
     image, here = node.role.image, node.role.node_id
     hosts = [
         {each.host for each in (image.brokers.get(number) or image.controllers[number]).listeners.values()}
@@ -116,4 +117,9 @@ def _link(node: NodeParts, viewer: Viewer, other: int, answer: Any) -> ConsoleLi
         if number in image.brokers or number in image.controllers
     ]
     is_same_machine = len(hosts) == 2 and not hosts[0].isdisjoint(hosts[1])
-    return link_of(url, is_viewer_local=is_loopback(viewer.host), is_same_machine=is_same_machine)
+    return link_of(
+        url,
+        is_configured=source != DEFAULT_CONFIG,
+        is_viewer_local=is_loopback(viewer.host),
+        is_same_machine=is_same_machine,
+    )
