@@ -212,7 +212,9 @@ def _run_cluster(
 ) -> int:
     from kpybroker.cli.start_cluster import DEFAULT_DIRECTORY, RunningCluster, again_by, lay_out
 
-    host, first_port = _host_and_port(listen) if listen is not None else ("127.0.0.1", port or DEFAULT_PORT)
+    host, first_port = (
+        _host_and_port(listen) if listen is not None else ("127.0.0.1", DEFAULT_PORT if port is None else port)
+    )
     directory = Path(data or DEFAULT_DIRECTORY)
     nodes = lay_out(directory, host, first_port, count, properties, settings)
     shown = "localhost" if host in EVERY_INTERFACE else host
@@ -235,7 +237,9 @@ def _secure(settings: dict[str, str], data: str | None, listen: str | None, port
     from kpybroker.cli.secure_setup import SetupRefused, lay_out
     from kpystorage.disk_errors import in_words
 
-    host, number = _host_and_port(listen) if listen is not None else ("127.0.0.1", port or DEFAULT_PORT)
+    host, number = (
+        _host_and_port(listen) if listen is not None else ("127.0.0.1", DEFAULT_PORT if port is None else port)
+    )
     if listen is not None or port is not None:
         del settings["listeners"]  # it is PLAINTEXT
     try:

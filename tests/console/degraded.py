@@ -38,7 +38,7 @@ def register_absent(node: ConsoleNode, *brokers: int) -> None:
             listeners=[Listener(name="PLAINTEXT", host="127.0.0.1", port=9, security_protocol=0)],
             features=features,
             rack=None,
-            log_dirs=[number.to_bytes(16)],
+            log_dirs=[(1000 + number).to_bytes(16)],
         )
         node.call(lambda request=request: broker.controller.send(request, lambda _: None))
         eventually(lambda number=number: number in node.node.image.brokers, f"broker {number} is registered")

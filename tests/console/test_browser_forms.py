@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from console_node import console_node
+from degraded import degrade
 from running_search import running_search
 from stage import Stage
 from test_transactions_page import open_transaction
@@ -62,7 +63,7 @@ FORMS = {
     Kind("post", "/moves/cancel", "Cancel the move"): Expected({}, "/", "Nodes"),
     Kind("post", "/throttles/remove", "Remove the throttle"): Expected({}, "/", "Nodes"),
     Kind("post", "/elections", "Elect"): Expected({}, "/", "Nodes"),
-    Kind("post", "/features", "Set the level"): Expected({"level": "0"}, "/quorum", "Quorum"),
+    Kind("post", "/features", "Set the level"): Expected({"level": "1"}, "/quorum", "Quorum"),
     Kind("post", "/transactions/abort", "Abort, and fence the producer"): Expected({}, "/transactions", "payments"),
 }
 """Every form, with the values that a person types."""
@@ -107,6 +108,10 @@ def kinds_in_templates() -> set[tuple[str, str]]:
 def stage() -> Iterator[Stage]:
     with console_node(kpybroker_console_write_enable="true", kpybroker_console_hosts=NAMED) as node:
         made = Stage(node)
+        node.create("moving")
+        degrade(node, "moving")
+        lower = {"feature": "eligible.leader.replicas.version", "level": 0, "lower": True}  # the first on its page
+        assert node.post("/features", **lower).status == 200
         assert node.post("/topics/flights/configs", name="retention.ms", value="123456789").status == 200
         yield made
         made.close()

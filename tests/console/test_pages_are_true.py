@@ -53,9 +53,7 @@ def features(_: Known) -> list[Row]:
     for name, levels in SUPPORTED.items():
         is_version = name == "metadata.version"
         lowest, highest = ("7 (3.3-IV3)", "33 (4.4-IV2)") if is_version else (str(levels.lowest), str(levels.highest))
-        change = (
-            "" if name == "kraft.version" else re.compile("Set the level Level It may become lower.+Set the level")
-        )
+        change = "" if name == "kraft.version" else re.compile("Set the level Level It may become lower.+Set the level")
         rows.append((name, highest, f"{lowest} – {highest}", "none", change))
     return rows
 
