@@ -188,6 +188,23 @@ def test_a_move_is_shown_with_what_is_left_until_it_is_cancelled(cluster: Runnin
     assert cluster.partition("wandering").replicas == (2,)
 
 
+def test_a_throttle_that_is_removed_lets_a_move_go_on_at_once(cluster: RunningCluster) -> None:
+    create(cluster, "released", [2])
+    for _ in range(4):
+        produce(cluster, 2, "released", b"x" * 900_000)
+    rate, replicas = "follower.replication.throttled.rate", "follower.replication.throttled.replicas"
+    alter(cluster, 4, "", rate, "1000")
+    alter(cluster, 2, "released", replicas, "*")
+    part = ReassignablePartition(partition_index=0, replicas=[1])
+    with RawClient(cluster.ports[1][0]) as client:
+        request = AlterPartitionReassignmentsRequest(topics=[ReassignableTopic(name="released", partitions=[part])])
+        client.call(request, 0)
+    eventually(lambda: 0 < (get(cluster, 1, "/cluster")[1]["moves"][0]["left_bytes"] or 0) < 3_000_000, "a part")
+    alter(cluster, 4, "", rate, None)
+    eventually(lambda: cluster.partition("released").replicas == (1,), "the move is done")
+    alter(cluster, 2, "released", replicas, None)
+
+
 def alter(cluster: RunningCluster, kind: int, name: str, config: str, value: str | None) -> None:
     change = AlterableConfig(name=config, config_operation=value is None, value=value)
     resource = AlterConfigsResource(resource_type=kind, resource_name=name, configs=[change])
