@@ -199,7 +199,7 @@ def test_a_throttle_that_is_removed_lets_a_move_go_on_at_once(cluster: RunningCl
     with RawClient(cluster.ports[1][0]) as client:
         request = AlterPartitionReassignmentsRequest(topics=[ReassignableTopic(name="released", partitions=[part])])
         client.call(request, 0)
-    eventually(lambda: 0 < (get(cluster, 1, "/cluster")[1]["moves"][0]["left_bytes"] or 0) < 3_000_000, "a part")
+    eventually(lambda: get(cluster, 1, "/cluster")[1]["moves"][0]["left_bytes"], "the move waits")
     alter(cluster, 4, "", rate, None)
     eventually(lambda: cluster.partition("released").replicas == (1,), "the move is done")
     alter(cluster, 2, "released", replicas, None)

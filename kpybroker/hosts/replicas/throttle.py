@@ -40,7 +40,7 @@ class ReplicaThrottle:
         self._spent_until_ms = max(self._spent_until_ms, now_ms) + count * 1000.0 / self._counted_rate
 
     def _follow_rate(self, now_ms: float) -> None:
-        """Shorten the wait for bytes that have passed if the rate was raised since. A lower rate is for the next ones."""
+        """Shorten the wait for bytes that have passed if the rate was raised since. A lower one is for later bytes."""
         rate = max(self._rate(), 1)
         if rate > self._counted_rate:
             early_ms = max(self._spent_until_ms - now_ms, 0.0)
