@@ -176,6 +176,10 @@ class Broker:
         self.upkeep.stop()
         self.compaction.stop()
 
+    def console_is_at(self, url: str) -> None:
+        """Note the address of this node's console, which other nodes ask for."""
+        self.console_url = url
+
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Apply a committed change of the metadata."""
         self.note(image, delta)

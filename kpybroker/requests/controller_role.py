@@ -50,6 +50,10 @@ class ControllerRole:
         """The reason why no request can be decided; None if there is an active controller, here or elsewhere."""
         return None if self.controller.controller_id >= 0 else "no active controller is known"
 
+    def console_is_at(self, url: str) -> None:
+        """Note the address of this node's console, which other nodes ask for."""
+        self.console_url = url
+
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Note a committed change of the metadata."""
         if delta.brokers:

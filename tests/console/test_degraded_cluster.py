@@ -87,7 +87,7 @@ def test_every_value_is_true_and_a_wrong_one_is_found(node: ConsoleNode) -> None
     shown = {"node": found["nodes"][1], **{name: found[name] for name in ("moves", "throttles", "moves_left_out")}}
     assert wrong(shown, expected) == ""
     assert [path for path, made in altered(shown) if not wrong(made, expected)] == []
-    assert found["health"] == {"state": "warning", "line": "broker 7, 8 does not answer the controller"}
+    assert found["health"] == {"state": "warning", "line": "brokers 7 and 8 do not answer the controller"}
 
 
 def test_a_longer_absence_is_called_that(node: ConsoleNode) -> None:

@@ -169,7 +169,7 @@ def test_the_health_counts_in_words() -> None:
     thin, lost, good = partition((1, 3), 1), partition((2,), -1), partition((1, 2, 3), 1)
     assert health(totals_of(lost, lost), "alive") == "bad: 2 partitions have no leader"
     assert health(totals_of(lost), "fenced", "alive", "fenced") == (
-        "bad: 1 partition has no leader (broker 1, 3 is away)"
+        "bad: 1 partition has no leader (brokers 1 and 3 are away)"
     )
     assert health(totals_of(thin), "fenced") == "warning: 1 partition lacks replicas in sync (broker 1 is away)"
     assert health(totals_of(thin, thin), "alive") == "warning: 2 partitions lack replicas in sync"

@@ -181,26 +181,26 @@ def health_of(
 ) -> Health:
     """The worst thing that is known, in one line."""
     failed = [disk for disk in disks if disk.state == FAILED]
-    away = [str(node.id) for node in nodes if node.state == FENCED]
-    silent = [str(node.id) for node in nodes if node.state == SILENT]
+    away = [node.id for node in nodes if node.state == FENCED]
+    silent = [node.id for node in nodes if node.state == SILENT]
     full = [disk for disk in disks if _is_full(disk)]
     if unready is not None:
         return Health(BAD, f"this node does not serve clients: {unready}")
     if quorum_leader is None:
         return Health(BAD, "no controller leads the quorum, so nothing about topics and configs can change")
     if totals.without_leader:
-        why = f" (broker {', '.join(away)} is away)" if away else ""
+        why = f" ({_all_of('broker', away, 'is', 'are')} away)" if away else ""
         return Health(BAD, f"{counted(totals.without_leader, 'partition has', 'partitions have')} no leader{why}")
     if failed:
         return Health(BAD, f"log directory {failed[0].path} of node {failed[0].node} failed")
     if totals.under_replicated:
-        why = f" (broker {', '.join(away)} is away)" if away else ""
+        why = f" ({_all_of('broker', away, 'is', 'are')} away)" if away else ""
         lacking = counted(totals.under_replicated, "partition lacks", "partitions lack")
         return Health(WARNING, f"{lacking} replicas in sync{why}")
     if away:
-        return Health(WARNING, f"broker {', '.join(away)} does not answer the controller")
+        return Health(WARNING, f"{_all_of('broker', away, 'does', 'do')} not answer the controller")
     if silent:
-        return Health(WARNING, f"controller {', '.join(silent)} does not follow the quorum's leader")
+        return Health(WARNING, f"{_all_of('controller', silent, 'does', 'do')} not follow the quorum's leader")
     if full:
         return Health(WARNING, f"log directory {full[0].path} of node {full[0].node} is nearly full")
     alive = sum(node.state == ALIVE for node in nodes)
@@ -209,6 +209,12 @@ def health_of(
         return Health(GOOD, f"{brokers}; there is no topic yet")
     led = "is led and in sync" if totals.partitions == 1 else "are all led and in sync"
     return Health(GOOD, f"{counted(totals.partitions, 'partition')} {led}; {brokers}")
+
+
+def _all_of(role: str, ids: Sequence[int], one: str, more: str) -> str:
+    """Nodes and their verb: ``broker 3 is``, ``brokers 1, 2 and 3 are``."""
+    *others, last = map(str, ids)
+    return f"{role}s {', '.join(others)} and {last} {more}" if others else f"{role} {last} {one}"
 
 
 def _is_full(disk: DiskView) -> bool:

@@ -34,7 +34,7 @@ def serve_pages(
     """Serve them, if there is a second port."""
     if monitoring.port is None:
         return
-    role.console_url = url_of(role.config, monitoring.port)
+    role.console_is_at(url_of(role.config, monitoring.port))
     console = build_console_routes(platform, monitoring, role, server, clients)
     monitoring.serve(console.routes)
     platform.ends.callback(console.close)
