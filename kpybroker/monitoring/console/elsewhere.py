@@ -59,11 +59,14 @@ class Elsewhere:
         node = image.brokers.get(node_id) or image.controllers.get(node_id)
         usual = self._role.config.inter_broker_listener_name
         listeners = () if node is None else sorted(node.listeners.values(), key=lambda each: each.name != usual)
-        for each in listeners:  # the one between brokers first: others may have addresses for other networks
-            if each.security_protocol == SASL_PLAINTEXT and viewer.password is not None:
-                login = PasswordLogin(MECHANISM, viewer.principal.name, viewer.password)
-                return each.host, each.port, ConnectionProtection(ClientSecurity(login=login))
-            if each.security_protocol == PLAINTEXT and (viewer.password is None or viewer.authorizer is None):
-                return each.host, each.port, None
+        if viewer.password is not None:
+            login = PasswordLogin(MECHANISM, viewer.principal.name, viewer.password)
+            for each in listeners:  # the one between brokers first: others may have addresses for other networks
+                if each.security_protocol == SASL_PLAINTEXT:
+                    return each.host, each.port, ConnectionProtection(ClientSecurity(login=login))
+        if viewer.password is None or viewer.authorizer is None:
+            for each in listeners:
+                if each.security_protocol == PLAINTEXT:
+                    return each.host, each.port, None
         line = "it has no listener that you can use from here; open its own console"
         raise KafkaError(error_codes.BROKER_NOT_AVAILABLE, line)
