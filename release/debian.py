@@ -49,7 +49,8 @@ if [ "$1" = configure ]; then
     fi
     home=/opt/kpybroker/{version}
     python3 -m venv --clear $home
-    $home/bin/python -m pip install --quiet --no-index --find-links /usr/share/kpybroker/wheels kpybroker
+    wheels=/usr/share/kpybroker/wheels
+    $home/bin/python -m pip install --quiet --no-index --find-links $wheels 'kpybroker[security,schemas]'
     ln -sf $home/bin/kpybroker /usr/bin/kpybroker
     if [ -d /run/systemd/system ]; then
         systemctl daemon-reload

@@ -10,6 +10,7 @@ from typing import Final
 
 from kpybroker.cli.connection_settings import PASSWORD_KEY, ConnectionSettings, login_module
 from kpybroker.config.properties import written_properties
+from kpybroker.machines.endpoints import parse_address
 from kpybroker.machines.sasl.jaas import SCRAM_MODULE
 
 PROTOCOL: Final = "SASL_SSL"
@@ -22,6 +23,7 @@ SERVER_PROPERTIES: Final = "server.properties"
 JAVA: Final = "client.properties"
 LIBRDKAFKA: Final = "librdkafka.properties"
 PYTHON: Final = "kafka-python.json"
+LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
 
@@ -44,6 +46,24 @@ def server_settings(listener: str, directory: PurePath, password: str) -> dict[s
         "super.users": f"User:{ADMINISTRATOR}",
         "log.dirs": str(directory),
     }
+
+
+def console_settings(http: str | None, directory: PurePath) -> dict[str, str]:
+    """The configs of the second port at ``http``, None for its usual address: users log in to the console by their
+    passwords. Beyond loopback that needs https, and the metrics take a login too."""
+    users = {"kpybroker.http.users": "scram"}
+    address = parse_address(http or "")
+    if address is None or address[0] in LOOPBACK:
+        return {**users, "kpybroker.http.open.paths": "/live,/ready,/metrics"}
+    return {**users, "kpybroker.http.ssl.keystore.location": str(directory / SERVER)}
+
+
+def console_login(directory: PurePath, password: str | None) -> str:
+    """The line that says how to log in to the console. ``password``: that of a new administrator, printed once."""
+    kept = f"in {directory / JAVA}"
+    if password is None:
+        return f"  user {ADMINISTRATOR}; its password is {kept}"
+    return f"  user {ADMINISTRATOR}, password {password} (printed this once; it is {kept})"
 
 
 def jaas(password: str) -> str:

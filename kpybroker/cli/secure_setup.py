@@ -34,6 +34,7 @@ RENEWED_BEFORE: Final = timedelta(days=120)
 """The least time that a server's certificate is valid after a start."""
 OWN_NAMES: Final = ("localhost", "127.0.0.1", "::1")
 EVERY_INTERFACE: Final = ("", "0.0.0.0", "::", "*")
+HTTP_LISTENER: Final = "kpybroker.http.listener"
 OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 PASSWORD_BYTES: Final = 24
 _FORMATTED: Final = "meta.properties"
@@ -52,6 +53,8 @@ class Laid(NamedTuple):
     settings: Mapping[str, str]
     """The configs to start it with."""
     password: str
+    is_new: bool
+    """Whether the administrator was made by this start."""
 
     def __repr__(self) -> str:
         return f"Laid({str(self.directory)!r})"
@@ -85,9 +88,11 @@ def lay_out(directory: Path, host: str, port: int, over: Mapping[str, str]) -> L
         ) from None
     password = known or secrets.token_urlsafe(PASSWORD_BYTES)
     listener = f"[{host}]:{port}" if ":" in host else f"{'' if host in EVERY_INTERFACE else host}:{port}"
-    settings = secure_files.merged(secure_files.server_settings(listener, directory, password), over)
+    made = secure_files.server_settings(listener, directory, password)
+    made |= secure_files.console_settings(over.get(HTTP_LISTENER), directory)
+    settings = secure_files.merged(made, over)
     _certificates(directory, _names(host, settings), datetime.now(UTC))
-    laid = Laid(directory, settings, password)
+    laid = Laid(directory, settings, password, known is None)
     if known is None:
         laid.write_client_files(_dialled(host), port)
     write_private(directory / secure_files.SERVER_PROPERTIES, written_properties(settings))

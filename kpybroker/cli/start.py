@@ -19,7 +19,7 @@ from kpybroker.cli.log_lines import JsonFormatter, LineFormatter
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.environment import from_environment
 from kpybroker.config.login_file import login_file_of, name_kerberos_file
-from kpybroker.config.own_configs import JSON_LOG, LOG_FORMAT, TEXT_LOG
+from kpybroker.config.own_configs import HTTP_FIRST_PORT, JSON_LOG, LOG_FORMAT, TEXT_LOG
 from kpybroker.machines.config_def import ConfigError
 from kpybroker.machines.endpoints import parse_address
 from kpystorage.names import META_PROPERTIES
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from kpybroker.node.node import Node
 
 HTTP_LISTENER = "kpybroker.http.listener"
-USUAL_HTTP_PORT = 9404
 DEFAULT_PORT = 9092
 DEFAULT_DATA = "./data"
 EVERY_INTERFACE = ("", "0.0.0.0", "[::]", "*")
@@ -211,9 +210,11 @@ def _run_cluster(
     port: int | None,
     log_level: str,
 ) -> int:
-    from kpybroker.cli.start_cluster import DEFAULT_DIRECTORY, RunningCluster, lay_out
+    from kpybroker.cli.start_cluster import DEFAULT_DIRECTORY, RunningCluster, again_by, lay_out
 
-    host, first_port = _host_and_port(listen) if listen is not None else ("127.0.0.1", port or DEFAULT_PORT)
+    host, first_port = (
+        _host_and_port(listen) if listen is not None else ("127.0.0.1", DEFAULT_PORT if port is None else port)
+    )
     directory = Path(data or DEFAULT_DIRECTORY)
     nodes = lay_out(directory, host, first_port, count, properties, settings)
     shown = "localhost" if host in EVERY_INTERFACE else host
@@ -224,9 +225,11 @@ def _run_cluster(
         serve = "1 broker serves" if count == 1 else f"{count} brokers serve"
         lines = [f"kpybroker: {serve} {','.join(addresses)}, data in {directory}"]
         lines += [f"  console of node {node}: {address}" for node, address in sorted(consoles.items())]
+        again = again_by(_program(), nodes[-1].properties)
+        lines.append(f"  a node that has ended starts again, here node {nodes[-1].id}: {again}")
         click.echo("\n".join([*lines, "", *_paste_next(_program(), addresses[0])]))
 
-    return RunningCluster(nodes, ("--log-level", log_level), ready, in_json=in_json).run()
+    return RunningCluster(nodes, ("--log-level", log_level), ready, _program(), in_json=in_json).run()
 
 
 def _secure(settings: dict[str, str], data: str | None, listen: str | None, port: int | None) -> "Laid":
@@ -234,7 +237,9 @@ def _secure(settings: dict[str, str], data: str | None, listen: str | None, port
     from kpybroker.cli.secure_setup import SetupRefused, lay_out
     from kpystorage.disk_errors import in_words
 
-    host, number = _host_and_port(listen) if listen is not None else ("127.0.0.1", port or DEFAULT_PORT)
+    host, number = (
+        _host_and_port(listen) if listen is not None else ("127.0.0.1", DEFAULT_PORT if port is None else port)
+    )
     if listen is not None or port is not None:
         del settings["listeners"]  # it is PLAINTEXT
     try:
@@ -293,13 +298,15 @@ def _announce(node: "Node", *, container: bool, is_new: bool = False, laid: "Lai
     serves = address if config.is_broker else f"brokers and controllers at {address}"
     lines += [_started(node), f"kpybroker serves {serves}, data in {', '.join(config.log_dirs)}"]
     if node.http_port is not None:
-        moved = HTTP_LISTENER not in config.originals and node.http_port != USUAL_HTTP_PORT
-        instead = f", since {USUAL_HTTP_PORT} is taken" if moved else ""
+        moved = HTTP_LISTENER not in config.originals and node.http_port != config[HTTP_FIRST_PORT]
+        instead = f", since {config[HTTP_FIRST_PORT]} is taken" if moved else ""
         lines.append(f"metrics on port {node.http_port}{instead}: /metrics, /live, /ready")
         lines.append(f"console: {_console(config, node.http_port)}")
     if laid is not None:
-        from kpybroker.cli.secure_files import how_to_connect
+        from kpybroker.cli.secure_files import console_login, how_to_connect
 
+        if node.http_port is not None:
+            lines.append(console_login(laid.directory, laid.password if laid.is_new else None))
         server = laid.write_client_files(host, node.ports[listener.name])
         lines += ["", *how_to_connect(_program(), laid.directory, server)]
     elif config.is_broker:

@@ -6,6 +6,7 @@ its leaderships to. A second signal ends the wait, unless it only means that the
 """
 
 import logging
+import shlex
 import signal
 import socket
 import sys
@@ -32,6 +33,11 @@ from kpystorage.errors import StorageError
 log = logging.getLogger("kpybroker")
 
 DEFAULT_DIRECTORY = "./cluster"
+
+
+def again_by(program: str, properties: Path) -> str:
+    """The command that starts one node again."""
+    return f"{program} start {shlex.quote(str(properties.absolute()))}"
 
 
 class OutputLine(NamedTuple):
@@ -86,12 +92,14 @@ class RunningCluster:
         nodes: Sequence[PlannedNode],
         options: Sequence[str],
         ready: Callable[[Mapping[int, str]], object],
+        program: str,
         *,
         in_json: bool = False,
     ) -> None:
         """Prepare the processes. ``ready`` is called with the consoles when every node serves clients. ``options`` are
-        further options of ``kpybroker start``. ``in_json``: nodes write JSON, which is passed on unchanged, and this
-        one does too."""
+        further options of ``kpybroker start``. ``program`` is the command for this program in another terminal.
+        ``in_json``: nodes write JSON, which is passed on unchanged, and this one does too."""
+        self._program = program
         self._say: Callable[[str], object] = log.info if in_json else say
         self._nodes = {node.id: node for node in nodes}
         self._ready = ready
@@ -153,7 +161,11 @@ class RunningCluster:
         if self._is_stopping:
             self._stop_next()
             return int(end.code != 0)
-        rest = "the others go on" if self._running else "none is left"
+        if self._running:
+            again = again_by(self._program, self._nodes[end.node].properties)
+            rest = f"the others go on. To start it again, in another terminal: {again}"
+        else:
+            rest = "none is left"
         self._say(f"kpybroker: node {end.node} {fate(end.code)}; {rest}")
         return 1
 

@@ -14,6 +14,7 @@ from kpybroker.config.broker_configs import BROKER_CONFIGS
 from kpybroker.config.broker_values import KNOWN
 from kpybroker.config.documentation import documentation_of
 from kpybroker.config.group_configs import CLIENT_METRICS_CONFIGS, GROUP_CONFIGS, GROUP_SYNONYMS
+from kpybroker.config.own_configs import CONSOLE_URL, OWN_CONFIGS
 from kpybroker.config.synonyms import broker_synonyms
 from kpybroker.config.topic_configs import TOPIC_CONFIGS, TOPIC_SYNONYMS
 from kpybroker.config.zookeeper_configs import ZOOKEEPER_CONFIGS
@@ -60,6 +61,10 @@ class DescribeView(Protocol):
     @property
     def config(self) -> BrokerConfig:
         """The present config of this broker, dynamic configs included."""
+
+    @property
+    def console_url(self) -> str:
+        """The address of this node's console; empty if it has none."""
 
     def has_topic(self, name: str) -> bool:
         """Whether a topic exists."""
@@ -108,6 +113,7 @@ def respond(request: DescribeConfigsRequest, view: DescribeView) -> Generator[No
         chosen = described[key]
         if resource.configuration_keys:
             chosen = yield from _chosen(chosen, resource.configuration_keys)
+            chosen = [*chosen, *_console_of(resource, view)]
         room -= len(chosen)
         results.append(
             DescribeConfigsResult(
@@ -131,6 +137,14 @@ def _chosen(
         wanted.update(names.intersection(keys[start : start + STEP_KEYS]))
         yield
     return [entry for entry in entries if entry.name in wanted]
+
+
+def _console_of(resource: DescribeConfigsResource, view: DescribeView) -> Entries:
+    """The address of this node's console where a request names that config and it is not set: other nodes link to it.
+    Requests for all configs do not get it, since Kafka has none."""
+    is_named = resource.configuration_keys == [CONSOLE_URL] and not view.config.is_set(CONSOLE_URL)
+    if is_named and resource.resource_type == BROKER and resource.resource_name and view.console_url:
+        yield _entry(CONSOLE_URL, view.console_url, [], OWN_CONFIGS[CONSOLE_URL], None, read_only=True)
 
 
 def _same_for(resource: DescribeConfigsResource, view: DescribeView) -> tuple[int, str | None]:

@@ -6,7 +6,7 @@ They are read from the same places as Kafka's, and DescribeConfigs shows them on
 import re
 from typing import Final
 
-from kpybroker.config.validators import HostAndPort, HttpUrl, at_least, list_of, one_of
+from kpybroker.config.validators import HostAndPort, HttpUrl, at_least, between, list_of, one_of
 from kpybroker.machines.config_def import (
     BOOLEAN,
     INT,
@@ -22,6 +22,8 @@ from kpybroker.machines.config_def import (
     invalid_value,
 )
 
+CONSOLE_URL: Final = "kpybroker.console.url"
+HTTP_FIRST_PORT: Final = "kpybroker.http.first.port"
 REGISTRY_URL: Final = "kpybroker.console.schema.registry.url"
 REGISTRY_LOGIN: Final = "kpybroker.console.schema.registry.basic.auth.user.info"
 OTLP_ENDPOINT: Final = "kpybroker.otlp.endpoint"
@@ -101,11 +103,13 @@ OWN_CONFIGS: Definitions = define(
         ConfigKey("kpybroker.console.hosts", LIST, (), LOW),
         ConfigKey(REGISTRY_LOGIN, PASSWORD, None, LOW),
         ConfigKey(REGISTRY_URL, STRING, "", LOW, HttpUrl()),
+        ConfigKey(CONSOLE_URL, STRING, "", LOW, HttpUrl()),
         ConfigKey("kpybroker.console.write.enable", BOOLEAN, False, LOW),
         ConfigKey("kpybroker.group.consumer.unsettled.heartbeat.interval.ms", INT, 250, LOW, at_least(0)),
         ConfigKey("kpybroker.group.share.unsettled.heartbeat.interval.ms", INT, 250, LOW, at_least(0)),
         ConfigKey("kpybroker.group.streams.topology.description.max.bytes", INT, 262_144, LOW, at_least(0)),
         ConfigKey("kpybroker.history.enable", BOOLEAN, True, LOW),
+        ConfigKey(HTTP_FIRST_PORT, INT, 9404, LOW, between(1, 65_535)),
         ConfigKey("kpybroker.http.hosts", LIST, (), LOW),
         ConfigKey("kpybroker.http.listener", STRING, "127.0.0.1:9404", LOW, HostAndPort()),
         ConfigKey("kpybroker.http.open.paths", LIST, ("/live", "/ready"), LOW, list_of()),
@@ -148,6 +152,11 @@ OWN_DOCUMENTATION: Final = {
         "The http or https URL of a schema registry. The console shows keys and values that begin with Confluent's "
         "five bytes by their schemas: Avro, Protobuf, JSON Schema. Empty for none. It needs the extra schemas."
     ),
+    CONSOLE_URL: (
+        "The URL of this node's console for browsers, which the consoles of other nodes link to: behind a proxy, or "
+        "where ports are mapped. Empty for the one that follows from kpybroker.http.listener; where that is every "
+        "interface, its host is the one that clients are given."
+    ),
     "kpybroker.console.write.enable": (
         "Whether the console may change something: topics and their records, configs, transactions. "
         "Each change is logged with its user, who needs the ACLs for it."
@@ -174,14 +183,18 @@ OWN_DOCUMENTATION: Final = {
         "and in .kpybroker_history in the directory of its metadata (docs/console.md). Otherwise the samples begin "
         "with the first look at the console, and are only in memory."
     ),
+    HTTP_FIRST_PORT: (
+        "The port of the console when kpybroker.http.listener is not set. When it is taken, the next free one of nine "
+        "is used. start --brokers sets it, so that consoles have their ports in the order of the nodes."
+    ),
     "kpybroker.http.hosts": (
         "The host names under which the second port is served, in addition to localhost, IP addresses, the name of the "
         "machine, and the hosts of kpybroker.http.listener and advertised.listeners. Requests for other names are "
         "refused, so that no other site can pose as this node; /live and /ready are served under every name."
     ),
     "kpybroker.http.listener": (
-        "The address of the console, /metrics, /live and /ready over HTTP; empty for none. When it is not set and the "
-        "port is taken, the next free one up to 9413 is used."
+        "The address of the console, /metrics, /live and /ready over HTTP; empty for none. When it is not set it is "
+        "127.0.0.1 at kpybroker.http.first.port, or at the next free port of nine."
     ),
     "kpybroker.http.open.paths": (
         "The paths of the second port that are served without a login. All others need one of kpybroker.http.users; "

@@ -30,6 +30,10 @@ class Configured(Protocol):
     def image(self) -> Stored:
         """The newest metadata."""
 
+    @property
+    def console_url(self) -> str:
+        """The address of this node's console; empty if it has none."""
+
 
 class BrokerView:
     """The view of one broker; it reads the present state at every call."""
@@ -42,6 +46,11 @@ class BrokerView:
     def config(self) -> BrokerConfig:
         """The present config of this broker, dynamic configs included."""
         return self._broker.config
+
+    @property
+    def console_url(self) -> str:
+        """The address of this node's console; empty if it has none."""
+        return self._broker.console_url
 
     def has_topic(self, name: str) -> bool:
         """Whether a topic exists."""

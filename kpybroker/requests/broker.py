@@ -139,7 +139,9 @@ class Broker:
         self.producer_ids = coordinators.producer_ids
         self.supported_features = SUPPORTED_LEVELS
         self.alive_brokers: frozenset[int] = frozenset()
-        self._absences = Absences()
+        self.absences = Absences()
+        self.console_url = ""
+        """The address of this node's console for browsers; empty if it has none."""
         self.unclean_elections = 0
         """The number since the start, as controllers count them."""
         self.fetch_sessions = FetchSessions(config.max_fetch_sessions, rng)
@@ -174,6 +176,10 @@ class Broker:
         self.upkeep.stop()
         self.compaction.stop()
 
+    def console_is_at(self, url: str) -> None:
+        """Note the address of this node's console, which other nodes ask for."""
+        self.console_url = url
+
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Apply a committed change of the metadata."""
         self.note(image, delta)
@@ -184,7 +190,7 @@ class Broker:
     def note(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Note a change for the answers that clients get."""
         if delta.brokers:
-            self._absences.note(image, delta, self.scheduler.monotonic_ms())
+            self.absences.note(image, delta, self.scheduler.monotonic_ms())
             self.alive_brokers = frozenset(node.id for node in image.brokers.values() if not node.fenced)
             self.topic_answers.forget_all()
         if self.config.is_controller:
@@ -279,9 +285,7 @@ class Broker:
         """Whether Metadata lists a broker: it is alive, or away for less than a session."""
         if broker_id in self.alive_brokers:
             return True
-        return self._absences.is_away(
-            broker_id, self.scheduler.monotonic_ms(), self.config["broker.session.timeout.ms"]
-        )
+        return self.absences.is_away(broker_id, self.scheduler.monotonic_ms(), self.config["broker.session.timeout.ms"])
 
     def random_alive_broker(self) -> int:
         """The broker that clients are given as the controller: any broker forwards to it (KIP-590); -1 if none is

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.hosts.quorum.host import QuorumHost
 from kpybroker.machines.authorization.authorizer import Authorizer
+from kpybroker.machines.metadata.absences import Absences
 from kpybroker.machines.metadata.delta import MetadataDelta
 from kpybroker.machines.metadata.image import MetadataImage
 from kpybroker.machines.metadata.unclean import unclean_elections
@@ -38,6 +39,9 @@ class ControllerRole:
         self.controller = controller
         self.supported_features = supported_features
         self.authorizer = authorizer
+        self.absences = Absences()
+        self.console_url = ""
+        """The address of this node's console for browsers; empty if it has none."""
         self.unclean_elections = 0
         """The number since the start, as controllers count them."""
 
@@ -46,8 +50,14 @@ class ControllerRole:
         """The reason why no request can be decided; None if there is an active controller, here or elsewhere."""
         return None if self.controller.controller_id >= 0 else "no active controller is known"
 
+    def console_is_at(self, url: str) -> None:
+        """Note the address of this node's console, which other nodes ask for."""
+        self.console_url = url
+
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Note a committed change of the metadata."""
+        if delta.brokers:
+            self.absences.note(image, delta, self.scheduler.monotonic_ms())
         self.unclean_elections += unclean_elections(image, delta)
 
     @property

@@ -38,6 +38,7 @@ _MIDDLE: Final = """\
 | `KAFKA_OPTS` | [`-Djava.security.auth.login.config=FILE`](security.md) for logins, `-Djava.security.krb5.conf=FILE` for Kerberos, and [those for a ZooKeeper](zookeeper.md#a-login-at-zookeeper); other options of a JVM have no effect |
 | `CLUSTER_ID` | the id with which a new node formats its directories; without it a node that names its quorum has the id of Kafka's image, and any other one makes its own |
 | `KPYBROKER_HTTP` | the address of the console, `/metrics`, `/live` and `/ready`, or `off`. Without it `0.0.0.0:9404` |
+| `KAFKA_KPYBROKER_CONSOLE_URL` | the address of the console for browsers, where the port is mapped: other nodes link to it |
 """  # noqa: E501 - lines of a document
 _BEHIND: Final = """
 As in Kafka's images a variable becomes a line of a properties file. So `\\` at the end of a line continues a value, escapes
@@ -53,6 +54,14 @@ broker listens on every interface at the ports of `KAFKA_ADVERTISED_LISTENERS`; 
 start here: a listener with TLS without the variables of secrets, if the configs name the files, and one with SASL without
 `KAFKA_OPTS`, if `sasl.jaas.config` has the login. The configuration that was made of all this is
 `/opt/kafka/config/server.properties`, which only its owner can read.
+
+## The console
+
+The [console](console.md) at port 9404 takes a login. The first start of a container makes the user `admin` with a password and
+prints it once; it stays in `/etc/kafka/console.users`. `docker logs CONTAINER | grep console:` shows it again. There is no such
+user with `KAFKA_KPYBROKER_HTTP_USERS`, `kpybroker.http.users` in a mounted file, an authorizer, or a `KPYBROKER_HTTP` on
+loopback. With an authorizer, `KAFKA_KPYBROKER_HTTP_USERS=scram` lets the users of the cluster log in. The image has the
+libraries for TLS and for records with schemas.
 
 ## Tools
 

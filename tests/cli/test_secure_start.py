@@ -5,8 +5,11 @@ import os
 import signal
 import subprocess
 import sys
+from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import pytest
 from click.testing import CliRunner, Result
@@ -17,20 +20,20 @@ from kpybroker.cli import main, secure_files
 from kpybroker.node.local_cluster.child import READY, python_path
 from oracle import java
 
-START = [sys.executable, "-P", "-m", "kpybroker", "start", "--secure", "--port", "0", "--http", "off"]
+START = [sys.executable, "-P", "-m", "kpybroker", "start", "--secure", "--port", "0"]
 
 
-def started(directory: Path) -> "subprocess.Popen[str]":
+def started(directory: Path, http: str = "off", printed: list[str] | None = None) -> "subprocess.Popen[str]":
     """The process, once it serves clients and has said how to reach it."""
     process = subprocess.Popen(
-        [*START, "--data", str(directory)],
+        [*START, "--data", str(directory), "--http", http],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         env={**os.environ, "PYTHONPATH": python_path(), "PYTHONUNBUFFERED": "1"},
     )
     assert process.stdout is not None
-    reported = []
+    reported: list[str] = [] if printed is None else printed
     for line in process.stdout:
         reported.append(line)
         if "KafkaConsumer(" in line:
@@ -103,6 +106,46 @@ def test_the_doctor_finds_the_listener_and_the_configs_in_order(directory: Path)
     assert "issued by CN=kpybroker authority" in listener["message"]
     assert listener["message"].endswith("logins by SCRAM-SHA-512")
     assert [each["level"] for each in found if each["check"] == "configs"] == ["good"], found
+
+
+def answer_of(address: str, login: str = "") -> int:
+    request = Request(
+        address, headers={"Authorization": f"Basic {b64encode(login.encode()).decode()}"} if login else {}
+    )
+    try:
+        with urlopen(request, timeout=30) as answer:
+            return int(answer.status)
+    except HTTPError as error:
+        return error.code
+
+
+def test_the_console_opens_with_a_password_that_is_printed_once(tmp_path: Path) -> None:
+    directory = tmp_path / "data"
+    for is_first in (True, False):
+        printed: list[str] = []
+        process = started(directory, "127.0.0.1:0", printed)
+        try:
+            (console,) = (line.split()[1] for line in printed if line.startswith("console: "))
+            password = json.loads((directory / secure_files.PYTHON).read_text())["sasl_plain_password"]
+            (login,) = (line.strip() for line in printed if line.startswith("  user admin"))
+            kept = directory / secure_files.JAVA
+            once = f"user admin, password {password} (printed this once; it is in {kept})"
+            assert login == (once if is_first else f"user admin; its password is in {kept}")
+            pages = [answer_of(f"{console}{path}") for path in ("", "api/cluster", "live", "metrics")]
+            assert pages == [401, 401, 200, 200]
+            assert answer_of(f"{console}api/cluster", f"admin:{password}") == 200
+            assert answer_of(console, "admin:guess") == 401
+        finally:
+            stop(process)
+
+
+def test_beyond_loopback_the_console_takes_https_and_the_metrics_a_login() -> None:
+    here, beyond = (secure_files.console_settings(http, Path("/d")) for http in (None, "0.0.0.0:9404"))
+    assert here["kpybroker.http.open.paths"] == "/live,/ready,/metrics"
+    assert "kpybroker.http.ssl.keystore.location" not in here
+    assert beyond["kpybroker.http.ssl.keystore.location"] == "/d/server-keystore.pem"
+    assert "kpybroker.http.open.paths" not in beyond
+    assert here["kpybroker.http.users"] == beyond["kpybroker.http.users"] == "scram"
 
 
 @pytest.mark.java

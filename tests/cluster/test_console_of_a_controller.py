@@ -53,7 +53,13 @@ def test_a_controller_shows_the_cluster_and_the_quorum(cluster: RunningCluster) 
         (1, ["controller"], True),
         (2, ["broker"], False),
     ]
-    assert (found["quorum_leader"], found["health"]["state"], found["disks"]) == (1, "good", [])
+    assert (found["quorum_leader"], found["health"]["state"]) == (1, "good")
+    assert [(each["node"], each["state"]) for each in found["disks"]] == [(2, "working")]
+    ports = {number: node.http_port for number, node in cluster.nodes.items()}
+    assert [each["console"] for each in found["nodes"]] == [None, f"http://127.0.0.1:{ports[2]}/"]
+    of_broker = json.loads(ask(cluster, "/api/cluster", node_id=2)[1])
+    assert [each["console"] for each in of_broker["nodes"]] == [f"http://127.0.0.1:{ports[1]}/", None]
+    assert not found["may_change"], "forms are for brokers"
     quorum = json_of(cluster, "/quorum")
     assert (quorum["leader"], quorum["local_role"], quorum["hidden"]) == (1, "leader", None)
     assert [(each["id"], each["role"]) for each in quorum["nodes"]] == [(1, "leader"), (2, "observer")]

@@ -11,12 +11,22 @@ from urllib.parse import urlencode
 import pytest
 from running_cluster import COMBINED, RunningCluster, cluster_of
 
+from kpywire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from kpywire.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreateTopicsRequest,
 )
 from kpywire.messages.find_coordinator import FindCoordinatorRequest
+from kpywire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from kpywire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -57,8 +67,9 @@ def create(cluster: RunningCluster, topic: str, replicas: list[int]) -> None:
     cluster.eventually(lambda: all(topic in node.image.topics for node in cluster.nodes.values()), topic)
 
 
-def produce(cluster: RunningCluster, node_id: int, topic: str) -> None:
-    batch = build_batch([Record(timestamp=NOW_MS + n, value=b"v%d" % n) for n in range(10)])
+def produce(cluster: RunningCluster, node_id: int, topic: str, value: bytes | None = None) -> None:
+    values = [b"v%d" % n for n in range(10)] if value is None else [value]
+    batch = build_batch([Record(timestamp=NOW_MS + n, value=each) for n, each in enumerate(values)])
     data = [TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=0, records=batch)])]
     request = ProduceRequest(acks=-1, timeout_ms=10_000, topic_data=data)
     with RawClient(cluster.ports[node_id][0]) as client:
@@ -179,6 +190,82 @@ def test_what_a_node_changes_is_on_its_next_page(cluster: RunningCluster) -> Non
                 assert name not in [each["name"] for each in page["topics"]]
 
 
+def test_each_node_shows_all_nodes_with_their_consoles_and_log_directories(cluster: RunningCluster) -> None:
+    for here, there in ((1, 2), (2, 1)):
+        _, found = get(cluster, here, "/cluster")
+        nodes = {each["id"]: each for each in found["nodes"]}
+        assert nodes[there]["console"] == f"http://127.0.0.1:{cluster.nodes[there].http_port}/"
+        assert (nodes[here]["console"], nodes[here]["console_note"]) == (None, "")
+        disks = {each["node"]: each for each in found["disks"]}
+        assert disks.keys() == {1, 2}
+        assert disks[there]["path"] == str(cluster.config(there).log_dirs[0])
+        assert disks[there]["total_bytes"] == disks[here]["total_bytes"]
+        assert (disks[there]["state"], disks[there]["logs"]) == ("working", None)
+
+
+def test_a_move_is_shown_with_what_is_left_until_it_is_cancelled(cluster: RunningCluster) -> None:
+    create(cluster, "wandering", [2])
+    for _ in range(4):  # a follower gets at least one batch, however small its share is
+        produce(cluster, 2, "wandering", b"x" * 900_000)
+    throttle = [
+        (4, "", "follower.replication.throttled.rate", "1000"),
+        (2, "wandering", "follower.replication.throttled.replicas", "*"),
+    ]
+    for kind, name, config, value in throttle:
+        alter(cluster, kind, name, config, value)
+    part = ReassignablePartition(partition_index=0, replicas=[1])
+    with RawClient(cluster.ports[1][0]) as client:
+        request = AlterPartitionReassignmentsRequest(topics=[ReassignableTopic(name="wandering", partitions=[part])])
+        answer = client.call(request, 0)
+    assert answer.responses[0].partitions[0].error_code == 0, answer
+
+    def moves(node_id: int) -> Any:
+        return get(cluster, node_id, "/cluster")[1]["moves"]
+
+    for node_id in (1, 2):  # one leads it, and the other gets it
+        eventually(lambda node_id=node_id: moves(node_id), "the move is shown")  # type: ignore[misc]
+        for (move,) in filter(None, (moves(node_id),)):
+            assert (move["topic"], move["leader"], move["adding"], move["removing"]) == ("wandering", 2, [1], [2])
+            assert move["total_bytes"] > 0
+            assert 0 <= move["left_bytes"] <= move["total_bytes"]
+    port = cluster.nodes[1].http_port
+    assert port is not None
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    wanted = json.dumps({"topic": "wandering", "partition": 0})
+    connection.request("POST", "/api/moves/cancel", wanted, {"Content-Type": "application/json"})
+    assert connection.getresponse().status == 200
+    connection.close()
+    for kind, name, config, _ in throttle:
+        alter(cluster, kind, name, config, None)
+    eventually(lambda: moves(1) == [] and moves(2) == [], "the move is gone")
+    assert cluster.partition("wandering").replicas == (2,)
+
+
+def test_a_throttle_that_is_removed_lets_a_move_go_on_at_once(cluster: RunningCluster) -> None:
+    create(cluster, "released", [2])
+    for _ in range(4):
+        produce(cluster, 2, "released", b"x" * 900_000)
+    rate, replicas = "follower.replication.throttled.rate", "follower.replication.throttled.replicas"
+    alter(cluster, 4, "", rate, "1000")
+    alter(cluster, 2, "released", replicas, "*")
+    part = ReassignablePartition(partition_index=0, replicas=[1])
+    with RawClient(cluster.ports[1][0]) as client:
+        request = AlterPartitionReassignmentsRequest(topics=[ReassignableTopic(name="released", partitions=[part])])
+        client.call(request, 0)
+    eventually(lambda: get(cluster, 1, "/cluster")[1]["moves"][0]["left_bytes"], "the move waits")
+    alter(cluster, 4, "", rate, None)
+    eventually(lambda: cluster.partition("released").replicas == (1,), "the move is done")
+    alter(cluster, 2, "released", replicas, None)
+
+
+def alter(cluster: RunningCluster, kind: int, name: str, config: str, value: str | None) -> None:
+    change = AlterableConfig(name=config, config_operation=value is None, value=value)
+    resource = AlterConfigsResource(resource_type=kind, resource_name=name, configs=[change])
+    with RawClient(cluster.ports[1][0]) as client:
+        (answer,) = client.call(IncrementalAlterConfigsRequest(resources=[resource], validate_only=False), 1).responses
+    assert answer.error_code == 0, answer
+
+
 def test_a_node_that_is_gone_is_named_as_the_reason(cluster: RunningCluster) -> None:
     cluster.kill(2)
 
@@ -189,6 +276,10 @@ def test_a_node_that_is_gone_is_named_as_the_reason(cluster: RunningCluster) -> 
     eventually(says_so, "the loss of a node", 30)
     found = get(cluster, 1, "/cluster")[1]
     assert found["health"]["line"].endswith("no leader (broker 2 is away)")
+    gone = found["nodes"][1]
+    assert (gone["state"], gone["is_away_longer"], gone["console"]) == ("fenced", False, None)
+    assert gone["away_s"] >= 0
+    assert gone["advice"].endswith("no leader until it is back.")
     troubles = {each["topic"]: each["reason"] for each in found["troubles"]}
     assert troubles[ELSEWHERE] == "only its last replicas in sync may lead: broker 2 does not answer the controller"
     assert troubles["everywhere"] == "broker 2 does not answer the controller"

@@ -114,7 +114,9 @@ def test_a_cluster_starts_survives_a_node_stops_and_starts_again(tmp_path: Path)
         cli("topics", "create", "kept", "--partitions", "3", *server)
         cli("produce", "kept", *server, given="before\n")
         os.kill(cluster.pid_of_node(2), signal.SIGKILL)
-        cluster.wait_for("^kpybroker: node 2 was ended by SIGKILL; the others go on$")
+        ended = cluster.wait_for("^kpybroker: node 2 was ended by SIGKILL; the others go on. To start it again, in ")
+        properties = tmp_path / "c" / "node-2" / "server.properties"
+        assert ended.endswith(f" start {properties}"), "the command is there to be pasted"
         cli("produce", "kept", *server, given="after\n")
         eventually(lambda: first_finding(*server) == "broker 2 is registered and not alive", "the doctor names it")
         assert cluster.end(signal.SIGINT) == 1
@@ -125,6 +127,32 @@ def test_a_cluster_starts_survives_a_node_stops_and_starts_again(tmp_path: Path)
         cluster.wait_for("3 brokers serve")
         assert sorted(cli("consume", "kept", "-c", "2", *server).split()) == ["after", "before"]
         assert cluster.end(signal.SIGTERM) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
+def test_consoles_are_printed_in_order_link_to_each_other_and_a_node_starts_again_by_hand(tmp_path: Path) -> None:
+    options = ("--brokers", "3", "--data-dir", str(tmp_path / "c"), "--port", str(free_port()))
+    with started(*options) as cluster:
+        cluster.wait_for("3 brokers serve")
+        consoles = [cluster.wait_for(f"console of node {node}: ").rpartition(": ")[2] for node in (1, 2, 3)]
+        ports = [int(each.rstrip("/").rpartition(":")[2]) for each in consoles]
+        assert ports == sorted(ports)
+
+        def nodes() -> list[tuple[str, str | None]]:
+            with urlopen(f"{consoles[0]}api/cluster", timeout=WAIT_S) as answer:
+                return [(each["state"], each["console"]) for each in json.load(answer)["nodes"]]
+
+        linked = [("alive", None), ("alive", consoles[1]), ("alive", consoles[2])]
+        eventually(lambda: nodes() == linked, "links to both others")
+        again = cluster.wait_for("a node that has ended starts again, here node 3: ").rpartition(" start ")[2]
+        os.kill(cluster.pid_of_node(3), signal.SIGKILL)
+        cluster.wait_for("node 3 was ended by SIGKILL")
+        eventually(lambda: nodes()[2] == ("fenced", None), "node 3 is away")
+        with started(again) as node:
+            node.wait_for("Kafka Server started")
+            eventually(lambda: nodes()[2][0] == "alive" and nodes()[2][1], "node 3 is back, with a link")
+            assert node.end(signal.SIGTERM) == 0
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")

@@ -16,6 +16,7 @@ from known_node import Known, known
 from stage import flight
 
 from kpybroker.machines.console.config_words import words_of
+from kpybroker.machines.metadata.features import SUPPORTED
 from kpybroker.monitoring.console.pages import PAGES
 from kpywire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 
@@ -193,16 +194,22 @@ def cluster(known: Known) -> Any:
                 "id": 1,
                 "roles": ["broker", "controller"],
                 "state": "alive",
+                "away_s": None,
+                "is_away_longer": False,
+                "advice": "",
                 "addresses": [f"PLAINTEXT://127.0.0.1:{known.port}"],
                 "rack": "rack-1",
                 "leaders": 5,
                 "replicas": 5,
                 "leads_quorum": True,
                 "is_here": True,
+                "console": None,
+                "console_note": "",
             }
         ],
         "disks": [
             {
+                "node": 1,
                 "path": "/data",
                 "total_bytes": 1 << 40,
                 "usable_bytes": Within((1 << 40) - (1 << 20), 1 << 40),
@@ -217,6 +224,10 @@ def cluster(known: Known) -> Any:
         "under_replicated": 0,
         "troubles": [],
         "troubles_left_out": 0,
+        "moves": [],
+        "moves_left_out": 0,
+        "throttles": [],
+        "may_change": True,
         "history": time_plots(*OF_CLIENTS),
     }
 
@@ -452,11 +463,15 @@ def quorum(known: Known) -> Any:
         "lag": 0,
         "last_fetch_ms": NOW_MS,
         "last_caught_up_ms": NOW_MS,
+        "behind_s": 0.0,
         "is_here": True,
     }
-    features = [
-        {"name": name, "level": level} for name, level in sorted(known.node.node.image.finalized_features.items())
-    ]
+    features = []
+    for name, levels in sorted(SUPPORTED.items()):
+        names = {7: "3.3-IV3", 33: "4.4-IV2"} if name == "metadata.version" else {}
+        lowest, highest = ({"level": each, "name": names.get(each, str(each))} for each in levels)
+        rest = {"upgrade": None, "limit": "", "is_lowered": name != "kraft.version"}
+        features.append({"name": name, "now": highest, "supported": [lowest, highest], **rest})
     return {
         "leader": 1,
         "epoch": 1,
@@ -465,6 +480,7 @@ def quorum(known: Known) -> Any:
         "local_end_offset": Within(end, end + 20),
         "nodes": [node],
         "features": features,
+        "may_change": True,
         "hidden": None,
     }
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 from confluent_kafka import KafkaException
 from console_node import ConsoleNode, console_node
+from degraded import THROTTLED, TOPIC, move, register_absent, throttle
 from person import Client, Person
 from running_search import running_search
 from test_access import ask, secured  # noqa: F401 - the latter is a fixture
@@ -155,6 +156,54 @@ def aborts_a_transaction(person: Person) -> None:
     assert person.client.records("paid", 0, committed=True) == []
 
 
+def unregisters_a_broker(person: Person) -> None:
+    register_absent(person.node, 7)
+    person.open("/")
+    person.press("/brokers/unregister", "Unregister", {"typed": "8"}, status=400)
+    assert "type 7 to unregister broker 7" in person.shown
+    assert person.press("/brokers/unregister", "Unregister", {"typed": "7"}) == "/"
+    eventually(lambda: 7 not in person.node.node.image.brokers, "broker 7 is forgotten")
+
+
+def elects_leaders(person: Person) -> None:
+    person.open("/")
+    assert person.press("/elections", "Elect") == "/"
+    person.press("/elections", "Elect", {"topic": "flights", "partition": "1"}, status=400)
+    assert "flights-1: ELECTION_NOT_NEEDED" in person.shown
+    person.press("/elections", "Elect", {"kind": "unclean", "typed": "no"}, status=400)
+    assert "type unclean to confirm it" in person.shown
+
+
+def cancels_a_move(person: Person) -> None:
+    person.node.create("moved")
+    register_absent(person.node, 9)
+    move(person.node, "moved", 9)
+    person.open("/")
+    assert person.press("/moves/cancel", "Cancel the move") == "/"
+    eventually(lambda: person.node.node.image.topics["moved"].partitions[0].replicas == (1,), "the move is cancelled")
+
+
+def removes_a_throttle(person: Person) -> None:
+    throttle(person.node, TOPIC, "flights", THROTTLED, "*")
+    assert person.client.config("flights", THROTTLED) == "*"
+    person.open("/")
+    assert person.press("/throttles/remove", "Remove the throttle") == "/"
+    assert person.client.config("flights", THROTTLED) == ""
+
+
+def changes_the_level_of_a_feature(person: Person) -> None:
+    name = "eligible.leader.replicas.version"  # the first of the page
+    features = person.node.node.image.features
+    person.open("/quorum")
+    person.press("/features", "Set the level", {"level": "0"}, status=400)
+    assert "without setting the upgrade type" in person.shown
+    assert features[name] == 1
+    assert person.press("/features", "Set the level", {"level": "0"}, ticked="lower") == "/quorum"
+    eventually(lambda: name not in features, "the level is lower")
+    assert person.press("/features", "Set the level", {"level": "1"}) == "/quorum"
+    eventually(lambda: features.get(name) == 1, "the level is as before")
+
+
 def searches(person: Person) -> None:
     person.node.create("searched")
     headers = (("source", b"Gate 7"),)
@@ -244,6 +293,11 @@ DEEDS: dict[str, Callable[[Person], None]] = {
     "/group/members/remove": removes_members,
     "/group/positions/delete": deletes_positions,
     "/group/delete": deletes_a_group,
+    "/brokers/unregister": unregisters_a_broker,
+    "/elections": elects_leaders,
+    "/moves/cancel": cancels_a_move,
+    "/throttles/remove": removes_a_throttle,
+    "/features": changes_the_level_of_a_feature,
     "/searches": searches,
     "/searches/{search}/more": searches_on,
     "/searches/{search}/cancel": cancels_a_search,
@@ -284,6 +338,13 @@ FORGED = {
     "/group/members/remove": Forged("/group/members/remove", {"id": "of-closed"}, 403),
     "/group/positions/delete": Forged("/group/positions/delete", {"id": "of-open", "topic": "open"}, 403),
     "/group/delete": Forged("/group/delete", {"id": "of-open", "typed": "of-open"}, 403),
+    "/brokers/unregister": Forged("/brokers/unregister", {"broker": "1", "typed": "1"}, 403),
+    "/elections": Forged("/elections", {"kind": "preferred"}, 403),
+    "/moves/cancel": Forged("/moves/cancel", {"topic": "open", "partition": "0"}, 403),
+    "/throttles/remove": Forged(
+        "/throttles/remove", {"kind": "topic", "name": "open", "config": "leader.replication.throttled.replicas"}, 403
+    ),
+    "/features": Forged("/features", {"feature": "share.version", "level": "0", "lower": "1"}, 403),
     "/searches": Forged("/searches", {"topic": "closed", "text": "v"}, 404),
     "/searches/{search}/more": Forged("/searches/{search}/more", {}, 404),
     "/searches/{search}/cancel": Forged("/searches/{search}/cancel", {}, 404),

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from console_node import console_node
+from degraded import degrade
 from running_search import running_search
 from stage import Stage
 from test_transactions_page import open_transaction
@@ -89,6 +90,11 @@ FORMS = {
     Kind("post", "/searches", "Search all records"): Expected({}, "/searches/", "Search of flights"),
     Kind("post", "/searches/{search}/more", "Search on"): Expected({}, "/searches/", "Search of crowded"),
     Kind("post", "/searches/{search}/cancel", "Cancel"): Expected({}, "/searches/", "Cancelled"),
+    Kind("post", "/brokers/unregister", "Unregister"): Expected({"typed": "7"}, "/", "Nodes"),
+    Kind("post", "/moves/cancel", "Cancel the move"): Expected({}, "/", "Nodes"),
+    Kind("post", "/throttles/remove", "Remove the throttle"): Expected({}, "/", "Nodes"),
+    Kind("post", "/elections", "Elect"): Expected({}, "/", "Nodes"),
+    Kind("post", "/features", "Set the level"): Expected({"level": "1"}, "/quorum", "Quorum"),
     Kind("post", "/transactions/abort", "Abort, and fence the producer"): Expected({}, "/transactions", "payments"),
 }
 """Every form, with the values that a person types."""
@@ -134,6 +140,10 @@ def stage() -> Iterator[Stage]:
     with console_node(kpybroker_console_write_enable="true", kpybroker_console_hosts=NAMED) as node:
         made = Stage(node)
         node.create("unwanted")
+        node.create("moving")
+        degrade(node, "moving")
+        lower = {"feature": "eligible.leader.replicas.version", "level": 0, "lower": True}  # the first on its page
+        assert node.post("/features", **lower).status == 200
         assert node.post("/topics/flights/configs", name="retention.ms", value="123456789").status == 200
         assert node.post("/configs", name="log.retention.ms", value="123456789").status == 200
         yield made

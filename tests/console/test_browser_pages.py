@@ -61,6 +61,32 @@ def test_a_page_says_by_itself_that_its_node_was_killed(browser: Browser, tmp_pa
     eventually(lambda: "The node does not answer." in browser.run(AWAY), "the page says so", 30)
 
 
+@pytest.mark.parametrize("path", ["/", "/security"], ids=["fetches itself", "does not"])
+def test_a_page_notices_within_its_patience_that_its_node_is_gone_and_that_it_is_back(
+    browser: Browser, path: str
+) -> None:
+    with console_node() as node:
+        port = node.node.http_port
+        browser.open(address(node, path), theme="light")
+        assert browser.run("LIVE_EVERY_MS + LIVE_PATIENCE_MS") < 5000
+        assert browser.run(AWAY) == ""
+    eventually(lambda: browser.run(AWAY).startswith("The node does not answer."), "the page says so by itself")
+    assert "It is asked again every two seconds." in browser.run(AWAY)
+    with console_node(kpybroker_http_listener=f"127.0.0.1:{port}"):
+        eventually(lambda: browser.run(AWAY) == "", "the page knows that it is back")
+
+
+def test_a_page_keeps_what_is_typed_into_it(browser: Browser) -> None:
+    with console_node(kpybroker_console_write_enable="true") as node:
+        browser.open(address(node, "/"), theme="light")
+        browser.run("document.querySelector('details').open = false")
+        field = "document.forms[0].elements.namedItem('topic')"
+        browser.run(f"{field}.value = 'flights'")
+        assert browser.run(f"refresh().then(() => {field}.value)") == "flights"
+        browser.run(f"{field}.value = ''")
+        assert browser.run(f"document.forms[0].dataset.old = 1; refresh().then(() => {field}.form.dataset.old)") is None
+
+
 def test_a_page_says_that_its_group_is_gone_and_stops_when_it_is_back(browser: Browser) -> None:
     with console_node() as node:
         node.create("flights")

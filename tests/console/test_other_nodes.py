@@ -1,6 +1,7 @@
 """Requests of the console to other nodes: with the viewer's own login, and a line where there is no way."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from console_node import ConsoleNode, console_node
@@ -70,3 +71,13 @@ def test_a_login_that_is_refused_is_the_reason_and_the_password_is_in_no_line(no
 def test_a_node_that_is_not_there_is_named(node: ConsoleNode) -> None:
     with pytest.raises(KafkaError, match="its own console"):
         ask(node, viewer(), 7)
+
+
+def test_a_user_of_a_file_uses_a_listener_without_a_login_where_everybody_may_do_everything() -> None:
+    with console_node() as made:
+        user = viewer("admin", "of the file")
+        assert ask(made, user) == 0
+        assert made.node.broker is not None
+        authorizer: Any = object()
+        with pytest.raises(KafkaError, match="no listener that you can use"):
+            ask(made, user._replace(authorizer=authorizer))

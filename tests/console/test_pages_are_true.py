@@ -12,6 +12,7 @@ from known_node import Known, known
 from shown_tables import Shown, tables_of
 from stage import flight
 
+from kpybroker.machines.metadata.features import SUPPORTED
 from kpybroker.monitoring.console.pages import PAGES
 
 __all__ = ["known"]
@@ -76,12 +77,23 @@ def record_row(number: int) -> Row:
     return ("0", str(number), AGE, key, re.compile(" ".join(parts)))
 
 
+def features(_: Known) -> list[Row]:
+    rows: list[Row] = []
+    for name, levels in SUPPORTED.items():
+        is_version = name == "metadata.version"
+        lowest, highest = ("7 (3.3-IV3)", "33 (4.4-IV2)") if is_version else (str(levels.lowest), str(levels.highest))
+        change = "" if name == "kraft.version" else re.compile("Set the level Level It may become lower.+Set the level")
+        rows.append((name, highest, f"{lowest} – {highest}", "none", change))
+    return rows
+
+
 EXPECTED: dict[str, list[Callable[[Known], list[Row]]]] = {
     "/": [
         lambda known: [
             (
                 "1 this node leads the quorum",
                 "alive",
+                "this page",
                 "broker, controller",
                 f"PLAINTEXT://127.0.0.1:{known.port}",
                 "rack-1",
@@ -89,7 +101,7 @@ EXPECTED: dict[str, list[Callable[[Known], list[Row]]]] = {
                 "5",
             )
         ],
-        lambda _: [("/data", "working", "6", SIZE, SIZE, "1.0 TiB")],
+        lambda _: [("1", "/data", "working", "6", SIZE, SIZE, "1.0 TiB")],
     ],
     "/history": [
         lambda _: [(CLOCK, *[BYTE_RATE] * 2, *[EACH] * 2, *[PAUSE] * 6, *[NOT_WELL] * 2, *[PAUSE] * 3)] * 30,
@@ -169,8 +181,8 @@ EXPECTED: dict[str, list[Callable[[Known], list[Row]]]] = {
         lambda _: [("payments", "Ongoing", "0", "0", SPAN, "60 s", "paid-0", "Abort, and fence the producer")],
     ],
     "/quorum": [
-        lambda _: [("1 this node", "leader", NUMBER, "0", TIME, TIME)],
-        lambda known: [(name, str(level)) for name, level in known.node.node.image.finalized_features.items()],
+        lambda _: [("1 this node", "leader", NUMBER, "0", SPAN, TIME, TIME)],
+        features,
     ],
     "/configs": [lambda known: configs(known, "/api/configs")],
     "/security": [lambda _: [("PLAINTEXT", "127.0.0.1:0", "PLAINTEXT")]],

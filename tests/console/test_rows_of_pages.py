@@ -4,18 +4,17 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from node_views import broker_view
 
 from kpybroker.machines.console.cluster import (
     MOST_TROUBLES,
     NO_LEADER,
     UNDER_REPLICATED,
     DiskView,
-    NodeView,
     Tally,
     Totals,
     health_of,
     is_under_replicated,
-    nodes_of,
     reason_of,
 )
 from kpybroker.machines.console.configs import SOURCES, TOPIC_SOURCE, config_row, plain_text
@@ -23,6 +22,7 @@ from kpybroker.machines.console.connections import loop_shares
 from kpybroker.machines.console.content import ContentBySchema
 from kpybroker.machines.console.group_story import StoryRow, member_label, story_of
 from kpybroker.machines.console.listing import PER_PAGE, pages_of
+from kpybroker.machines.console.nodes import NodeFacts, nodes_of
 from kpybroker.machines.console.record_tasks import FoundRecord, Unreadable
 from kpybroker.machines.console.records import NEWEST, OLDEST, RecordsGap, gaps_of, in_order, nothing_chosen, row_of
 from kpybroker.machines.console.retention import RetentionDeletion, next_deletion
@@ -142,7 +142,8 @@ def test_the_nodes_are_brokers_controllers_and_this_one() -> None:
     controllers = {1: SimpleNamespace(listeners={"CONTROLLER": endpoint}), 7: SimpleNamespace(listeners={})}
     brokers = {**BROKERS, 4: broker(4, rack="east")}
     image: Any = SimpleNamespace(brokers=brokers, controllers=controllers)
-    nodes = nodes_of(image, totals_of(partition((1, 2), 1, (1, 2))), 9, 7)
+    totals = totals_of(partition((1, 2), 1, (1, 2)))
+    nodes = nodes_of(image, NodeFacts(9, 7, totals.leaders, totals.replicas, totals.waiting, {}, {}))
     assert [each.id for each in nodes] == [1, 2, 3, 4, 7, 9]
     assert [each.roles for each in nodes] == [
         ("broker", "controller"),
@@ -164,9 +165,7 @@ def test_the_nodes_are_brokers_controllers_and_this_one() -> None:
 def health(
     found: Totals, *states: str, disks: tuple[DiskView, ...] = (), leader: int | None = 1, unready: str | None = None
 ) -> str:
-    nodes = [
-        NodeView(number, ("broker",), state, (), None, 0, 0, False, False) for number, state in enumerate(states, 1)
-    ]
+    nodes = [broker_view(number, state) for number, state in enumerate(states, 1)]
     shown = health_of(nodes, found, disks, leader, unready)
     return f"{shown.state}: {shown.line}"
 
@@ -175,7 +174,7 @@ def test_the_health_counts_in_words() -> None:
     thin, lost, good = partition((1, 3), 1), partition((2,), -1), partition((1, 2, 3), 1)
     assert health(totals_of(lost, lost), "alive") == "bad: 2 partitions have no leader"
     assert health(totals_of(lost), "fenced", "alive", "fenced") == (
-        "bad: 1 partition has no leader (broker 1, 3 is away)"
+        "bad: 1 partition has no leader (brokers 1 and 3 are away)"
     )
     assert health(totals_of(thin), "fenced") == "warning: 1 partition lacks replicas in sync (broker 1 is away)"
     assert health(totals_of(thin, thin), "alive") == "warning: 2 partitions lack replicas in sync"
@@ -191,15 +190,16 @@ def test_the_health_counts_in_words() -> None:
     ("total", "usable", "line"),
     [
         (100, 5, "good"),
-        (100, 4, "warning: log directory /d is nearly full"),
+        (100, 4, "warning: log directory /d of node 3 is nearly full"),
         (100, None, "good"),
         (0, 0, "good"),
-        (1, 0, "warning: log directory /d is nearly full"),
-        (None, None, "bad: log directory /d of this node failed"),
+        (1, 0, "warning: log directory /d of node 3 is nearly full"),
+        (None, None, "bad: log directory /d of node 3 failed"),
     ],
 )
 def test_a_disk_is_nearly_full_below_five_percent(total: int | None, usable: int | None, line: str) -> None:
-    disks = (DiskView("/d", total, usable, 1, 1, "working"), DiskView("/e", 100, 50, 1, 1, "working"))
+    state = "failed" if total is None else "working"
+    disks = (DiskView(3, "/d", total, usable, 1, 1, state), DiskView(3, "/e", 100, 50, 1, 1, "working"))
     assert health(totals_of(), "alive", disks=disks).startswith(line)
 
 

@@ -9,8 +9,9 @@ from xml.etree import ElementTree
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from node_views import broker_view
 
-from kpybroker.machines.console.cluster import DiskView, NodeView, Tally, health_of, reason_of
+from kpybroker.machines.console.cluster import DiskView, Tally, health_of, reason_of
 from kpybroker.machines.console.configs import plain_text
 from kpybroker.machines.console.connections import loop_shares
 from kpybroker.machines.console.content import content_of, indented, is_json, visible
@@ -74,15 +75,11 @@ def health(*partitions: Partition, **changes: Any) -> tuple[str, str]:
     tally = Tally(BROKERS)
     for number, each in enumerate(partitions):
         tally.add("t", number, each)
-    nodes = changes.pop("nodes", [node(1, "alive"), node(2, "alive")])
-    disks = changes.pop("disks", [DiskView("/d", 100, 50, 1, 1, "working")])
+    nodes = changes.pop("nodes", [broker_view(1, "alive"), broker_view(2, "alive")])
+    disks = changes.pop("disks", [DiskView(1, "/d", 100, 50, 1, 1, "working")])
     found = health_of(nodes, tally.totals(), disks, changes.pop("leader", 1), changes.pop("unready", None))
     assert not changes
     return found.state, found.line
-
-
-def node(number: int, state: str) -> NodeView:
-    return NodeView(number, ("broker",), state, (), None, 0, 0, False, False)
 
 
 def test_health_is_the_worst_thing_with_its_reason() -> None:
@@ -91,18 +88,18 @@ def test_health_is_the_worst_thing_with_its_reason() -> None:
     assert health() == ("good", "2 brokers are alive; there is no topic yet")
     assert health(good, thin)[0] == "warning"
     assert health(good, thin)[1].startswith("1 partition lacks replicas")
-    away = [node(1, "alive"), node(2, "fenced")]
+    away = [broker_view(1, "alive"), broker_view(2, "fenced")]
     assert health(thin, lost, nodes=away) == ("bad", "1 partition has no leader (broker 2 is away)")
     assert health(good, nodes=away) == ("warning", "broker 2 does not answer the controller")
     assert health(good, leader=None)[0] == "bad"
     assert health(good, unready="it starts") == ("bad", "this node does not serve clients: it starts")
     assert (
-        health(good, disks=[DiskView("/d", None, None, None, None, "failed")])[1]
-        == "log directory /d of this node failed"
+        health(good, disks=[DiskView(1, "/d", None, None, None, None, "failed")])[1]
+        == "log directory /d of node 1 failed"
     )
-    assert health(good, disks=[DiskView("/d", 100, 2, 1, 1, "working")]) == (
+    assert health(good, disks=[DiskView(1, "/d", 100, 2, 1, 1, "working")]) == (
         "warning",
-        "log directory /d is nearly full",
+        "log directory /d of node 1 is nearly full",
     )
 
 

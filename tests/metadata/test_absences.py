@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kpybroker.machines.metadata.absences import Absences
+from kpybroker.machines.metadata.absences import Absence, Absences
 from kpybroker.machines.metadata.image import MetadataImage
 from kpybroker.machines.metadata.loader import MetadataLoader
 from kpywire.metadata_records.broker_registration_change_record import BrokerRegistrationChangeRecord
@@ -101,3 +101,19 @@ def test_a_broker_fenced_at_the_start_of_a_node_is_away_since_then() -> None:
         assert world.is_away
         world.now_ms += 1
         assert not world.is_away
+
+
+def test_the_first_moment_of_an_absence_is_kept_and_whether_it_is_older_than_the_node() -> None:
+    world = World(registered(fenced=False), snapshot=True)
+    assert world.absences.of(1) is None
+    world.hear(FENCED)
+    assert world.absences.of(1) == Absence(50_000.0, is_older=False)
+    world.now_ms += 5_000
+    world.hear(registered(epoch=9))
+    assert world.absences.of(1) == Absence(50_000.0, is_older=False), "it is registered again, and serves nobody yet"
+    world.hear(changed(-1, epoch=9))
+    assert world.absences.of(1) is None
+    assert World(registered(), snapshot=True).absences.of(1) == Absence(50_000.0, is_older=True)
+    late = World()
+    late.hear(registered(epoch=9))
+    assert late.absences.of(1) is None, "it has never served"

@@ -7,8 +7,11 @@ import shutil
 import socket
 import subprocess
 import sys
+from base64 import b64encode
 from pathlib import Path
 from typing import NamedTuple
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import pytest
 from images import DOCKER, PLACES, READY, echoed, free_address, laid_out, started, tools
@@ -20,6 +23,7 @@ from testcontainers.core.container import DockerContainer
 from testcontainers.core.waiting_utils import wait_for_logs
 
 from kpybroker.cli.kafka_tools.__main__ import TOOLS
+from oracle import free_port
 from support.fake_engine import fake_engine
 
 
@@ -60,6 +64,52 @@ def test_arguments_go_to_the_start_command(image: Path) -> None:
         consumer = KafkaConsumer(bootstrap_servers=address)
         assert consumer.partitions_for_topic("hello") == {0, 1}
         consumer.close()
+
+
+def console_of(image: Path, *, says: str = "", **variables: str) -> tuple[str, int, list[str]]:
+    """The address of the console of a container that starts, the status of its page for the printed login, and the
+    lines that print one."""
+    port, listener = free_port(), f"PLAINTEXT://{free_address()}"
+    address = f"http://127.0.0.1:{port}/"
+    with started(image, [RUN], KPYBROKER_HTTP=f"0.0.0.0:{port}", KAFKA_LISTENERS=listener, **variables) as printed:
+        lines = [line for line in printed if "password" in line]
+        login = says or (lines[0].partition("password ")[2].split()[0] if lines else "none")
+        basic = b64encode(f"admin:{login}".encode()).decode()
+        try:
+            with urlopen(Request(address, headers={"Authorization": f"Basic {basic}"}), timeout=30) as answer:
+                return login, answer.status, lines
+        except HTTPError as error:
+            return login, error.code, lines
+
+
+def test_the_console_opens_with_a_password_that_a_container_prints_once(image: Path) -> None:
+    login, status, lines = console_of(image)
+    users = image / "etc/kafka/console.users"
+    assert (status, len(lines)) == (200, 1)
+    assert lines[0].startswith("console: http://localhost:")
+    assert f"with user admin, password {login} (printed this once; it is in {users})" in lines[0]
+    assert users.read_text() == f"admin={login}\n"
+    assert users.stat().st_mode & 0o777 == 0o600
+    assert console_of(image, says=login)[1:] == (200, []), "another start of the container keeps it"
+    assert console_of(image, says="guess")[1:] == (401, [])
+
+
+@pytest.mark.parametrize(
+    "configured",
+    [
+        {"KAFKA_KPYBROKER_HTTP_USERS": "scram"},
+        {
+            "KAFKA_AUTHORIZER_CLASS_NAME": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "KAFKA_SUPER_USERS": "User:ANONYMOUS",
+        },
+    ],
+    ids=["users", "an authorizer"],
+)
+def test_a_container_makes_no_user_where_logins_are_configured(image: Path, configured: dict[str, str]) -> None:
+    _, status, lines = console_of(image, **configured)
+    assert status in (401, 403)
+    assert lines == []
+    assert not (image / "etc/kafka/console.users").exists()
 
 
 def test_arguments_of_confluents_image_are_variables(image: Path) -> None:

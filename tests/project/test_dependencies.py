@@ -16,6 +16,8 @@ ENTRIES = re.split(r"\n(?=\S)", LOCK.strip())
 """A library, its version and the hashes of all files of that version."""
 SHOWN = re.findall(r"^\| `([\w-]+)` \| ([\d.]+) \| (.+) \|$", (ROOT / "docs" / "security.md").read_text(), re.MULTILINE)
 """The rows of the table of floors: library, version, advisories."""
+OF_THE_CONSOLE = ("security", "schemas")
+"""The extras that releases install: the console opens with TLS and shows records by their schemas."""
 HASH = re.compile(r"--hash=sha256:[0-9a-f]{64}")
 
 
@@ -31,7 +33,8 @@ def declared() -> list[Requirement]:
 
 def test_releases_install_the_dependencies_and_all_that_they_need() -> None:
     pinned = locked()
-    waiting = [Requirement(text) for text in PROJECT["dependencies"]]
+    extras = (PROJECT["optional-dependencies"][name] for name in OF_THE_CONSOLE)
+    waiting = [Requirement(text) for texts in (PROJECT["dependencies"], *extras) for text in texts]
     needed = set()
     while waiting:
         requirement = waiting.pop()
@@ -63,6 +66,13 @@ def test_the_image_and_the_package_install_from_the_lock_alone(place: str) -> No
     for line in text.splitlines():
         if "pip wheel" in line:
             assert "--no-deps" in line, line
+
+
+def test_the_package_installs_the_extras_of_the_console() -> None:
+    extras = ",".join(OF_THE_CONSOLE)
+    assert f"'kpybroker[{extras}]'" in (ROOT / "release" / "debian.py").read_text()
+    wanted = " ".join(f"--extra {name}" for name in OF_THE_CONSOLE)
+    assert wanted in (ROOT / "Makefile").read_text()
 
 
 def test_each_floor_is_above_the_holes_that_the_document_names() -> None:

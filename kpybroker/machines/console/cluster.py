@@ -5,14 +5,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from kpybroker.machines.console.moves import MOST_MOVES, MoveRow, ThrottleRow, is_moving
+from kpybroker.machines.console.nodes import ALIVE, FENCED, SILENT, NodeView
 from kpybroker.machines.console.plots import TimePlots
 from kpybroker.machines.console.wording import counted
 from kpybroker.machines.metadata.broker import BrokerRegistration as RegisteredBroker
-from kpybroker.machines.metadata.image import MetadataImage
 from kpybroker.machines.metadata.topic import Partition
 
 GOOD, WARNING, BAD = "good", "warning", "bad"
 NO_LEADER, UNDER_REPLICATED = "without a leader", "under-replicated"
+WORKING, CORDONED, FAILED, UNKNOWN = "working", "cordoned", "failed", "unknown"
+"""The states of a log directory."""
 MOST_TROUBLES: Final = 200
 """The most partitions that are listed; the others are counted."""
 LEAST_FREE_SHARE: Final = 0.05
@@ -28,31 +31,17 @@ class Health:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeView:
-    """A broker or a controller."""
-
-    id: int
-    roles: tuple[str, ...]
-    state: str
-    """``alive``, ``fenced``, ``stopping``, or ``registered`` for a controller."""
-    addresses: tuple[str, ...]
-    rack: str | None
-    leaders: int
-    replicas: int
-    leads_quorum: bool
-    is_here: bool
-
-
-@dataclass(frozen=True, slots=True)
 class DiskView:
-    """A log directory of this node. The sizes are None if it failed."""
+    """A log directory of a node. The sizes are None if it failed; those of logs are known of this node alone."""
 
+    node: int
     path: str
     total_bytes: int | None
     usable_bytes: int | None
     log_bytes: int | None
     logs: int | None
     state: str
+    """``working``, ``cordoned``, ``failed``, or ``unknown`` with the reason as the path."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +74,11 @@ class ClusterView:
     under_replicated: int
     troubles: tuple[PartitionTrouble, ...]
     troubles_left_out: int
+    moves: tuple[MoveRow, ...]
+    moves_left_out: int
+    throttles: tuple[ThrottleRow, ...]
+    may_change: bool
+    """Whether this console may change the cluster, and the viewer too."""
     history: TimePlots
 
 
@@ -99,6 +93,11 @@ class Totals:
     replicas: Mapping[int, int]
     troubles: tuple[PartitionTrouble, ...]
     """At most `MOST_TROUBLES`, those without a leader first."""
+    waiting: Mapping[int, int]
+    """The partitions without a leader that wait for a broker."""
+    moving: tuple[tuple[str, int, Partition], ...]
+    """At most `MOST_MOVES` partitions whose replicas move."""
+    moves: int
 
 
 class Tally:
@@ -109,6 +108,9 @@ class Tally:
         self._partitions = self._without_leader = self._under_replicated = 0
         self._leaders: Counter[int] = Counter()
         self._replicas: Counter[int] = Counter()
+        self._waiting: Counter[int] = Counter()
+        self._moving: list[tuple[str, int, Partition]] = []
+        self._moves = 0
         self._lost: list[PartitionTrouble] = []
         self._thin: list[PartitionTrouble] = []
 
@@ -119,10 +121,15 @@ class Tally:
         self._replicas.update(partition.replicas)
         if partition.leader < 0:
             self._without_leader += 1
+            self._waiting.update(partition.isr or partition.elr)
             self._list(self._lost, (topic, index, partition), NO_LEADER)
         elif is_under_replicated(partition):
             self._under_replicated += 1
             self._list(self._thin, (topic, index, partition), UNDER_REPLICATED)
+        if is_moving(partition):
+            self._moves += 1
+            if len(self._moving) < MOST_MOVES:
+                self._moving.append((topic, index, partition))
 
     def _list(self, troubles: list[PartitionTrouble], which: tuple[str, int, Partition], state: str) -> None:
         if len(troubles) < MOST_TROUBLES:
@@ -136,7 +143,8 @@ class Tally:
         """The sums so far."""
         troubles = tuple([*self._lost, *self._thin][:MOST_TROUBLES])
         counts = self._partitions, self._without_leader, self._under_replicated
-        return Totals(*counts, self._leaders, self._replicas, troubles)
+        led = self._leaders, self._replicas, troubles
+        return Totals(*counts, *led, self._waiting, tuple(self._moving), self._moves)
 
 
 def is_under_replicated(partition: Partition) -> bool:
@@ -168,65 +176,45 @@ def _with_state(broker: int, partition: Partition, brokers: Mapping[int, Registe
     return f"broker {broker} is behind" if partition.leader >= 0 else f"broker {broker} is alive"
 
 
-def nodes_of(image: MetadataImage, totals: Totals, here: int, quorum_leader: int | None) -> tuple[NodeView, ...]:
-    """All nodes, by id."""
-    return tuple(_node(number, image, totals, here, quorum_leader) for number in sorted(_node_ids(image, here)))
-
-
-def _node_ids(image: MetadataImage, here: int) -> set[int]:
-    return {*image.brokers, *image.controllers, here}
-
-
-def _node(number: int, image: MetadataImage, totals: Totals, here: int, quorum_leader: int | None) -> NodeView:
-    broker, controller = image.brokers.get(number), image.controllers.get(number)
-    roles = (("broker",) if broker is not None else ()) + (("controller",) if controller is not None else ())
-    state = "registered"
-    if broker is not None:
-        state = "fenced" if broker.fenced else "stopping" if broker.in_controlled_shutdown else "alive"
-    listeners = {**(controller.listeners if controller else {}), **(broker.listeners if broker else {})}
-    return NodeView(
-        number,
-        roles,
-        state,
-        tuple(f"{each.name}://{each.host}:{each.port}" for each in listeners.values()),
-        None if broker is None else broker.rack,
-        totals.leaders.get(number, 0),
-        totals.replicas.get(number, 0),
-        number == quorum_leader,
-        number == here,
-    )
-
-
 def health_of(
     nodes: Sequence[NodeView], totals: Totals, disks: Sequence[DiskView], quorum_leader: int | None, unready: str | None
 ) -> Health:
     """The worst thing that is known, in one line."""
-    failed = [disk.path for disk in disks if disk.total_bytes is None]
-    away = [str(node.id) for node in nodes if node.state == "fenced"]
-    full = [disk.path for disk in disks if _is_full(disk)]
+    failed = [disk for disk in disks if disk.state == FAILED]
+    away = [node.id for node in nodes if node.state == FENCED]
+    silent = [node.id for node in nodes if node.state == SILENT]
+    full = [disk for disk in disks if _is_full(disk)]
     if unready is not None:
         return Health(BAD, f"this node does not serve clients: {unready}")
     if quorum_leader is None:
         return Health(BAD, "no controller leads the quorum, so nothing about topics and configs can change")
     if totals.without_leader:
-        why = f" (broker {', '.join(away)} is away)" if away else ""
+        why = f" ({_all_of('broker', away, 'is', 'are')} away)" if away else ""
         return Health(BAD, f"{counted(totals.without_leader, 'partition has', 'partitions have')} no leader{why}")
     if failed:
-        return Health(BAD, f"log directory {failed[0]} of this node failed")
+        return Health(BAD, f"log directory {failed[0].path} of node {failed[0].node} failed")
     if totals.under_replicated:
-        why = f" (broker {', '.join(away)} is away)" if away else ""
+        why = f" ({_all_of('broker', away, 'is', 'are')} away)" if away else ""
         lacking = counted(totals.under_replicated, "partition lacks", "partitions lack")
         return Health(WARNING, f"{lacking} replicas in sync{why}")
     if away:
-        return Health(WARNING, f"broker {', '.join(away)} does not answer the controller")
+        return Health(WARNING, f"{_all_of('broker', away, 'does', 'do')} not answer the controller")
+    if silent:
+        return Health(WARNING, f"{_all_of('controller', silent, 'does', 'do')} not follow the quorum's leader")
     if full:
-        return Health(WARNING, f"log directory {full[0]} is nearly full")
-    alive = sum(node.state == "alive" for node in nodes)
+        return Health(WARNING, f"log directory {full[0].path} of node {full[0].node} is nearly full")
+    alive = sum(node.state == ALIVE for node in nodes)
     brokers = f"{counted(alive, 'broker is', 'brokers are')} alive"
     if not totals.partitions:
         return Health(GOOD, f"{brokers}; there is no topic yet")
     led = "is led and in sync" if totals.partitions == 1 else "are all led and in sync"
     return Health(GOOD, f"{counted(totals.partitions, 'partition')} {led}; {brokers}")
+
+
+def _all_of(role: str, ids: Sequence[int], one: str, more: str) -> str:
+    """Nodes and their verb: ``broker 3 is``, ``brokers 1, 2 and 3 are``."""
+    *others, last = map(str, ids)
+    return f"{role}s {', '.join(others)} and {last} {more}" if others else f"{role} {last} {one}"
 
 
 def _is_full(disk: DiskView) -> bool:

@@ -3,8 +3,10 @@
 from typing import Final
 
 from kpybroker.monitoring.console.answers import configs, group_changes
+from kpybroker.monitoring.console.answers.cluster_changes import cancel_move, elect, remove_throttle, unregister
 from kpybroker.monitoring.console.answers.group_resets import reset
 from kpybroker.monitoring.console.answers.producing import produce
+from kpybroker.monitoring.console.answers.quorum import set_level
 from kpybroker.monitoring.console.answers.searching import cancel, more, search
 from kpybroker.monitoring.console.answers.topic_changes import (
     add_partitions,
@@ -146,6 +148,60 @@ ACTIONS: Final = (
         (GROUP, Parameter("typed", "The id of the group once more, to confirm", is_needed=True)),
         shown_on="/group",
         kept=("id",),
+    ),
+    Action(
+        "/features",
+        "Raise the level of a feature, or lower it",
+        set_level,
+        (
+            Parameter("feature", "The feature", is_needed=True),
+            Parameter("level", "Its level", "integer", is_needed=True),
+            Parameter("lower", "Whether it may become lower", "boolean"),
+        ),
+        shown_on="/quorum",
+    ),
+    Action(
+        "/brokers/unregister",
+        "Let the cluster forget a broker that will not come back",
+        unregister,
+        (
+            Parameter("broker", "The id of the broker", "integer", is_needed=True),
+            Parameter("typed", "The id again, to confirm it", is_needed=True),
+        ),
+        shown_on="/",
+    ),
+    Action(
+        "/elections",
+        "Elect leaders of one partition, or of all that need it",
+        elect,
+        (
+            Parameter("topic", "The topic; all without it"),
+            Parameter("partition", "The number of the partition; all without it", "integer"),
+            Parameter("kind", "preferred or unclean"),
+            Parameter("typed", "The word unclean, to confirm an unclean election"),
+        ),
+        shown_on="/",
+    ),
+    Action(
+        "/moves/cancel",
+        "Cancel the move of a partition to other brokers",
+        cancel_move,
+        (
+            Parameter("topic", "The topic", is_needed=True),
+            Parameter("partition", "The number of the partition", "integer", is_needed=True),
+        ),
+        shown_on="/",
+    ),
+    Action(
+        "/throttles/remove",
+        "Remove a config that slows replication down",
+        remove_throttle,
+        (
+            Parameter("kind", "broker or topic", is_needed=True),
+            Parameter("name", "The id of the broker, empty for all brokers; or the topic"),
+            Parameter("config", "The config", is_needed=True),
+        ),
+        shown_on="/",
     ),
     Action("/searches/{search}/more", "Go on behind a search that has found enough", more, (), is_change=False),
     Action("/searches/{search}/cancel", "Cancel a search", cancel, (), is_change=False),

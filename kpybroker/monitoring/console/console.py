@@ -18,6 +18,7 @@ from kpybroker.monitoring.console.decoding import Decoding
 from kpybroker.monitoring.console.elsewhere import Elsewhere
 from kpybroker.monitoring.console.json_form import json_pieces
 from kpybroker.monitoring.console.lag_history import LagHistory
+from kpybroker.monitoring.console.move_rates import MoveRates
 from kpybroker.monitoring.console.node_parts import NodeParts
 from kpybroker.monitoring.console.overviews import Overviews
 from kpybroker.monitoring.console.pace import paced
@@ -80,6 +81,7 @@ class Console:
             LagHistory(scheduler, history),
             Overviews(scheduler, history),
             TopicRates(sources, scheduler),
+            MoveRates(scheduler),
             Elsewhere(sources.role),
             Searches(scheduler),
             Decoding(scheduler, registry),

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from kpybroker.monitoring.console.decoding import Decoding
     from kpybroker.monitoring.console.elsewhere import Elsewhere
     from kpybroker.monitoring.console.lag_history import LagHistory
+    from kpybroker.monitoring.console.move_rates import MoveRates
     from kpybroker.monitoring.console.overviews import Overviews
     from kpybroker.monitoring.console.searches import Searches
     from kpybroker.monitoring.console.taps import Taps
@@ -28,6 +29,7 @@ class NodeParts(NamedTuple):
     lags: "LagHistory"
     overviews: "Overviews"
     rates: "TopicRates"
+    moves: "MoveRates"
     elsewhere: "Elsewhere"
     searches: "Searches"
     decoding: "Decoding"

@@ -11,7 +11,9 @@ from urllib.parse import quote, urlencode
 
 from kpybroker.machines.console.content import in_one_line, sentence, visible
 from kpybroker.machines.console.listing import opposite
+from kpybroker.machines.console.nodes import host_of
 from kpybroker.machines.console.plots import clock_s, drawing, last_of, short_words, ticks_along, ticks_up, value_words
+from kpybroker.machines.console.quorum import warning_of
 from kpybroker.machines.console.quotas import in_unit
 from kpybroker.machines.console.wording import (
     ago,
@@ -105,6 +107,7 @@ def environment() -> Any:
         bytes=in_bytes,
         counted=counted,
         digits=digits,
+        host=host_of,
         one_line=in_one_line,
         milliseconds=milliseconds,
         percent=percent,
@@ -128,6 +131,7 @@ def environment() -> Any:
         ticks_along=ticks_along,
         ticks_up=ticks_up,
         value_words=value_words,
+        warning_of=warning_of,
     )
     return made
 

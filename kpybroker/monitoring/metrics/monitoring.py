@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.config.own_configs import OTLP_ENDPOINT
+from kpybroker.config.own_configs import HTTP_FIRST_PORT, OTLP_ENDPOINT
 from kpybroker.hosts.quorum.recovery import StartRefused
 from kpybroker.machines.endpoints import parse_address
 from kpybroker.machines.errors import AuthorizerNotReady
@@ -35,9 +35,8 @@ log = logging.getLogger("kpybroker")
 
 HTTP_LISTENER: Final = "kpybroker.http.listener"
 DEFAULT_HOST: Final = "127.0.0.1"
-DEFAULT_PORT: Final = 9404
-PORTS: Final = (*range(DEFAULT_PORT, DEFAULT_PORT + 10), 0)
-"""The ports that are tried in turn; the last lets the system choose."""
+TRIED_PORTS: Final = 10
+"""The number of ports that are tried in turn before the system chooses one."""
 
 
 class Monitoring:
@@ -50,6 +49,7 @@ class Monitoring:
         """The stage of the start; None once the start is over."""
         self._pushes = bool(config[OTLP_ENDPOINT])
         self._asked: str | None = config.originals.get(HTTP_LISTENER)
+        self._first_port: int = config[HTTP_FIRST_PORT]
         self._watched: Broker | ControllerRole | None = None
         self._watch: LoopWatch | None = None
         self._expose: Callable[[], Exposition] | None = None
@@ -82,7 +82,7 @@ class Monitoring:
                     "--http off none"
                 ) from None
             return
-        for usual in PORTS:
+        for usual in (*range(self._first_port, min(self._first_port + TRIED_PORTS, 1 << 16)), 0):
             try:
                 self.port = await self._http.start(DEFAULT_HOST, usual)
                 return

@@ -6,15 +6,18 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Final, cast
 
-from kpybroker.config.own_configs import REGISTRY_LOGIN, REGISTRY_URL
+from kpybroker.config.broker import BrokerConfig
+from kpybroker.config.own_configs import CONSOLE_URL, REGISTRY_LOGIN, REGISTRY_URL
+from kpybroker.machines.endpoints import parse_address
 from kpybroker.machines.metadata.loader import Metadata
 from kpybroker.monitoring.console.routes import ConsoleRoutes
-from kpybroker.monitoring.metrics.monitoring import Monitoring
+from kpybroker.monitoring.metrics.monitoring import DEFAULT_HOST, HTTP_LISTENER, Monitoring
 from kpybroker.node.assembly.leases import build_lease_routes
 from kpybroker.node.assembly.platform import Platform
 from kpybroker.node.assembly.storage import StoredNode
 from kpybroker.requests.dispatching.dispatcher import Dispatcher
 from kpybroker.requests.server.listener import Server
+from kpybroker.runtime.io.machine import name_of_this_machine
 from kpybroker.runtime.io.scheduler import Scheduler
 from kpystorage.directory import LogDirectory
 from kpystorage.real_disk import RealDisk
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from kpybroker.requests.broker import Broker
     from kpybroker.requests.controller_role import ControllerRole
 
+EVERY_INTERFACE: Final = ("", "0.0.0.0", "::")
 HISTORY: Final = "kpybroker.monitoring.history.recorder"
 HISTORY_AFTER_MS: Final = 10_000
 """The time after the start when the history begins, unless somebody looks at the console before that."""
@@ -78,6 +82,7 @@ def serve_pages(
     """Serve them, if there is a second port."""
     if monitoring.port is None:
         return
+    role.console_is_at(url_of(role.config, monitoring.port))
     history = build_history(platform, monitoring, role, clients, metadata, stored.metadata_directory)
     platform.ends.callback(history.close)
     console = build_console_routes(platform, monitoring, role, server, clients, history)
@@ -113,6 +118,20 @@ def build_history(
         return HistoryRecorder(counters, platform.scheduler, metadata.subscribe, started_ms, file)
 
     return LateHistory(platform.scheduler, begin, is_always=is_always)
+
+
+def url_of(config: BrokerConfig, port: int) -> str:
+    """The address of a node's console for browsers: the one that is configured, or that of the second port. Where that
+    is every interface, the host is the one that clients are given."""
+    if config[CONSOLE_URL]:
+        return str(config[CONSOLE_URL])
+    address = parse_address(config.originals.get(HTTP_LISTENER, ""))
+    host = DEFAULT_HOST if address is None else address[0]
+    if host in EVERY_INTERFACE:
+        advertised = (each.host for each in (*config.advertised_listeners, *config.listeners))
+        host = next((name for name in advertised if name not in EVERY_INTERFACE), None) or name_of_this_machine()
+    scheme = "https" if config["kpybroker.http.ssl.keystore.location"] else "http"
+    return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}/"
 
 
 def build_console_routes(

@@ -8,13 +8,16 @@ vote twice. Nodes added later are brokers.
 import random
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from kpybroker.config.broker import BrokerConfig
+from kpybroker.config.own_configs import HTTP_FIRST_PORT, OWN_CONFIGS
 from kpybroker.config.properties import read_properties, written_properties
 from kpybroker.hosts.quorum.formatter import Formatting, format_directories, is_empty, new_uuid
-from kpybroker.machines.endpoints import Address, parse_voters
+from kpybroker.hosts.quorum.recovery import StartRefused
+from kpybroker.machines.endpoints import Address, Listener, parse_voters
 from kpybroker.machines.metadata.chosen_levels import choose_levels
 from kpybroker.machines.raft.voters import Voter, VoterEndpoint, voter_set
 from kpybroker.node.assembly.ports import check_free
@@ -26,6 +29,8 @@ from kpywire import uuid
 
 FILE: Final = "cluster.properties"
 META_PROPERTIES: Final = "meta.properties"
+TRIED_ROWS: Final = 5
+"""The rows of ports for consoles that are tried."""
 
 
 class FoundationRefused(Exception):
@@ -72,7 +77,8 @@ def _found(
     else:
         nodes = nodes_of(directory, host, ports, foundation.controllers)
         _check_number(directory, len(nodes), foundation)
-    configs = [properties_of(node, nodes, given, rack) for node in nodes]
+    first_console = _first_console(len(nodes))
+    configs = [properties_of(node, nodes, given, rack, first_console) for node in nodes]
     for config in configs:
         check_free(BrokerConfig(config).listeners)
     for node, config in zip(nodes, configs, strict=True):
@@ -83,6 +89,17 @@ def _found(
     else:
         _format_late_comers(nodes, foundation)
     return nodes
+
+
+def _first_console(count: int) -> int:
+    """The first of ``count`` ports in a row that are free for consoles; the usual one if there are none. A node whose
+    port is taken in the meantime takes the next free one."""
+    usual = int(OWN_CONFIGS[HTTP_FIRST_PORT].default)  # type: ignore[arg-type]
+    for first in range(usual, usual + TRIED_ROWS * count, count):
+        with suppress(StartRefused):
+            check_free(Listener("CONSOLE", "127.0.0.1", port, "PLAINTEXT") for port in range(first, first + count))
+            return first
+    return usual
 
 
 def _read(directory: Path) -> Foundation | None:

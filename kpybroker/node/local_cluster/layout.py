@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from kpybroker.config.own_configs import HTTP_FIRST_PORT
 from kpybroker.machines.endpoints import Address
 
 CONTROLLER: Final = "CONTROLLER"
@@ -68,13 +69,15 @@ def nodes_of(directory: Path, host: str, ports: Sequence[int], controllers: Mapp
 
 
 def properties_of(
-    node: PlannedNode, nodes: Sequence[PlannedNode], given: Mapping[str, str], rack: str
+    node: PlannedNode, nodes: Sequence[PlannedNode], given: Mapping[str, str], rack: str, first_console: int
 ) -> dict[str, str]:
-    """The configuration of a node: ``given`` over the defaults of a small cluster, and its own place in it."""
+    """The configuration of a node: ``given`` over the defaults of a small cluster, and its own place in it.
+    ``first_console`` is the port of the first node's console; the others get the next ones."""
     replicas = min(MOST_REPLICAS, len(nodes))
     in_sync = min(2, replicas)
     defaults = {
         "broker.rack": rack,
+        HTTP_FIRST_PORT: str(first_console + node.id - 1),
         "default.replication.factor": str(replicas),
         "min.insync.replicas": str(in_sync),
         "offsets.topic.replication.factor": str(replicas),

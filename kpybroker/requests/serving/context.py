@@ -59,6 +59,7 @@ class Context(Protocol):
     config: BrokerConfig
     scheduler: Scheduler
     image: MetadataImage
+    console_url: str
     replicas: Replicas
     in_sync: InSyncKeeper
     leader_throttle: LeaderThrottle

@@ -59,7 +59,10 @@ function isEdited(field) {
 // The time of what is shown. The page says so when the node does not answer, or answers something else.
 const PATIENCE_MS = 10000;
 let seen = new Date();
-function setAway(line) {
+let isSilent = false;
+let refusal = "";
+function sayAway() {
+  const line = isSilent ? "The node does not answer." : refusal;
   let away = document.querySelector(".away");
   if (!line) {
     if (away) away.remove();
@@ -71,8 +74,13 @@ function setAway(line) {
     away.setAttribute("role", "alert");
     main.before(away);
   }
-  const text = `${line} This page is as it was at ${seen.toISOString().slice(0, 19).replace("T", " ")}Z.`;
+  const again = isSilent ? " It is asked again every two seconds." : "";
+  const text = `${line} This page is as it was at ${seen.toISOString().slice(0, 19).replace("T", " ")}Z.${again}`;
   if (away.textContent !== text) away.textContent = text;
+}
+
+function within(ms) {
+  return AbortSignal.timeout ? AbortSignal.timeout(ms) : undefined;
 }
 
 // The folded parts by their names: an id, or the row and the words of the summary. Of equal ones each has its number.
@@ -111,26 +119,49 @@ function show(fresh) {
 async function refresh() {
   if (!document.hidden) {
     try {
-      const signal = AbortSignal.timeout ? AbortSignal.timeout(PATIENCE_MS) : undefined;
-      const response = await fetch(location.href, {headers: {Accept: "text/html"}, signal});
+      const response = await fetch(location.href, {headers: {Accept: "text/html"}, signal: within(PATIENCE_MS)});
       const found = new DOMParser().parseFromString(await response.text(), "text/html");
       const fresh = found.getElementById("main");
+      isSilent = false;
+      refusal = "";
       if (response.ok && fresh) {
-        setAway("");
         if (!isBusy()) show(fresh);
       } else {
         const reason = found.querySelector("[role=alert]");
-        setAway(`The node answers ${response.status}: ${reason ? reason.textContent : response.statusText}.`);
+        refusal = `The node answers ${response.status}: ${reason ? reason.textContent : response.statusText}.`;
       }
     } catch (error) {
-      setAway("The node does not answer.");
+      isSilent = true;
     }
+    sayAway();
   }
   arm();
 }
 
+let timer = 0;
 function arm() {
   const every = Number(main.dataset.every);
-  if (every) setTimeout(refresh, every * 1000);
+  clearTimeout(timer);
+  if (every) timer = setTimeout(refresh, every * 1000);
 }
 arm();
+
+// Every page, also one that does not fetch itself again, asks whether the node is alive: within five seconds it says
+// that it is not, and when it is back.
+const LIVE_EVERY_MS = 2000;
+const LIVE_PATIENCE_MS = 2500;
+async function checkNode() {
+  if (!document.hidden) {
+    const wasSilent = isSilent;
+    try {
+      await fetch("/live", {cache: "no-store", signal: within(LIVE_PATIENCE_MS)});
+      isSilent = false;
+    } catch (error) {
+      isSilent = true;
+    }
+    sayAway();
+    if (wasSilent && !isSilent && main.dataset.every) refresh();
+  }
+  setTimeout(checkNode, LIVE_EVERY_MS);
+}
+setTimeout(checkNode, LIVE_EVERY_MS);
