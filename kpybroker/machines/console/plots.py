@@ -69,7 +69,7 @@ class TimePlots:
     events_left_out: int
 
 
-class Tick(NamedTuple):
+class PlotTick(NamedTuple):
     """A text beside an axis, and where it stands: 0 is the left end, 100 the right one."""
 
     percent: float
@@ -129,7 +129,7 @@ def _short(value: float, unit: str) -> str:
     return f"{number} ms" if unit == "ms" else f"{number}/s" if unit.endswith("/s") else number
 
 
-def ticks_along(times: TimePlots) -> Iterator[Tick]:
+def ticks_along(times: TimePlots) -> Iterator[PlotTick]:
     """Round times of the clock below a plot, in UTC; at midnight the day."""
     since_s, until_s = times.since_ms / 1000, times.until_ms / 1000
     passed_s = max(until_s - since_s, 1.0)
@@ -138,7 +138,7 @@ def ticks_along(times: TimePlots) -> Iterator[Tick]:
     while at_s < until_s:
         share = (at_s - since_s) / passed_s
         if 1 - MOST_EDGE < share < MOST_EDGE:
-            yield Tick(round(100 * share, 2), clock(at_s * 1000))
+            yield PlotTick(round(100 * share, 2), clock(at_s * 1000))
         at_s += step_s
 
 

@@ -28,7 +28,7 @@ class Travelled(NamedTuple):
     written: int
 
 
-class Round(NamedTuple):
+class LagRound(NamedTuple):
     """The groups at one moment of the monotonic clock."""
 
     monotonic_ms: float
@@ -49,7 +49,7 @@ class GroupLags:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._times: Times = {}
-        self._rounds: deque[Round] = deque(maxlen=ROUNDS)
+        self._rounds: deque[LagRound] = deque(maxlen=ROUNDS)
         self.lags: dict[str, GroupLag] = {}
         """The lag of each group in the last round."""
 
@@ -80,7 +80,7 @@ class GroupLags:
                 sum(each.position.offset + each.records for each in found),
             )
         self._times, self.lags = seen, lags
-        self._rounds.append(Round(started_ms, travelled))
+        self._rounds.append(LagRound(started_ms, travelled))
 
     def _choose(self, chosen: list[Group]) -> Iterator[None]:
         """Add the groups to read: those of the last round, and others while there is room."""
