@@ -27,7 +27,7 @@ from support.browser import Browser
 FIGURES = Path(__file__).parents[2] / "docs" / "figures" / "console"
 WATCHED_S = 60
 """How long the node has traffic before the pictures, so that plots show something."""
-HEIGHTS = {"/topics/{topic}": 1000, "/group": 1050, "/connections": 1150, "/": 860}
+HEIGHTS = {"/topics/{topic}": 1060, "/group": 1050, "/connections": 1150, "/": 860}
 
 
 WIDTH = 1180
@@ -61,6 +61,7 @@ def furnish(stage: Stage) -> None:
     for topic in ("airports", "bookings", "weather"):
         stage.node.create(topic, 3)
         stage.node.produce(topic, [Record(timestamp=int(time() * 1000), value=b"%d" % n) for n in range(50)])
+    assert stage.node.post("/topics/flights/configs", name="retention.ms", value="3 days").status == 200
     stage.queries["/group"] = "id=joined"
     stage.node.limit("producer_byte_rate", 10e6)
     stage.node.limit("request_percentage", 80.0)
