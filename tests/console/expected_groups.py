@@ -23,7 +23,10 @@ def time_plots(*plots: tuple[str, str, list[str]]) -> dict[str, Any]:
             {"title": title, "unit": unit, "lines": [{"name": name, "values": values} for name in lines]}
             for title, unit, lines in plots
         ],
-        "events": [{"at_ms": NOW_MS, "words": "node 1 started"}],
+        "events": [
+            {"at_ms": NOW_MS, "words": "segment.ms of topic flights changed"},
+            {"at_ms": NOW_MS, "words": "node 1 started"},
+        ],
         "events_left_out": 0,
     }
 
@@ -122,10 +125,10 @@ def group(_: Known) -> Any:
         "lag": 15,
         "unknown": 0,
         "lag_s": SINCE_S,
-        "read_per_s": None,
-        "written_per_s": None,
+        "read_per_s": 0.0,
+        "written_per_s": 0.0,
         "falls_behind": False,
-        "trend": "",
+        "trend": "reads nothing",
         "may_reset": True,
         "may_delete": True,
         "story": [],

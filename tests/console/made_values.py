@@ -18,11 +18,6 @@ from kpybroker.runtime.calls.principal import ANONYMOUS
 WORDS = ("good", "share", "streams", "running")
 """The texts of the values that choose between parts of pages; each is tried."""
 
-IN_WORK: frozenset[str] = frozenset(
-    ("/topics", "/topics/{topic}", "/groups", "/group", "/records", "/searches/{search}")
-)
-"""The pages that do not keep the rules of lists and plurals yet."""
-
 
 def made(kind: Any, count: int, word: str) -> Any:
     """A value of a type."""

@@ -1,8 +1,10 @@
 """Groups: their list, and one group with its members and positions. Pure."""
 
 from dataclasses import dataclass
+from typing import Final
 
 from kpybroker.machines.console.group_story import StoryRow
+from kpybroker.machines.console.listing import Keys
 from kpybroker.machines.console.plots import TimePlots
 
 
@@ -214,3 +216,42 @@ class GroupPage:
     may_delete: bool
     story: tuple[StoryRow, ...]
     history: TimePlots
+
+
+ALONE_KEYS: Final[Keys[ReaderRow]] = {
+    "reader": lambda row: row.name,
+    "clients": lambda row: row.client_ids,
+    "partitions": lambda row: row.partitions,
+    "behind": lambda row: row.lag,
+    "age": lambda row: row.lag_s,
+    "why": lambda row: row.verdict or None,
+}
+MEMBER_KEYS: Final[Keys[MemberRow]] = {
+    "client": lambda row: row.client_id,
+    "host": lambda row: row.host,
+    "member": lambda row: row.id,
+    "assigned": lambda row: row.assigned,
+    "state": lambda row: row.state,
+    "heartbeat": lambda row: row.silent_s,
+}
+POSITION_KEYS: Final[Keys[PositionRow]] = {
+    "partition": lambda row: (row.topic, row.partition),
+    "committed": lambda row: row.committed,
+    "at": lambda row: row.commit_ms,
+    "fetched": lambda row: row.fetched,
+    "stable": lambda row: row.stable_offset,
+    "end": lambda row: row.end_offset,
+    "lag": lambda row: row.lag,
+    "time": lambda row: row.lag_s,
+    "owner": lambda row: row.member,
+}
+SHARE_KEYS: Final[Keys[ShareRow]] = {
+    "partition": lambda row: (row.topic, row.partition),
+    "done": lambda row: row.start_offset,
+    "end": lambda row: row.end_offset,
+    "unread": lambda row: row.unread,
+    "locked": lambda row: row.locked,
+    "held": lambda row: row.held_s,
+    "deliveries": lambda row: row.deliveries or None,
+}
+"""The columns by which a viewer sorts these lists."""

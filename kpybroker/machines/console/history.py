@@ -18,5 +18,5 @@ class HistoryPage:
     @property
     def rows(self) -> range:
         """The numbers of the values that the table has, the latest first."""
-        count = len(self.history.plots[0].lines[0].values)
+        count = max((len(line.values) for plot in self.history.plots for line in plot.lines), default=0)
         return range(count - 1, -1, -max(1, count // MOST_ROWS))

@@ -3,11 +3,12 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kpybroker.machines.console.cluster import is_under_replicated
 from kpybroker.machines.console.config_words import retention_words
 from kpybroker.machines.console.configs import ConfigRow
+from kpybroker.machines.console.listing import Keys
 from kpybroker.machines.console.retention import RetentionDeletion
 from kpybroker.machines.metadata.topic import Partition, Topic
 from kpybroker.machines.metadata.topic_name import INTERNAL
@@ -135,6 +136,24 @@ class TopicReader:
     unknown: int
     """The partitions that members of the group read, and for which it has committed nothing."""
     lag_s: float | None
+
+
+PARTITION_KEYS: Final[Keys[PartitionRow]] = {
+    "partition": lambda row: row.partition,
+    "leader": lambda row: row.leader,
+    "replicas": lambda row: row.replicas,
+    "isr": lambda row: (len(row.in_sync), row.in_sync),
+    "start": lambda row: row.start_offset,
+    "end": lambda row: row.end_offset,
+    "size": lambda row: row.bytes,
+}
+READER_KEYS: Final[Keys[TopicReader]] = {
+    "reader": lambda row: row.name,
+    "partitions": lambda row: row.partitions,
+    "lag": lambda row: row.lag,
+    "time": lambda row: row.lag_s,
+}
+"""The columns by which a viewer sorts the partitions and the readers of a topic."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,7 +92,7 @@ PAGES: Final = (
         ),
         every_s=10,
     ),
-    ConsolePage("/topics/{topic}", "topic.html", "Topic", topic, TopicPage, (NUMBER_OF_PAGE,), every_s=10),
+    ConsolePage("/topics/{topic}", "topic.html", "Topic", topic, TopicPage, (SORT, NUMBER_OF_PAGE), every_s=10),
     ConsolePage("/topics/{topic}/{partition}", "partition.html", "Partition", partition, PartitionPage, (SORT,), 10),
     ConsolePage(
         "/topics/{topic}/{partition}/{segment}",
@@ -143,7 +143,13 @@ PAGES: Final = (
         10,
     ),
     ConsolePage(
-        "/group", "group.html", "Group", group, GroupPage, (Parameter("id", "The group", is_needed=True), RANGE), 4
+        "/group",
+        "group.html",
+        "Group",
+        group,
+        GroupPage,
+        (Parameter("id", "The group", is_needed=True), SORT, RANGE),
+        4,
     ),
     ConsolePage(
         "/group/reset",

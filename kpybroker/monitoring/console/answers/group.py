@@ -3,7 +3,8 @@
 from kpybroker.client.client import LATEST_TIMESTAMP, Spot
 from kpybroker.machines.authorization.resources import AclOperation, ResourceType
 from kpybroker.machines.console.group_story import story_of
-from kpybroker.machines.console.groups import GroupPage
+from kpybroker.machines.console.groups import MEMBER_KEYS, POSITION_KEYS, SHARE_KEYS, GroupPage
+from kpybroker.machines.console.listing import sorted_rows
 from kpybroker.machines.console.standing import trend_of
 from kpybroker.machines.groups.share.share_group import SHARE
 from kpybroker.machines.groups.streams.streams_group import STREAMS
@@ -27,6 +28,7 @@ from kpybroker.monitoring.console.answers.topologies import NO_TOPOLOGY, shown_t
 from kpybroker.monitoring.console.asking import refuse
 from kpybroker.monitoring.console.history import of_group, plotted_of
 from kpybroker.monitoring.console.node_parts import NodeParts
+from kpybroker.monitoring.console.pace import sorted_in_pieces
 from kpybroker.monitoring.console.query import Query
 from kpybroker.monitoring.console.readers import gathered
 from kpybroker.monitoring.console.viewer import Viewer
@@ -35,7 +37,7 @@ from kpywire import error_codes
 
 async def group(node: NodeParts, viewer: Viewer, query: Query) -> GroupPage:
     """One group, at its coordinator. Raises Refused."""
-    name = query.needed("id")
+    name, sort = query.needed("id"), query.text("sort")
     found = group_here(node, viewer, name)
     readers = await gathered(node)
     ends = await _ends(node, viewer, found)
@@ -65,11 +67,11 @@ async def group(node: NodeParts, viewer: Viewer, query: Query) -> GroupPage:
         seen.verdict.line,
         seen.verdict.at,
         seen.verdict.is_stuck,
-        seen.members,
-        positions,
+        tuple(sorted_rows(seen.members, MEMBER_KEYS, sort)),
+        tuple(await sorted_in_pieces(positions, POSITION_KEYS, sort)),
         seen.positions.left_out,
         tuple(sorted({each.topic for each in positions if each.committed is not None})),
-        seen.shares,
+        tuple(sorted_rows(seen.shares, SHARE_KEYS, sort)),
         *topology,
         await dead_letters_row(node, viewer, name) if seen.kind == SHARE else None,
         lag,

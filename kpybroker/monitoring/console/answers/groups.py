@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from kpybroker.machines.console import stuck
-from kpybroker.machines.console.groups import GroupRow, Groups, ReaderRow
+from kpybroker.machines.console.groups import ALONE_KEYS, GroupRow, Groups, ReaderRow
 from kpybroker.machines.console.listing import DESCENDING, PER_PAGE, pages_of, sorted_rows
 from kpybroker.machines.console.standing import BEHIND, GROUP_KEYS, STUCK, worst_first
 from kpybroker.monitoring.console.answers.examined import open_transactions
@@ -48,7 +48,7 @@ async def groups(node: NodeParts, viewer: Viewer, query: Query) -> Groups:
         standings[STUCK],
         standings[BEHIND],
         tuple(shown),
-        readers,
+        tuple(sorted_rows(readers, ALONE_KEYS, sort)),
         left_out,
         not may_see_readers(viewer),
         known.unreachable,

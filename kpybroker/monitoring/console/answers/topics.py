@@ -11,6 +11,8 @@ from kpybroker.machines.console.configs import TOPIC_SOURCE, TYPES, ConfigRow, c
 from kpybroker.machines.console.listing import DESCENDING, PER_PAGE, pages_of, sorted_rows
 from kpybroker.machines.console.retention import RetentionDeletion, next_deletion
 from kpybroker.machines.console.topics import (
+    PARTITION_KEYS,
+    READER_KEYS,
     PartitionRow,
     ReaderLag,
     TopicPage,
@@ -31,7 +33,7 @@ from kpybroker.machines.partition.role import Role
 from kpybroker.monitoring.console.answers.configs import describe
 from kpybroker.monitoring.console.asking import refuse
 from kpybroker.monitoring.console.node_parts import NodeParts
-from kpybroker.monitoring.console.pace import paced
+from kpybroker.monitoring.console.pace import paced, sorted_in_pieces
 from kpybroker.monitoring.console.query import Query
 from kpybroker.monitoring.console.readers import readers_of, worst_lags
 from kpybroker.monitoring.console.remote_partitions import contents_of
@@ -144,10 +146,7 @@ async def topic(node: NodeParts, viewer: Viewer, query: Query) -> TopicPage:
     """One topic."""
     found = known_topic(node, viewer, query.text("topic"))
     page, pages = pages_of(len(found.partitions), query.number("page", 1, lowest=1))
-    rows = [
-        _partition_row(node, found, index, found.partitions[index])
-        async for index in paced(sorted(found.partitions)[(page - 1) * PER_PAGE : page * PER_PAGE])
-    ]
+    rows = await _partition_rows(node, found, query.text("sort"), page)
     rows, remote, silent = await _with_remote(node, viewer, found.name, rows)
     here = await _size(node, found.name)
     configs, hidden = await _configs(node, viewer, found.name)
@@ -175,7 +174,7 @@ async def topic(node: NodeParts, viewer: Viewer, query: Query) -> TopicPage:
         silent,
         configs,
         hidden,
-        readers,
+        tuple(sorted_rows(readers, READER_KEYS, query.text("sort"))),
         readers_left_out,
         node.is_writable and may(AclOperation.ALTER_CONFIGS),
         may(AclOperation.READ),
@@ -184,6 +183,15 @@ async def topic(node: NodeParts, viewer: Viewer, query: Query) -> TopicPage:
         may_change and may(AclOperation.DELETE),
         may_change and may(AclOperation.DELETE) and bool(node.broker.config["delete.topic.enable"]),
     )
+
+
+async def _partition_rows(node: NodeParts, found: Topic, sort: str, page: int) -> list[PartitionRow]:
+    """A page of the partitions, by a column as far as this node knows it."""
+    indexes, shown = sorted(found.partitions), slice((page - 1) * PER_PAGE, page * PER_PAGE)
+    if sort.removeprefix(DESCENDING) in PARTITION_KEYS:
+        rows = [_partition_row(node, found, index, found.partitions[index]) async for index in paced(indexes)]
+        return (await sorted_in_pieces(rows, PARTITION_KEYS, sort))[shown]
+    return [_partition_row(node, found, index, found.partitions[index]) async for index in paced(indexes[shown])]
 
 
 def _partition_row(node: NodeParts, found: Topic, index: int, partition: Partition) -> PartitionRow:
