@@ -11,7 +11,11 @@ from kpybroker.monitoring.console.pages import PAGES
 INLINE = re.compile(r"</?(a|b|code|em|small|span|strong)\b[^>]*>")
 NO_NOUNS = {"B", "KiB", "MiB", "ms", "s", "min", "of", "for", "ago", "unknown", "is", "has", "was", "this", "times"}
 """Words behind a number that are no counted nouns. A number of ``times`` is a ratio: 1 of 5 times."""
-LATER = {*WORDS} | set(
+LATER = {
+    *WORDS,
+    *("without", "on", "more", "left", "found", "in", "at", "from", "to", "and", "by", "read", "per", "late", "earlier"),
+    *("stuck", "knows", "falls"),
+}
     [
         "without",
         "on",
