@@ -13,30 +13,9 @@ NO_NOUNS = {"B", "KiB", "MiB", "ms", "s", "min", "of", "for", "ago", "unknown", 
 """Words behind a number that are no counted nouns. A number of ``times`` is a ratio: 1 of 5 times."""
 LATER = {
     *WORDS,
-    *("without", "on", "more", "left", "found", "in", "at", "from", "to", "and", "by", "read", "per", "late", "earlier"),
-    *("stuck", "knows", "falls"),
+    *("without", "on", "more", "left", "found", "in", "at", "from", "to", "and", "by", "read", "per", "late"),
+    *("earlier", "stuck", "knows", "falls"),
 }
-    [
-        "without",
-        "on",
-        "more",
-        "left",
-        "found",
-        "in",
-        "at",
-        "from",
-        "to",
-        "and",
-        "by",
-        "read",
-        "per",
-        "late",
-        "earlier",
-        "stuck",
-        "knows",
-        "falls",
-    ]
-)
 
 
 def counted_words(page: str, number: int) -> set[str]:

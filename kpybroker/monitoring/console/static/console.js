@@ -33,7 +33,7 @@ document.addEventListener("keydown", (event) => {
 });
 
 // The menu is one line on a phone. The page that is shown is in sight there.
-const current = document.querySelector("nav [aria-current]");
+const current = document.querySelector("header nav [aria-current]");
 if (current) {
   const line = current.closest("ul");
   line.scrollLeft = current.offsetLeft - (line.clientWidth - current.offsetWidth) / 2;
