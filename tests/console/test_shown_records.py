@@ -128,6 +128,26 @@ def test_records_are_browsed_from_the_end_the_start_an_offset_or_a_time(node: Co
     assert node.get("/api/records", topic=many, partition=0, most=3, offset=55).json["next_offset"] == 58
 
 
+def test_own_topics_are_offered_before_those_of_kafka(node: ConsoleNode, many: str) -> None:
+    node.create("zzz")
+    node.commit("readers", many, 1)
+    topics = node.get("/api/records").json["topics"]
+    assert topics[:-1] == sorted(topics[:-1])
+    assert topics[-2:] == ["zzz", "__consumer_offsets"]
+    assert '<option value="zzz">' in node.get("/records").text
+
+
+def test_a_value_that_is_not_used_is_named(node: ConsoleNode, many: str) -> None:
+    page = node.get("/api/records", topic=many, start="newest", offset=5, time="2026-01-01").json
+    assert page["unused"] == [
+        "offset 5 is not used: records begin with the newest",
+        "time 2026-01-01 is not used: records begin with the newest",
+    ]
+    shown = node.get("/records", topic=many, start="time", time="2026-01-01", offset=5).text
+    assert "offset 5 is not used: records begin at the time." in shown
+    assert node.get("/api/records", topic=many, offset=5).json["unused"] == []
+
+
 def searched(node: ConsoleNode, **query: object) -> Any:
     reply = node.post("/searches", **query)
     assert reply.status == 200, reply.text
