@@ -46,7 +46,7 @@ def test_a_request_that_names_the_config_gets_the_address_that_is_in_use() -> No
         assert described(node, ["log.dirs"]).keys() == {"log.dirs"}
 
 
-def test_a_configured_address_is_told_apart() -> None:
+def test_a_configured_address_is_marked_as_one() -> None:
     with console_node(kpybroker_console_url="http://localhost:9405/") as node:
         assert described(node, [URL]) == {URL: ("http://localhost:9405/", STATIC)}
         assert described(node, None)[URL] == ("http://localhost:9405/", STATIC)
