@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import quote, urlencode
 
 from kpybroker.machines.console.content import sentence, visible
+from kpybroker.machines.console.group_resets import TARGETS
 from kpybroker.machines.console.listing import opposite
 from kpybroker.machines.console.plots import last_of, svg_of
 from kpybroker.machines.console.wording import counted, digits, in_bytes, in_words, seconds, time
@@ -95,7 +96,7 @@ def environment() -> Any:
         time=time,
         visible=visible,
     )
-    made.globals.update(svg_of=svg_of, last_of=last_of, in_words=in_words, opposite=opposite)
+    made.globals.update(svg_of=svg_of, last_of=last_of, in_words=in_words, opposite=opposite, reset_targets=TARGETS)
     return made
 
 
