@@ -425,7 +425,7 @@ def test_a_viewer_with_describe_alone_cannot_abort_a_transaction(browser: Browse
     person.open("/transactions")
     assert "payments" in person.shown
     assert person.offered == set()
-    status, shown = forge(person, FORGED["/transactions/abort"], "/records?topic=open")
+    status, shown = forge(person, FORGED["/transactions/abort"], "/records?topic=open&key=v")
     assert (status, "TRANSACTIONAL_ID_AUTHORIZATION_FAILED" in shown) == (403, True)
     producer.commit_transaction(30)
     assert len(person.client.records("open", 4, committed=True)) == 4

@@ -79,12 +79,11 @@ def test_a_page_notices_within_its_patience_that_its_node_is_gone_and_that_it_is
 def test_a_page_keeps_what_is_typed_into_it(browser: Browser) -> None:
     with console_node(kpybroker_console_write_enable="true") as node:
         browser.open(address(node, "/"), theme="light")
-        browser.run("document.querySelector('details').open = false")
-        field = "document.forms[0].elements.namedItem('topic')"
+        field = "document.querySelector('form[action=\"/elections\"]').elements.namedItem('topic')"
         browser.run(f"{field}.value = 'flights'")
         assert browser.run(f"refresh().then(() => {field}.value)") == "flights"
         browser.run(f"{field}.value = ''")
-        assert browser.run(f"document.forms[0].dataset.old = 1; refresh().then(() => {field}.form.dataset.old)") is None
+        assert browser.run(f"{field}.form.dataset.old = 1; refresh().then(() => {field}.form.dataset.old)") is None
 
 
 def test_a_page_says_that_its_group_is_gone_and_stops_when_it_is_back(browser: Browser) -> None:

@@ -14,7 +14,7 @@ from support.browser import Browser, axe
 
 __all__ = ["node"]
 pytestmark = pytest.mark.slow
-SHOWN = [path for path in paths() if not path.startswith(("/api/", "/records/raw"))]
+SHOWN = [path for path in paths() if not path.startswith(("/api/", "/records/raw", "/records/csv"))]
 REFUSED = {403, 404, 400}
 WIDTHS = (1400, 390)
 

@@ -111,7 +111,9 @@ def stage() -> Iterator[Stage]:
 LINK = re.compile(r'<a class="sort" href="([^"]*)">')
 
 
-KIND = re.compile("^(?:What it is ?)?(" + "|".join(filter(None, TYPES)) + ").*|else .*| Change .*|^[0-9.]+ (?:s|min)(?: ago)?$")
+KIND = re.compile(
+    "^(?:What it is ?)?(" + "|".join(filter(None, TYPES)) + ").*|else .*| Change .*|^[0-9.]+ (?:s|min)(?: ago)?$"
+)
 """The parts of cells that do not sort: documentation behind a type, a default, and times that pass."""
 
 

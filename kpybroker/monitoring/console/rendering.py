@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import quote, urlencode
 
 from kpybroker.machines.console.content import in_one_line, sentence, visible
+from kpybroker.machines.console.group_resets import TARGETS
 from kpybroker.machines.console.listing import opposite
 from kpybroker.machines.console.nodes import host_of
 from kpybroker.machines.console.plots import clock_s, drawing, last_of, short_words, ticks_along, ticks_up, value_words
@@ -127,6 +128,7 @@ def environment() -> Any:
         in_words=in_words,
         last_of=last_of,
         opposite=opposite,
+        reset_targets=TARGETS,
         short_words=short_words,
         ticks_along=ticks_along,
         ticks_up=ticks_up,

@@ -134,12 +134,15 @@ async def _facts(
     elsewhere: set[tuple[str, int]] = set()
     moved_ms = 0
     async for some in paced_parts(positions.rows):
-        elsewhere.update((each.topic, each.partition) for each in some if each.start_offset is None)
         for each in some:
-            leader = leader_of(node, each.topic, each.partition) if each.stable_offset != each.end_offset else None
-            if leader is not None:
-                pins.update(((each.topic, each.partition), pin) for pin in open_transactions(node, viewer, leader))
-        moved_ms = max(moved_ms, *(each.commit_ms or 0 for each in some))
+            if each.commit_ms is not None and each.commit_ms > moved_ms:
+                moved_ms = each.commit_ms
+            if each.start_offset is None:
+                elsewhere.add((each.topic, each.partition))
+            elif each.stable_offset != each.end_offset:
+                leader = leader_of(node, each.topic, each.partition)
+                if leader is not None:
+                    pins.update(((each.topic, each.partition), pin) for pin in open_transactions(node, viewer, leader))
     lost = sum(event.what in REMOVED and event.timestamp_ms > moved_ms for event in events)
     return stuck.ReadingFacts(
         state,

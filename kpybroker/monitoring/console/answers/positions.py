@@ -8,7 +8,7 @@ from kpybroker.machines.console.groups import MemberRow, PositionRow
 from kpybroker.machines.console.stuck import TASK
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.groups.group import Group
-from kpybroker.machines.groups.offsets.committed import CommittedOffset, find_committed
+from kpybroker.machines.groups.offsets.committed import CommittedOffset, unpack
 from kpybroker.machines.lag import lag_in_records
 from kpybroker.machines.partition.leader import PartitionLeader
 from kpybroker.monitoring.console.lag_history import Spots
@@ -134,18 +134,24 @@ async def position_rows(
     left_out = hidden = 0
     owners = owners_of(group, members)
     fetches = sources.fetches.by({group.group_id, *(name_of(each.client_id) for each in members)})
+    topics = node.broker.replicas.topics
     async for topic, indexes in paced(_topics_of(group, owners)):
         if not sources.may_see(topic):
             hidden += len(indexes)
             continue
         room = MOST_POSITIONS - len(rows)
         left_out += max(0, len(indexes) - room)
+        held = topics.get(topic)
+        committed = group.offsets.get(topic, {})
         for index in indexes[:room]:
             spot = topic, index
+            replica = None if held is None else held.replicas.get(index)
+            leader = None if replica is None else replica.leader
+            if replica is not None and (leader is None or replica.offline):
+                leader = leader_of(node, topic, index)
+            packed = committed.get(index)
             reader = owners.get(spot), fetches.get(spot)
-            rows.append(
-                _row(spot, find_committed(group.offsets, topic, index), leader_of(node, *spot), reader, sources)
-            )
+            rows.append(_row(spot, None if packed is None else unpack(packed), leader, reader, sources))
     return GroupPositions(tuple(rows), left_out, hidden)
 
 
