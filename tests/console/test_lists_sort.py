@@ -34,6 +34,7 @@ UNSORTED = {
     ("/records", "Partition"): "records in the order of their offsets",
     ("/searches/{search}", "Partition"): "records in the order in which they are found",
     ("/topics/{topic}", "Retention deletes next"): "a sentence",
+    ("/topics/{topic}", "Config"): "those that are set, then the others",
     ("/group", "Remove"): "a column of buttons",
     ("/group", "Node"): "the nodes of a topology in their order",
 }

@@ -288,7 +288,7 @@ def test_breaks_of_kafkas_texts_separate_words() -> None:
     assert plain_text("one<br>two<p>three<ul><li>four<li>five</ul><b>s</b>ix") == "one two three four fivesix"
 
 
-def test_retention_is_said_once_where_most_partitions_have_the_same() -> None:
+def test_retention_is_written_once_where_most_partitions_have_the_same() -> None:
     def row(line: str | None) -> PartitionRow:
         deletion = None if line is None else RetentionDeletion(0, 0, None, line)
         return PartitionRow(0, 1, 1, (1,), (1,), 0, 0, 0, True, deletion, None)

@@ -182,8 +182,8 @@ def test_records_are_deleted_up_to_an_offset_or_all(node: ConsoleNode, lines: py
     assert starts() == [0, 3]
     assert node.post(address, before="ALL").status == 200
     assert starts() == [6, 6]
-    said = [line.partition("127.0.0.1 ")[2] for line in lines.messages if "deleted" in line]
-    assert said == [
+    logged = [line.partition("127.0.0.1 ")[2] for line in lines.messages if "deleted" in line]
+    assert logged == [
         "deleted the records before offset 3 of partition 1 of topic aging",
         "deleted all records of 2 partitions of topic aging",
     ]
