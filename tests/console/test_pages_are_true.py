@@ -21,7 +21,7 @@ SPAN = re.compile(r"[\d.]+ (s|min)")
 TIME = re.compile(r"20\d\d-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}Z")
 NUMBER = re.compile(r"\d+")
 SHARE = re.compile(r"[\d.]+ %")
-PAIR = re.compile(r"[\d.]+ (ms|s) / [\d.]+ (ms|s)")
+PAIR = re.compile(r"[\d.]+( s)? / [\d.]+ (ms|s)")
 Row = Sequence[str | re.Pattern[str]]
 
 

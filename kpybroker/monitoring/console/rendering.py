@@ -13,7 +13,17 @@ from kpybroker.machines.console.content import visible
 from kpybroker.machines.console.listing import opposite
 from kpybroker.machines.console.plots import last_of, svg_of
 from kpybroker.machines.console.quotas import in_unit
-from kpybroker.machines.console.wording import counted, digits, in_bytes, in_words, milliseconds, percent, seconds, time
+from kpybroker.machines.console.wording import (
+    counted,
+    digits,
+    in_bytes,
+    in_words,
+    milliseconds,
+    milliseconds_of,
+    percent,
+    seconds,
+    time,
+)
 from kpybroker.monitoring.console.pace import paced
 from kpybroker.monitoring.console.viewer import Viewer
 from kpybroker.runtime.http.request import HttpAnswer, HttpRefused
@@ -98,7 +108,14 @@ def environment() -> Any:
         time=time,
         visible=visible,
     )
-    made.globals.update(svg_of=svg_of, last_of=last_of, in_unit=in_unit, in_words=in_words, opposite=opposite)
+    made.globals.update(
+        svg_of=svg_of,
+        last_of=last_of,
+        in_unit=in_unit,
+        in_words=in_words,
+        milliseconds_of=milliseconds_of,
+        opposite=opposite,
+    )
     return made
 
 
