@@ -49,6 +49,12 @@ def milliseconds(value: float | None) -> str:
     return f"{value:.2f} ms" if value < 1 else f"{value:.1f} ms"
 
 
+def milliseconds_of(less: float, more: float) -> str:
+    """Two time spans in ms, the unit once where both have it: ``0.3 / 16 ms``."""
+    first, second = milliseconds(less), milliseconds(more)
+    return f"{first.removesuffix(' ms') if second.endswith(' ms') else first} / {second}"
+
+
 def seconds(value: float | None) -> str:
     """A time span."""
     if value is None:

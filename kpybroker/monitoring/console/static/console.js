@@ -83,35 +83,45 @@ function within(ms) {
   return AbortSignal.timeout ? AbortSignal.timeout(ms) : undefined;
 }
 
-// The folded parts by their names: an id, or the row and the words of the summary. Of equal ones each has its number.
-function folded(part) {
-  const named = new Map();
-  for (const each of part.querySelectorAll("details")) {
-    const row = each.closest("tr");
-    const name = each.id || `${row ? row.cells[0].textContent : ""} ${each.querySelector("summary").textContent}`;
+// Elements by their names. Of equal ones each has its number.
+function named(elements, nameOf) {
+  const found = new Map();
+  for (const each of elements) {
     let number = 0;
-    while (named.has(`${name} ${number}`)) number += 1;
-    named.set(`${name} ${number}`, each);
+    while (found.has(`${nameOf(each)} ${number}`)) number += 1;
+    found.set(`${nameOf(each)} ${number}`, each);
   }
-  return named;
+  return found;
 }
+
+// A folded part is named by its id, or by its row and the words of its summary.
+function nameOfFolded(part) {
+  const row = part.closest("tr");
+  return part.id || `${row ? row.cells[0].textContent : ""} ${part.querySelector("summary").textContent}`;
+}
+
+function nameOfScrolled(part) {
+  const folded = part.closest("details");
+  const label = part.getAttribute("aria-labelledby") || part.getAttribute("aria-label");
+  return `${folded ? nameOfFolded(folded) : ""} ${label}`;
+}
+
+const foldedOf = (part) => named(part.querySelectorAll("details"), nameOfFolded);
+const scrolledOf = (part) => named(part.querySelectorAll(".scroll, details[open] pre"), nameOfScrolled);
 
 // What is opened stays opened, and at its place on the screen. It is not taken away while somebody reads it.
 function show(fresh) {
-  const before = folded(main), after = folded(fresh);
+  const before = foldedOf(main), after = foldedOf(fresh);
   const opened = [...before].filter(([, each]) => each.open).map(([name]) => name);
   if (opened.some((name) => !after.has(name))) return;
   for (const [name, each] of after) if (before.has(name)) each.open = before.get(name).open;
   seen = new Date();
   const focus = document.activeElement && document.activeElement.id;
   const top = opened.length ? before.get(opened[0]).getBoundingClientRect().top : 0;
-  const scrolling = () => [...main.querySelectorAll(".scroll, details[open] pre")];
-  const places = scrolling().map((each) => [each.scrollLeft, each.scrollTop]);
+  const places = new Map([...scrolledOf(main)].map(([name, each]) => [name, [each.scrollLeft, each.scrollTop]]));
   main.replaceChildren(...fresh.childNodes);
   main.dataset.every = fresh.dataset.every || "";
-  scrolling().forEach((each, number) => {
-    [each.scrollLeft, each.scrollTop] = places[number] || [0, 0];
-  });
+  for (const [name, each] of scrolledOf(main)) [each.scrollLeft, each.scrollTop] = places.get(name) || [0, 0];
   if (opened.length) scrollBy(0, after.get(opened[0]).getBoundingClientRect().top - top);
   if (focus && document.getElementById(focus)) document.getElementById(focus).focus({preventScroll: true});
 }
