@@ -33,7 +33,7 @@ STANDARD_OUTSIDE = {"asyncio", "os", "pathlib", "signal", "socket", "ssl", "subp
 LOADED_BY_NAME = (
     *("kpybroker.cli.", "kpybroker.requests.guards.", "kpybroker.requests.handlers."),
     *("kpywire.messages.", "kpywire.metadata_records.", "kpywire.group_records.", "kpywire.share_records."),
-    *("kpywire.transaction_records.", "kpybroker.pytest_plugin"),
+    *("kpywire.transaction_records.", "kpywire.remote_log_records.", "kpybroker.pytest_plugin"),
     *("kpybroker.spark.audit", "kpybroker.spark.lake"),
     "pyspark_kpybroker",
 )
