@@ -38,6 +38,7 @@ import org.bouncycastle.jce.provider.BouncyCastleProvider;
  * store DIR CHUNK_BYTES COMPRESS ENCRYPT   DIR/segment and DIR/offset ... DIR/transaction into DIR/log, indexes, manifest
  * load DIR START END                       bytes START to END of the segment in DIR/log
  * index DIR NAME                           one index file in DIR/indexes
+ * wrap DIR KEY                             the text of a data key in a manifest
  * custom SIZE PREFIX KEY                   the custom metadata of these, "-" for none
  * customs HEX                              and what Kafka's types read there
  * </pre>
@@ -88,6 +89,11 @@ public class RemoteObjectOracle {
                     new RemoteObjectOracle(words[1]).load(Integer.parseInt(words[2]), Integer.parseInt(words[3])));
             case "index":
                 return HEX.formatHex(new RemoteObjectOracle(words[1]).index(words[2]));
+            case "wrap": {
+                RemoteObjectOracle oracle = new RemoteObjectOracle(words[1]);
+                oracle.dataKey = HEX.parseHex(words[2]);
+                return oracle.wrapped();
+            }
             case "custom": {
                 TreeMap<Integer, Object> fields = new TreeMap<>();
                 if (!words[1].equals("-")) {
@@ -152,12 +158,7 @@ public class RemoteObjectOracle {
         Files.write(dir.resolve("indexes"), joined.toByteArray());
         manifest.put("compression", compress);
         if (encrypt) {
-            X509EncodedKeySpec key = new X509EncodedKeySpec(pem("public.pem"));
-            Cipher rsa = rsa();
-            rsa.init(Cipher.ENCRYPT_MODE, KeyFactory.getInstance("RSA").generatePublic(key));
-            ObjectNode secret = manifest.putObject("encryption");
-            secret.put("dataKey", "key1:" + Base64.getEncoder().encodeToString(rsa.doFinal(dataKey)));
-            secret.put("aad", aad);
+            manifest.putObject("encryption").put("dataKey", wrapped()).put("aad", aad);
         }
         manifest.putNull("remoteLogSegmentMetadata");
         Files.write(dir.resolve("manifest"), JSON.writeValueAsBytes(manifest));
@@ -214,6 +215,13 @@ public class RemoteObjectOracle {
             aad = secret.get("aad").binaryValue();
         }
         return manifest;
+    }
+
+    private String wrapped() throws Exception {
+        X509EncodedKeySpec key = new X509EncodedKeySpec(pem("public.pem"));
+        Cipher rsa = rsa();
+        rsa.init(Cipher.ENCRYPT_MODE, KeyFactory.getInstance("RSA").generatePublic(key));
+        return "key1:" + Base64.getEncoder().encodeToString(rsa.doFinal(dataKey));
     }
 
     private static Cipher rsa() throws Exception {

@@ -7,7 +7,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from kpystorage.remote.chunks import ChunkIndex
-from kpystorage.remote.encryption import SegmentKey, RandomBytes
+from kpystorage.remote.encryption import RandomBytes, SegmentKey
 from kpystorage.remote.key_ring import KeyPair
 from kpystorage.remote.segment_name import SegmentName
 from kpystorage.remote.transforms import ChunkWriter, Transform
@@ -57,7 +57,20 @@ def read(log: bytes, chunks: ChunkIndex, how: Transform, start: int, end: int) -
 def key_pair(number: int = 1, bits: int = 2048) -> KeyPair:
     """An RSA key in two PEM files, made once."""
     del number
-    private = rsa.generate_private_key(65537, bits)
+    return in_files(rsa.generate_private_key(65537, bits))
+
+
+@cache
+def same_key_pair() -> KeyPair:
+    """An RSA key that is the same in every run, so that what others encrypted under it can be kept."""
+    rng = Random("the key of all runs")
+    p, q = ((rng.getrandbits(1024) | 3 << 1022 | 1) + to_the_next_prime for to_the_next_prime in (556, 618))
+    d = pow(65537, -1, (p - 1) * (q - 1))
+    by_primes = rsa.rsa_crt_dmp1(d, p), rsa.rsa_crt_dmq1(d, q), rsa.rsa_crt_iqmp(p, q)
+    return in_files(rsa.RSAPrivateNumbers(p, q, d, *by_primes, rsa.RSAPublicNumbers(65537, p * q)).private_key())
+
+
+def in_files(private: rsa.RSAPrivateKey) -> KeyPair:
     public_form = serialization.PublicFormat.SubjectPublicKeyInfo
     private_form = serialization.PrivateFormat.PKCS8
     pem, unlocked = serialization.Encoding.PEM, serialization.NoEncryption()

@@ -14,7 +14,7 @@ from kpystorage.remote import chunk_sizes, indexes, manifest
 from kpystorage.remote.chunks import MOST_CHUNKS, Chunk, FixedChunks, VariableChunks
 from kpystorage.remote.encryption import SegmentKey
 from kpystorage.remote.indexes import IndexType
-from kpystorage.remote.transforms import ChunkWriter, Transform
+from kpystorage.remote.transforms import ChunkWriter, Transform, bounds
 from kpywire.compression import ZSTD, compress, decompress
 
 FILES = dict.fromkeys(IndexType, b"")
@@ -124,6 +124,36 @@ def text_of(packed: bytes) -> str:
 def test_sizes_that_are_none_are_refused(text: str) -> None:
     with pytest.raises(CorruptObject):
         chunk_sizes.decode(text, 3)
+
+
+def test_a_chunk_may_be_as_large_as_a_segment_may_be() -> None:
+    for size in (1, 2**31 - 1):
+        assert FixedChunks(size, 1, 1, 1).count == size
+        assert FixedChunks(size, 2**31 - 1, 2**31 - 1, size).chunk(0).size == size
+        assert VariableChunks(size, 2**31 - 1, [2**31 - 1]).stored_bytes == 2**31 - 1
+    assert VariableChunks(MOST_CHUNKS, 1, [0] * MOST_CHUNKS).count == MOST_CHUNKS
+
+
+def test_a_stored_chunk_has_bounds() -> None:
+    assert bounds(1000, compressed=False, encrypted=False) == (1000, 1000)
+    assert bounds(1000, compressed=False, encrypted=True) == (1028, 1028)
+    assert bounds(1280, compressed=True, encrypted=False) == (1, 1280 + 10 + 1024)
+    assert bounds(1280, compressed=True, encrypted=True) == (29, 1280 + 10 + 1024 + 28)
+    for size in (1, 100, 200_000):
+        assert len(Transform(compressed=True).store(Random(size).randbytes(size))) <= size + 20
+
+
+def test_an_empty_segment_has_no_chunk() -> None:
+    for how in (Transform(), Transform(compressed=True)):
+        chunks = ChunkWriter(0, 100, how).index()
+        assert isinstance(chunks, FixedChunks)
+        assert (chunks.count, chunks.stored_chunk_bytes, chunks.last_stored_bytes, chunks.stored_bytes) == (
+            0,
+            100,
+            0,
+            0,
+        )
+        assert chunks.extremes() == []
 
 
 def test_impossible_sizes_are_refused() -> None:

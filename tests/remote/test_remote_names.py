@@ -62,6 +62,11 @@ def test_the_prefix_and_path_of_a_record_go_before_those_of_today() -> None:
     assert object_key("/new", NAME, ObjectKind.LOG, CustomMetadata(object_prefix="/new")).startswith("/newtopic1-")
 
 
+def test_the_longest_key_of_a_record_has_1024_characters() -> None:
+    custom = CustomMetadata(object_key="x" * 1024)
+    assert object_key("p/", NAME, ObjectKind.LOG, custom) == "p/" + "x" * 1024 + ".log"
+
+
 @pytest.mark.parametrize("part", ["../x", "a/../b", "/etc/passwd", ".", "a/.", "a\0b", "x" * 1025])
 def test_a_record_leads_to_no_other_directory(part: str) -> None:
     for custom in (CustomMetadata(object_prefix=part), CustomMetadata(object_key=part)):
@@ -86,6 +91,9 @@ def test_a_path_tells_the_segment_and_the_file(name: SegmentName, file: LocalFil
 @pytest.mark.parametrize("found", ["", "a/b/c", "kafka-tiered-storage/t-3-EAAAAAAAAAUAAAAAAAAAAg/1.log", "x" * 500])
 def test_other_paths_are_none_of_the_layout(found: str) -> None:
     assert parse_path(found) is None
+    for name in (NAME._replace(partition=2**31), NAME._replace(start_offset=2**63)):
+        assert parse_path(path(name, LocalFile.SEGMENT)) is None
+        assert parse_key("", object_key("", name, ObjectKind.LOG)) is None
     assert parse_path(path(NAME, LocalFile.SEGMENT) + "x") is None
 
 

@@ -83,6 +83,22 @@ def test_a_partition_is_one_of_those_that_exist(topic_id: bytes, partition: int,
     assert 0 <= partition_of(topic_id, partition, partitions) < partitions
 
 
+@pytest.mark.parametrize(
+    ("topic_id", "partition", "partitions", "expected"),
+    [
+        (bytes(16), 0, 50, 6),
+        (b"\xff" * 16, 3, 50, 46),
+        (bytes(range(16)), 7, 50, 45),
+        (b"\x80" + bytes(15), 2**31 - 1, 50, 20),
+        (bytes(range(240, 256)), 1, 3, 2),
+    ],
+)
+def test_the_partition_is_that_of_kafkas_partitioner(
+    topic_id: bytes, partition: int, partitions: int, expected: int
+) -> None:
+    assert partition_of(topic_id, partition, partitions) == expected
+
+
 def test_an_id_of_another_length_is_refused() -> None:
     with pytest.raises(ValueError, match="16 bytes, not 3"):
         partition_of(b"abc", 0, 50)
