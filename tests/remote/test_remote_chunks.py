@@ -82,7 +82,9 @@ def test_chunks_are_those_of_the_plugins_documentation() -> None:
 def test_a_range_before_the_segment_is_a_mistake_of_the_caller() -> None:
     with pytest.raises(ValueError, match="bytes from -1"):
         FixedChunks(10, 5, 5, 5).numbers(-1, 3)
-    assert FixedChunks(10, 5, 5, 5).numbers(10, 20) == range(0)
+    for start, end in ((10, 20), (3, 3), (5, 5), (7, 2)):
+        assert FixedChunks(10, 5, 5, 5).numbers(start, end) == range(0)
+    assert FixedChunks(10, 5, 5, 5).stored_range(range(0)) == (0, 0)
 
 
 @given(st.lists(st.one_of(st.integers(0, 2**31 - 1), st.integers(1000, 1300), st.integers(0, 70_000)), max_size=60))
@@ -117,6 +119,8 @@ def text_of(packed: bytes) -> str:
         text_of(b"\0\0\0\x03" + b"\0\0\0\x05" + b"\x05" + bytes(10) + b"\0\0\0\x01"),
         text_of(b"\0\0\0\x03" + b"\0\0\0\x05" + b"\x01" + bytes(2) + b"\0\0\0\x01!"),
         text_of(bytes(10_000_000)),
+        chunk_sizes.encode([1, 2, 3]) + "\n",
+        chunk_sizes.encode([1, 2, 3])[:8] + "-" + chunk_sizes.encode([1, 2, 3])[8:],
         chunk_sizes.encode([1, 2]),
         chunk_sizes.encode([1, 2, 3, 4]),
     ],
@@ -156,10 +160,20 @@ def test_an_empty_segment_has_no_chunk() -> None:
         assert chunks.extremes() == []
 
 
+def test_whole_chunks_and_the_last_one_have_sizes_of_their_own() -> None:
+    assert FixedChunks(80, 100, 128, 108).extremes() == [(80, 108, 108)]
+    assert FixedChunks(180, 100, 128, 108).extremes() == [(100, 128, 128), (80, 108, 108)]
+    assert VariableChunks(80, 100, [7]).extremes() == [(80, 7, 7)]
+    assert VariableChunks(250, 100, [30, 20, 10]).extremes() == [(100, 20, 30), (50, 10, 10)]
+
+
 def test_impossible_sizes_are_refused() -> None:
     for bad in ((-1, 1), (2**31, 1), (1, 0), (1, 2**31)):
         with pytest.raises(CorruptObject):
             FixedChunks(*bad, 1, 1)
+    for stored_sizes in ((-1, 1), (1, -1), (2**31, 1), (1, 2**31)):
+        with pytest.raises(CorruptObject, match="a stored chunk of"):
+            FixedChunks(10, 5, *stored_sizes)
     with pytest.raises(CorruptObject, match=r"2 chunks where .* give 3"):
         VariableChunks(250, 100, [1, 2])
     with pytest.raises(CorruptObject, match="below 0"):

@@ -79,6 +79,13 @@ def test_compressed_chunks_have_a_size_each() -> None:
     assert facts(manifest.parse(text)) == facts(compressed)
 
 
+def test_an_encrypted_index_has_room_for_its_vector_and_tag() -> None:
+    places = {each: StoredIndex(27 * position, 27) for position, each in enumerate(IndexType)}
+    secret = Manifest(FixedChunks(250, 100, 128, 78), places, encryption=Encryption("key1:AAAA", b"a"))
+    with pytest.raises(CorruptObject, match="an encrypted index of 27 bytes"):
+        manifest.parse(manifest.render(secret))
+
+
 @pytest.mark.parametrize("words", [None, 5, {}, {"startOffset": "x"}, [1]])
 def test_words_for_people_that_are_others_change_nothing(words: Any) -> None:
     text = json.loads(TEXT)

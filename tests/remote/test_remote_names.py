@@ -91,6 +91,9 @@ def test_a_path_tells_the_segment_and_the_file(name: SegmentName, file: LocalFil
 @pytest.mark.parametrize("found", ["", "a/b/c", "kafka-tiered-storage/t-3-EAAAAAAAAAUAAAAAAAAAAg/1.log", "x" * 500])
 def test_other_paths_are_none_of_the_layout(found: str) -> None:
     assert parse_path(found) is None
+    largest = NAME._replace(partition=2**31 - 1, start_offset=2**63 - 1)
+    assert parse_path(path(largest, LocalFile.SEGMENT)) == (largest, LocalFile.SEGMENT)
+    assert parse_key("", object_key("", largest, ObjectKind.LOG)) == (largest, ObjectKind.LOG)
     for name in (NAME._replace(partition=2**31), NAME._replace(start_offset=2**63)):
         assert parse_path(path(name, LocalFile.SEGMENT)) is None
         assert parse_key("", object_key("", name, ObjectKind.LOG)) is None
