@@ -1,4 +1,4 @@
-"""The values of ``__remote_log_metadata``, and the partition that holds those of a topic's partition (KIP-405).
+"""The values of ``__remote_log_metadata``, and the partition that holds those of a topic's partition.
 
 A value is framed as a record of the metadata log is: unsigned varints of the frame version (1), its type and its
 version, then the message. Records have no key. Kafka's classes are RemoteLogMetadataSerde and

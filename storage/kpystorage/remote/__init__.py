@@ -1,4 +1,4 @@
-"""Segments in object stores: the layout of Aiven's plugin, and that of Kafka's LocalTieredStorage (KIP-405).
+"""Segments in object stores: the layout of Aiven's plugin, and that of Kafka's LocalTieredStorage.
 
 Pure: bytes and numbers in and out. Random bytes are given from outside. Not here: stores, copies, caches.
 """
