@@ -132,7 +132,10 @@ KIPS = {
 
 _NAMED = re.compile(r"KIP-(\d+)")
 _PACKAGES = ("kpybroker", "kpystorage", "kpywire")
-_GENERATED = ("messages", "metadata_records", "group_records", "transaction_records", "share_records")
+_GENERATED = (
+    *("messages", "metadata_records", "group_records", "transaction_records", "share_records"),
+    "remote_log_records",
+)
 """Declarations with Kafka's own texts, which name KIPs for what Kafka does."""
 _MOST_PLACES = 3
 

@@ -86,3 +86,8 @@ class CorruptFile(StorageError):
 
 class DirectoryLocked(StorageError):
     """Another process has this log directory in use."""
+
+
+class CorruptObject(StorageError):
+    """An object of a remote store, or a record's words about it, does not have its format. The message is one line; the
+    reader of the object puts its key in front."""

@@ -19,8 +19,9 @@ from kpybroker.cli import main
 from kpybroker.cli.intake import CHUNK_BYTES, LineTooLong, batches_of_lines
 from kpybroker.cli.record_format import formatter, json_line
 from kpybroker.client.client import Spot, parse_servers
-from kpybroker.client.partitioning import murmur2, partition_of
+from kpybroker.client.partitioning import partition_of
 from kpybroker.client.reader import ReadRecord
+from kpywire.murmur2 import murmur2
 from kpywire.record import Record
 
 

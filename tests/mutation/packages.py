@@ -107,5 +107,6 @@ PACKAGES: Final[dict[str, Package]] = {
         ),
     ),
     "kpywire": Package(("wire/kpywire",), ("wire", "columns")),
-    "kpystorage": Package(("storage/kpystorage",), ("storage",)),
+    "kpystorage": Package(("storage/kpystorage",), ("storage", "remote")),
+    "remote": Package(("storage/kpystorage/remote",), ("remote",)),
 }

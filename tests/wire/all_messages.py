@@ -16,6 +16,7 @@ JAVA_PACKAGES = {
     "group_records": "org.apache.kafka.coordinator.group.generated",
     "transaction_records": "org.apache.kafka.coordinator.transaction.generated",
     "share_records": "org.apache.kafka.coordinator.share.generated",
+    "remote_log_records": "org.apache.kafka.server.log.remote.metadata.storage.generated",
 }
 
 

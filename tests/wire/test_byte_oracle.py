@@ -12,7 +12,7 @@ from all_messages import java_name, specifications, versions_of_messages
 from message_values import random_message, to_json
 
 import oracle
-from kpywire import codec, metadata_records
+from kpywire import codec, metadata_records, remote_log_record, remote_log_records
 from kpywire.api import API_KEYS, API_VERSIONS
 from kpywire.errors import Malformed, UnsupportedVersion
 from kpywire.generator.names import snake_case
@@ -199,6 +199,10 @@ def framed(message: Any, version: int) -> tuple[str, bytes]:
         ours = metadata_records.encode_record(message, version)
         assert metadata_records.decode_record(ours) == message
         return "record", ours
+    if package is remote_log_records:
+        ours = remote_log_record.encode_value(message, version)
+        assert remote_log_record.decode_value(ours) == message
+        return "record", ours  # the same frame
     if type(message).__name__.endswith("Key"):
         ours = package.encode_key(message)
         assert package.decode_key(ours) == message

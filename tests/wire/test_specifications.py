@@ -26,6 +26,7 @@ PACKAGES = {
     "kafka-group-coordinator": ("group_records", 44),
     "kafka-transaction-coordinator": ("transaction_records", 2),
     "kafka-share-coordinator": ("share_records", 4),
+    "kafka-storage": ("remote_log_records", 4),
     "kafka-raft": ("messages", 1),
 }
 KINDS = {
@@ -38,7 +39,11 @@ ALL_VERSIONS = range(40)
 
 def specifications_of(artifact: str) -> list[dict[str, Any]]:
     with ZipFile(oracle.jars_directory() / f"{artifact}-{oracle.jars.KAFKA_VERSION}.jar") as jar:
-        names = [name for name in jar.namelist() if re.match(r"common/(message|metadata)/.*\.json$", name)]
+        names = [
+            name
+            for name in jar.namelist()
+            if re.match(r"(common/)?(message|metadata)/(?!ProducerSnapshot).*\.json$", name)
+        ]
         found = [json.loads(re.sub(r"(?m)^\s*//.*$", "", jar.read(name).decode())) for name in names]
     return [removed(facts["name"]) if facts["validVersions"] == "none" else facts for facts in found]
 

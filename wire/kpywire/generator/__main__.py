@@ -22,7 +22,7 @@ def generated_files(jars: Path, earlier_jars: Path) -> dict[str, str]:
         modules: dict[str, list[Specification]] = defaultdict(list)
         for each in specifications:
             modules[file_stem(each.name)].append(each)
-        files.update({f"{package}/{stem}.py": module_text(found) for stem, found in modules.items()})
+        files.update({f"{package}/{stem}.py": module_text(package, found) for stem, found in modules.items()})
         if package == "messages":
             files["api.py"] = api_text(specifications)
         else:

@@ -14,6 +14,7 @@ TYPES = {
     "float64": "f64", "string": "string", "uuid": "uuid", "bytes": "bytes", "records": "record_batches",
 }  # fmt: skip
 ZEROS = {"bool": "False", "float64": "0.0", "string": '""', "uuid": "ZERO_UUID", "bytes": 'b""', "records": "None"}
+LOGS = {"metadata_records": "the metadata log", "remote_log_records": "``__remote_log_metadata``"}
 LIMITS = {2**31 - 1: "0x7FFF_FFFF", -(2**31): "-0x8000_0000", 2**63 - 1: "0x7FFF_FFFF_FFFF_FFFF"}
 
 _NEW_PARAGRAPH = re.compile(r"Versions? \d|Starting (in|from)|Supported errors|- |\d+ +- |Added in|N\.B\.")
@@ -23,22 +24,22 @@ _NOTHING_NEW = re.compile(
 )
 
 
-def module_text(specifications: list[Specification]) -> str:
-    """The module that declares these messages."""
+def module_text(package: str, specifications: list[Specification]) -> str:
+    """The module that declares these messages in a package."""
     counted = Counter(struct.name for each in specifications for struct in each.structs)
     clashing = {name for name, times in counted.items() if times > 1}
     body = "".join(_message_text(each, clashing) for each in specifications)
-    return f'"""{_title(specifications)}"""\n\n{_imports(body)}{body}'
+    return f'"""{_title(package, specifications)}"""\n\n{_imports(body)}{body}'
 
 
-def _title(specifications: list[Specification]) -> str:
+def _title(package: str, specifications: list[Specification]) -> str:
     first = specifications[0]
     subject = re.sub("(Key|Value|Request|Response)$", "", first.name) if first.key is not None else first.name
     match first.kind:
         case "request" | "response":
             return f"{subject}: API key {first.key}."
         case "metadata":
-            return f"{first.name}: type {first.key} in the metadata log."
+            return f"{first.name}: type {first.key} in {LOGS[package]}."
         case "coordinator-key" | "coordinator-value":
             return f"{subject}: a record of type {first.key}, key and value."
     return f"{subject}."

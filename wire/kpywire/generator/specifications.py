@@ -14,6 +14,7 @@ PLACES = {
     "group_records": ("kafka-group-coordinator", "common/message/"),
     "transaction_records": ("kafka-transaction-coordinator", "common/message/"),
     "share_records": ("kafka-share-coordinator", "common/message/"),
+    "remote_log_records": ("kafka-storage", "message/"),
 }
 RAFT = ("kafka-raft", "common/message/")  # QuorumStateData, which joins the messages
 
@@ -68,6 +69,8 @@ def read_package(jars: Path, package: str) -> list[Specification]:
     missing."""
     places = [PLACES[package], RAFT] if package == "messages" else [PLACES[package]]
     found = [specification for jar, folder in places for specification in _read_jar(jars, jar, folder)]
+    if package != "messages":
+        found = [each for each in found if each.kind != "data"]  # kafka-storage has that of a file beside its records
     return sorted(found, key=lambda specification: specification.name)
 
 
