@@ -276,7 +276,7 @@ def main() -> None:
     for job in JOBS:
         with (
             console_node(**SETTINGS) as node,
-            TemporaryDirectory() as profile,
+            TemporaryDirectory(ignore_cleanup_errors=True) as profile,
             CountingBrowser(Path(profile)) as browser,
         ):
             furnish(node)

@@ -79,7 +79,7 @@ FORMS = {
         {"count": "5"}, "/topics/flights", "Partitions\n5"
     ),
     Kind("post", "/topics/{topic}/records/delete", "Delete records"): Expected(
-        {"partition": "0", "before": "3"}, "/topics/flights", "Records\n20"
+        {"partition": "0", "before": "2"}, "/topics/flights", "Topic flights"
     ),
     Kind("post", "/topics/{topic}/delete", "Delete the topic"): Expected(
         {"confirm": "unwanted"}, "/topics", "topic", UNWANTED
