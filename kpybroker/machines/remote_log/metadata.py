@@ -1,0 +1,108 @@
+"""One partition of ``__remote_log_metadata``: a machine for `kpybroker.machines.journal`.
+
+It refuses records that Kafka would drop, before they are in the log, and keeps the segments of the partitions whose
+records hash to it (Kafka: ``RemotePartitionMetadataStore``, ``TopicBasedRemoteLogMetadataManager``). Not here: bytes of
+records (``kpywire``), and which partition of the topic this is.
+
+Invariant: the state equals a replay of the log; a record that does not apply changes nothing.
+"""
+
+from collections.abc import Iterator
+from enum import Enum
+from typing import Any, NamedTuple
+
+from kpybroker.machines.journal import Effects, EventTooLarge, ProducerEpoch
+from kpybroker.machines.remote_log.cache import RemoteSegments, Verdict
+from kpybroker.machines.remote_log.segments import (
+    Record,
+    RemoteLogSegment,
+    RemotePartitionDelete,
+    RemotePartitionDeleteState,
+    deletion_may_follow,
+)
+
+PartitionKey = tuple[bytes, int]
+"""(topic id, partition)."""
+
+
+class Refusal(Enum):
+    """The reasons why a record is not written, in addition to `Verdict`."""
+
+    PARTITION_IS_DELETED = "its partition is being deleted"
+    ILLEGAL_DELETION = "its state cannot follow the present one of the partition's deletion"
+    TOO_LARGE = "the record does not fit in a batch"
+
+
+class WriteRecord(NamedTuple):
+    """Write a record. The reply is None when it is committed, else a `Verdict` or a `Refusal`."""
+
+    ticket: Any
+    record: Record
+
+
+class RemoteLogMetadata:
+    """The segments of many partitions in a store."""
+
+    def __init__(self) -> None:
+        self._segments: dict[PartitionKey, RemoteSegments] = {}
+        self._deletions: dict[PartitionKey, RemotePartitionDeleteState] = {}
+
+    def decide(self, event: Any, now_ms: int) -> Effects:  # noqa: ARG002
+        """Decide on an input: a record to write."""
+        if isinstance(event, EventTooLarge):
+            return Effects(replies=[(event.event.ticket, Refusal.TOO_LARGE)])
+        if not isinstance(event, WriteRecord):
+            raise TypeError(f"The metadata of a remote log do not handle {type(event).__name__}")
+        refusal = self.refusal(event.record)
+        return Effects(() if refusal else [event.record], replies=[(event.ticket, refusal)])
+
+    def refusal(self, record: Record) -> Verdict | Refusal | None:
+        """The reason why a record is not to be written."""
+        if isinstance(record, RemotePartitionDelete):
+            before = self._deletions.get((record.topic_id, record.partition))
+            return None if deletion_may_follow(before, record.state) else Refusal.ILLEGAL_DELETION
+        key = (record.id.topic_id, record.id.partition)
+        if isinstance(record, RemoteLogSegment) and key in self._deletions:
+            return Refusal.PARTITION_IS_DELETED
+        verdict = (self._segments.get(key) or RemoteSegments(*record.id[:3])).verdict(record)
+        return None if verdict is Verdict.APPLIES else verdict
+
+    def apply(self, record: Record, _offset: int, _producer: ProducerEpoch | None) -> None:
+        """Apply one record of the log, replayed or just written."""
+        if isinstance(record, RemotePartitionDelete):
+            key = (record.topic_id, record.partition)
+            self._deletions[key] = record.state
+            if record.state is RemotePartitionDeleteState.DELETE_PARTITION_FINISHED:
+                self._segments.pop(key, None)
+            return
+        key = (record.id.topic_id, record.id.partition)
+        segments = self._segments.get(key)
+        if segments is None:
+            segments = RemoteSegments(*record.id[:3])
+            if segments.verdict(record) is not Verdict.APPLIES:
+                return
+            self._segments[key] = segments
+        segments.apply(record)
+
+    def apply_marker(self, producer: ProducerEpoch, offset: int, *, commit: bool) -> None:  # noqa: ARG002
+        """Refuse: no producer writes to ``__remote_log_metadata`` in a transaction."""
+        raise ValueError(f"A transaction marker of producer {producer.producer_id} at offset {offset}")
+
+    # Questions
+
+    def segments_of(self, topic_id: bytes, partition: int) -> RemoteSegments | None:
+        """The segments of a partition, None for one of which there is no record. A deleted partition has none, so
+        what is left of it in the store is an orphan (`kpybroker.machines.remote_log.sweep`)."""
+        key = (topic_id, partition)
+        found = self._segments.get(key)
+        if found is None and key in self._deletions:
+            return RemoteSegments(topic_id, "", partition)
+        return found
+
+    def deletion_of(self, topic_id: bytes, partition: int) -> RemotePartitionDeleteState | None:
+        """How far the deletion of a partition is."""
+        return self._deletions.get((topic_id, partition))
+
+    def partitions(self) -> Iterator[RemoteSegments]:
+        """All partitions that have segments."""
+        return iter(self._segments.values())
