@@ -175,7 +175,7 @@ class RemoteSegments:
             return None
         segment = unpacked(self._rows[name], self._id(name))
         following = next((start for each, start in segment.leader_epochs if each > epoch), segment.next_offset)
-        return segment if offset < following else None
+        return segment if offset < min(following, segment.next_offset) else None
 
     def next_with_transaction_index(self, epoch: int, offset: int) -> RemoteLogSegment | None:
         """The first segment from ``offset`` on that may have aborted transactions (KIP-1058)."""
