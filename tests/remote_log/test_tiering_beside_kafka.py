@@ -19,9 +19,9 @@ from kpybroker.machines.remote_log.segments import DELETED, DELETING, FINISHED, 
 from kpywire.uuid import to_string
 from oracle.asked import AskedOracle
 
-pytestmark = pytest.mark.java
+pytestmark = [pytest.mark.java, pytest.mark.slow]
 
-LOGS = 150
+LOGS = 40
 STEPS = 40
 SEGMENT_BYTES = 170
 START_MS = 1_000_000
@@ -149,7 +149,9 @@ class TieredLog:
         )
         self.highest = max(copied.offset, self.highest)
         start, deleted = self.ask("expire").split(";")
-        doomed = (*ours.expired, *ours.removed)
+        # Kafka reads the oldest epoch after it has moved the log start; here the next pass does.
+        older = remote_expiry(self.log(), self.remote, TierSettings(), copied_offset=self.highest, now_ms=self.now_ms)
+        doomed = dict.fromkeys((*ours.expired, *ours.removed, *older.removed))
         assert [to_string(each.id.segment_id) for each in doomed] == [each for each in deleted.split(",") if each]
         assert int(start) == max(log.log_start_offset, ours.log_start or 0)
         self.note("expired", len(ours.expired))
@@ -202,7 +204,7 @@ def test_logs_are_tiered_as_in_kafka(kafka: AskedOracle) -> None:
             tiered.another_leads,
             tiered.records_are_deleted,
             tiered.loses_records,
-            tiered.expires,
+            *[tiered.expires] * 3,
             tiered.leaves_the_disk,
             tiered.begins_where_kafka_begins,
         ]
@@ -210,5 +212,4 @@ def test_logs_are_tiered_as_in_kafka(kafka: AskedOracle) -> None:
             tiered.rng.choice(happens)()
         for what, count in tiered.counted.items():
             counted[what] = counted.get(what, 0) + count
-    print(counted)
-    assert all(counted[what] > LOGS for what in ("candidates", "expired", "local"))
+    assert all(counted[what] > LOGS // 2 for what in ("candidates", "expired", "local"))
