@@ -37,13 +37,20 @@ class Twins:
         self.begun: list[RemoteLogSegment] = []
         self.lineages = [random_epochs(rng) for _ in range(rng.randint(1, 3))]
         self.replaced: set[str] = set()
+        self.within = 0
+        self.end = 0
+        self.one_leader = rng.random() < 0.5
+        """Whether no copies overlap: then nothing differs from Kafka."""
         self.questions: list[tuple[object, ...]] = [("new",)]
         self.answers = ["ok"]
 
     def begins(self) -> None:
         rng = self.rng
         epochs, start = rng.choice(self.lineages), rng.randint(0, 60)
-        end = start + rng.randint(0, 30)
+        if self.one_leader:
+            epochs, start = self.lineages[0], self.end
+        end = start + rng.randint(0, 9 if self.one_leader else 30)
+        self.end = end + 1
         number = rng.choice((len(self.begun) + 1,) * 9 + (rng.randint(1, len(self.begun) + 1),))
         made = segment(
             number,
@@ -90,16 +97,21 @@ class Twins:
             here = {to_string(each.id.segment_id): said(each) for each in ours.of_epoch(epoch)}
             # A longer copy with the same start as a shorter, newer one: Kafka does not list it any more.
             self.replaced |= here.keys() - there.keys()
-            assert there.items() <= here.items()
+            assert there == here if self.one_leader else there.items() <= here.items()
             starts = [each.start_offset for each in ours.of_epoch(epoch)]
             assert starts == sorted(starts)
             highest = next(theirs)
             assert ours.highest_offset(epoch) == (-1 if highest == "-" else int(highest))
-        found = [
-            said((ours.find if word == "find" else ours.next_with_transaction_index)(epoch, offset))
-            for word, epoch, offset in finds
-        ]
-        assert found == list(theirs)
+        for word, epoch, offset in finds:
+            answer, found = next(theirs), ours.find(epoch, offset)
+            if word == "next":
+                assert not self.one_leader or answer == said(ours.next_with_transaction_index(epoch, offset))
+            elif answer != said(found):
+                # A copy within another one takes no place here.
+                assert not self.one_leader
+                assert found is not None
+                assert found.epoch_start(epoch) <= offset < found.epoch_end(epoch)
+                self.within += 1
 
 
 def said(of: RemoteLogSegment | None) -> str:
@@ -110,11 +122,13 @@ def said(of: RemoteLogSegment | None) -> str:
 
 
 def test_random_histories_leave_the_same_segments_as_in_kafka(kafka: AskedOracle) -> None:
-    unlisted = 0
+    unlisted = within = 0
     for seed in range(HISTORIES):
         twins = Twins(kafka, Random(seed))
         for _ in range(STEPS):
             twins.rng.choice((twins.begins, twins.changes, twins.changes))()
         twins.are_equal()
         unlisted += len(twins.replaced)
-    assert unlisted, "no copy was replaced by a shorter one: the deviation is not needed"
+        within += twins.within
+    assert unlisted
+    assert within, "no copy lay within another one: the deviation is not needed"

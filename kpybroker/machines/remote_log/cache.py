@@ -4,8 +4,9 @@
 Two leaders may have copied the same offsets. Then the later copy that reaches as far or further is read, and the other
 is only listed, until it expires.
 
-Deviation from Kafka: a copy that another one with the same start replaces is listed in its epoch also where it reaches
-further. Kafka forgets such a copy in its lists by epoch and never deletes it while the topic exists.
+Deviation from Kafka: a copy that lies within another one is listed, but never takes its place. In Kafka the later one
+is read where it begins, so offsets at its end, which the disk may have lost by now, are not found; and a copy with the
+same start as a later, shorter one is never listed by epoch again, so it is not deleted while the topic exists.
 
 Invariant: every segment that is not DELETE_SEGMENT_FINISHED is in ``_rows``, and is listed in each of its epochs once.
 """
@@ -19,6 +20,7 @@ from typing import Final
 from kpybroker.machines.remote_log.packing import packed, state_of, unpacked
 from kpybroker.machines.remote_log.segments import (
     DELETED,
+    DELETING,
     FINISHED,
     STARTED,
     RemoteLogSegment,
@@ -43,12 +45,16 @@ class Verdict(Enum):
 
 
 class EpochSegments:
-    """The segments of one epoch. ``unreferenced`` are those that are listed and cannot be read."""
+    """The segments of one epoch. ``unreferenced`` are those that are listed and cannot be read.
 
-    __slots__ = ("_ids", "_starts", "highest_offset", "unreferenced")
+    Invariant: starts and ends of those that can be read ascend strictly.
+    """
+
+    __slots__ = ("_ends", "_ids", "_starts", "highest_offset", "unreferenced")
 
     def __init__(self) -> None:
         self._starts = array("q")
+        self._ends = array("q")
         self._ids: list[bytes] = []
         self.unreferenced: set[bytes] = set()
         self.highest_offset = NO_OFFSET
@@ -56,26 +62,26 @@ class EpochSegments:
 
     def finish(self, start: int, end: int, segment_id: bytes) -> None:
         """A copy is complete: its records of this epoch are from ``start`` to ``end``, inclusive."""
-        starts, ids = self._starts, self._ids
-        if self.highest_offset <= end:
-            while starts and starts[-1] >= start:
-                starts.pop()
-                self.unreferenced.add(ids.pop())
-        at = bisect_left(starts, start)
-        if at < len(starts) and starts[at] == start:
-            self.unreferenced.add(ids[at])
-            ids[at] = segment_id
-        else:
-            starts.insert(at, start)
-            ids.insert(at, segment_id)
-        self.unreferenced.discard(segment_id)
+        starts, ends, ids = self._starts, self._ends, self._ids
         self.highest_offset = max(self.highest_offset, end)
+        before = bisect_right(starts, start)
+        if before and ends[before - 1] > end:
+            if ids[before - 1] != segment_id:
+                self.unreferenced.add(segment_id)
+            return
+        first, after = bisect_left(starts, start), bisect_right(ends, end)
+        after = max(after, first)
+        self.unreferenced.update(ids[first:after])
+        starts[first:after] = array("q", (start,))
+        ends[first:after] = array("q", (end,))
+        ids[first:after] = [segment_id]
+        self.unreferenced.discard(segment_id)
 
     def hide(self, start: int, segment_id: bytes) -> None:
         """A deletion began: the segment is only listed."""
         at = bisect_left(self._starts, start)
         if at < len(self._ids) and self._starts[at] == start and self._ids[at] == segment_id:
-            del self._starts[at], self._ids[at]
+            del self._starts[at], self._ends[at], self._ids[at]
         self.unreferenced.add(segment_id)
 
     def floor(self, offset: int) -> bytes | None:
@@ -140,12 +146,10 @@ class RemoteSegments:
 
     def _change(self, segment: RemoteLogSegment) -> None:
         name, state = segment.id.segment_id, segment.state
-        epochs = segment.leader_epochs
-        for index, (epoch, start) in enumerate(epochs):
+        for epoch, start in segment.leader_epochs:
             of_epoch = self._epochs.setdefault(epoch, EpochSegments())
             if state is FINISHED:
-                end = epochs[index + 1][1] - 1 if index + 1 < len(epochs) else segment.end_offset
-                of_epoch.finish(start, end, name)
+                of_epoch.finish(start, segment.epoch_end(epoch) - 1, name)
             elif state is DELETED:
                 of_epoch.unreferenced.discard(name)
             else:
@@ -154,6 +158,18 @@ class RemoteSegments:
             del self._rows[name]
         else:
             self._rows[name] = packed(segment)
+        if state is DELETING:
+            self._read_again(segment)
+
+    def _read_again(self, deleted: RemoteLogSegment) -> None:
+        """Copies that lay within one that is deleted now are read in its place."""
+        for epoch, _ in deleted.leader_epochs:
+            of_epoch = self._epochs[epoch]
+            for name in sorted(of_epoch.unreferenced):
+                row = self._rows[name]
+                if state_of(row) is FINISHED:
+                    segment = unpacked(row, self._id(name))
+                    of_epoch.finish(segment.epoch_start(epoch), segment.epoch_end(epoch) - 1, name)
 
     # Questions
 
@@ -174,8 +190,7 @@ class RemoteSegments:
         if name is None:
             return None
         segment = unpacked(self._rows[name], self._id(name))
-        following = next((start for each, start in segment.leader_epochs if each > epoch), segment.next_offset)
-        return segment if offset < min(following, segment.next_offset) else None
+        return segment if offset < segment.epoch_end(epoch) else None
 
     def next_with_transaction_index(self, epoch: int, offset: int) -> RemoteLogSegment | None:
         """The first segment from ``offset`` on that may have aborted transactions (KIP-1058)."""
@@ -188,6 +203,15 @@ class RemoteSegments:
         """The highest offset that was ever copied in an epoch, -1 if there is none (``highestOffsetForEpoch``)."""
         of_epoch = self._epochs.get(epoch)
         return NO_OFFSET if of_epoch is None else of_epoch.highest_offset
+
+    def with_offset(self, epoch: int, offset: int) -> list[RemoteLogSegment]:
+        """All readable copies that have the record at ``offset`` with ``epoch``, the longest first."""
+        found = [
+            each
+            for each in self.of_epoch(epoch)
+            if each.state is FINISHED and each.epoch_start(epoch) <= offset < each.epoch_end(epoch)
+        ]
+        return sorted(found, key=_by_end)
 
     def all(self) -> Iterator[RemoteLogSegment]:
         """All segments, in every state but the last."""
@@ -214,3 +238,7 @@ class RemoteSegments:
 
 def _by_start(segment: RemoteLogSegment) -> tuple[int, bytes]:
     return segment.start_offset, segment.id.segment_id
+
+
+def _by_end(segment: RemoteLogSegment) -> tuple[int, bytes]:
+    return -segment.end_offset, segment.id.segment_id

@@ -6,7 +6,10 @@ log is empty, begins behind that segment, and is fetched on. (Kafka: ``TierState
 ``AbstractFetcherThread.handleOffsetsMovedToTieredStorage``; KIP-1023: ``follower.fetch.last.tiered.offset.enable``.)
 
 Deviations: everything is fetched before the log is cut, so a store that is away costs nothing. Where the leader has
-nothing in the store before the offset to begin at, the log begins there without a segment; Kafka tries for ever.
+nothing in the store before the offset to begin at, the log begins there without a segment; Kafka tries for ever. And a
+segment may be the copy of a leader whose last records were lost: it is taken whole only if the leader still has its
+last epoch up to its end. If no copy is like that, the log begins at the leader's offset, without producers, which
+costs only that their duplicates are not known (open transactions are never copied).
 
 Not here: requests, the store, the log. Answers of another leader epoch are the caller's to drop: it begins again.
 """
@@ -79,8 +82,9 @@ class Stage(Enum):
     LOCAL_START = 3
     EPOCH_END = 4
     SEGMENT = 5
-    INDEXES = 6
-    DONE = 7
+    AGREEMENT = 6
+    INDEXES = 7
+    DONE = 8
 
 
 class AuxiliaryState:
@@ -95,7 +99,9 @@ class AuxiliaryState:
         self._start = UNKNOWN_OFFSET
         self._start_epoch = 0
         self._target_epoch = 0
-        self._segment: RemoteLogSegment | None = None
+        self._copies: list[RemoteLogSegment] = []
+        self._tried = 0
+        self._is_cut = False
 
     def begin(self) -> Step:
         """The first question."""
@@ -131,7 +137,19 @@ class AuxiliaryState:
     def epoch_end(self, epoch: int, end_offset: int) -> Step:
         """The leader's answer to `AskEpochEnd`: the epoch it has in place of the asked one, and where that ends. Epochs
         without records are left out that way."""
+        if self.stage is Stage.AGREEMENT:
+            return self._agrees(epoch, end_offset)
         return self._find(epoch if end_offset > self._start - 1 else self._start_epoch)
+
+    def _agrees(self, epoch: int, end_offset: int) -> Step:
+        segment = self._copies[self._tried]
+        if epoch != segment.leader_epochs[-1][0] or end_offset < segment.next_offset:
+            self._tried += 1
+            if self._tried < len(self._copies):
+                return AskEpochEnd(self._copies[self._tried].leader_epochs[-1][0])
+            self._is_cut, self._tried = True, 0
+        self.stage = Stage.INDEXES
+        return FetchIndexes(self._copies[self._tried])
 
     def _find(self, epoch: int) -> Step:
         self._target_epoch = epoch
@@ -142,25 +160,24 @@ class AuxiliaryState:
         """The metadata of the store, None if they are not read yet."""
         if segments is None:
             return self._later("the metadata of the store are not read yet")
-        segment = segments.find(self._target_epoch, self._start - 1)
-        if segment is None:
+        self._copies = segments.with_offset(self._target_epoch, self._start - 1)
+        if not self._copies:
             return self._later(
                 f"no remote segment has offset {self._start - 1} of epoch {self._target_epoch}, where the leader's log"
                 f" begins at {self._log_start} and is fetched from {self._start}"
             )
-        self._segment = segment
-        self.stage = Stage.INDEXES
-        return FetchIndexes(segment)
+        self.stage = Stage.AGREEMENT
+        return AskEpochEnd(self._copies[0].leader_epochs[-1][0])
 
     def fetched(self, epochs: tuple[tuple[int, int], ...], producer_snapshot: bytes | None) -> Step:
         """The two indexes of the segment. Epochs are those of the log up to the segment's end."""
-        segment = self._segment
-        if segment is None:
-            return self._later("no segment was asked for")
+        segment = self._copies[self._tried]
         if not _are_epochs_of(segment, epochs):
             return self._later(f"the epochs of the segment at {segment.start_offset} do not fit it: {epochs}")
         self.stage = Stage.DONE
-        return StartAt(segment.next_offset, self._log_start, epochs, producer_snapshot)
+        if not self._is_cut:
+            return StartAt(segment.next_offset, self._log_start, epochs, producer_snapshot)
+        return StartAt(self._start, self._log_start, tuple(each for each in epochs if each[1] < self._start), None)
 
     def _later(self, reason: str) -> TryLater:
         self.stage = Stage.DONE

@@ -80,6 +80,23 @@ def highest_copied(segments: RemoteSegments, log_end_offset: int, epochs: Epochs
     return NOTHING_COPIED
 
 
+def copied_without_gap(
+    segments: RemoteSegments, log_end_offset: int, epochs: Epochs, log_start_offset: int, local_log_start: int
+) -> OffsetAndEpoch:
+    """The last offset of which a new leader has nothing to copy at or below it.
+
+    Kafka takes `highest_copied`. A former leader that had moved its log start, and copied on from there, leaves a gap
+    for one that has not heard of it: those records would never be copied, and would be lost with the disk.
+    """
+    highest = highest_copied(segments, log_end_offset, epochs)
+    until = copied_until(segments, epochs, log_start_offset)
+    if until < local_log_start:  # no longer on this disk: nothing can be done
+        until = copied_until(segments, epochs, local_log_start)
+    if until > highest.offset:
+        return highest
+    return OffsetAndEpoch(until - 1, epoch_of(epochs, until - 1)) if until > log_start_offset else NOTHING_COPIED
+
+
 def log_start(segments: RemoteSegments, log_end_offset: int, epochs: Epochs, local_log_start: int) -> int:
     """The first offset of a log whose beginning is in the store: that of a new leader.
 

@@ -9,7 +9,7 @@ Invariant: the state equals a replay of the log; a record that does not apply ch
 
 from collections.abc import Iterator
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from kpybroker.machines.journal import Effects, EventTooLarge, ProducerEpoch
 from kpybroker.machines.remote_log.cache import RemoteSegments, Verdict
@@ -30,7 +30,11 @@ class Refusal(Enum):
 
     PARTITION_IS_DELETED = "its partition is being deleted"
     ILLEGAL_DELETION = "its state cannot follow the present one of the partition's deletion"
+    FENCED = "another broker leads its partition by now"
     TOO_LARGE = "the record does not fit in a batch"
+
+
+NOT_FENCED: Final = -1
 
 
 class WriteRecord(NamedTuple):
@@ -38,6 +42,18 @@ class WriteRecord(NamedTuple):
 
     ticket: Any
     record: Record
+    leader_epoch: int = NOT_FENCED
+    """The epoch in which its writer leads the partition; -1 for a broker that does not say, such as Kafka's."""
+
+
+class Lead(NamedTuple):
+    """A broker leads a partition. When it gets the reply, None, no former leader writes about it any more, so what it
+    reads then is complete. A refusal says that it is a former leader itself."""
+
+    ticket: Any
+    topic_id: bytes
+    partition: int
+    leader_epoch: int
 
 
 class RemoteLogMetadata:
@@ -46,22 +62,31 @@ class RemoteLogMetadata:
     def __init__(self) -> None:
         self._segments: dict[PartitionKey, RemoteSegments] = {}
         self._deletions: dict[PartitionKey, RemotePartitionDeleteState] = {}
+        self._leader_epochs: dict[PartitionKey, int] = {}
+        """Soft state: the records have no epochs. A leader leads again when another node leads this partition."""
 
     def decide(self, event: Any, now_ms: int) -> Effects:  # noqa: ARG002
-        """Decide on an input: a record to write."""
+        """Decide on an input: a record to write, or a new leader."""
         if isinstance(event, EventTooLarge):
             return Effects(replies=[(event.event.ticket, Refusal.TOO_LARGE)])
+        if isinstance(event, Lead):
+            key = (event.topic_id, event.partition)
+            before = self._leader_epochs.get(key, NOT_FENCED)
+            self._leader_epochs[key] = max(before, event.leader_epoch)
+            return Effects(replies=[(event.ticket, Refusal.FENCED if event.leader_epoch < before else None)])
         if not isinstance(event, WriteRecord):
             raise TypeError(f"The metadata of a remote log do not handle {type(event).__name__}")
-        refusal = self.refusal(event.record)
+        refusal = self.refusal(event.record, event.leader_epoch)
         return Effects(() if refusal else [event.record], replies=[(event.ticket, refusal)])
 
-    def refusal(self, record: Record) -> Verdict | Refusal | None:
+    def refusal(self, record: Record, leader_epoch: int = NOT_FENCED) -> Verdict | Refusal | None:
         """The reason why a record is not to be written."""
         if isinstance(record, RemotePartitionDelete):
             before = self._deletions.get((record.topic_id, record.partition))
             return None if deletion_may_follow(before, record.state) else Refusal.ILLEGAL_DELETION
         key = (record.id.topic_id, record.id.partition)
+        if NOT_FENCED < leader_epoch < self._leader_epochs.get(key, NOT_FENCED):
+            return Refusal.FENCED
         if isinstance(record, RemoteLogSegment) and key in self._deletions:
             return Refusal.PARTITION_IS_DELETED
         verdict = (self._segments.get(key) or RemoteSegments(*record.id[:3])).verdict(record)

@@ -82,6 +82,15 @@ class RemoteLogSegment(NamedTuple):
         """The offset after the last one."""
         return self.end_offset + 1
 
+    def epoch_start(self, epoch: int) -> int:
+        """The first offset of an epoch that it has."""
+        return next(start for each, start in self.leader_epochs if each == epoch)
+
+    def epoch_end(self, epoch: int) -> int:
+        """The offset after the last one of an epoch that it has."""
+        following = next((start for each, start in self.leader_epochs if each > epoch), self.next_offset)
+        return min(following, self.next_offset)
+
     def with_update(self, update: "RemoteLogSegmentUpdate") -> "RemoteLogSegment":
         """The segment after an update."""
         return self._replace(
