@@ -182,11 +182,11 @@ class TieredLog:
 
     def begins_where_kafka_begins(self) -> None:
         log = self.log()
-        ours = log_start(self.remote, log.end_offset, log.epochs, log.local_log_start_offset)
+        ours = log_start(self.remote, log.end_offset, log.epochs, log.log_start_offset, log.local_log_start_offset)
         theirs = int(self.ask("first"))
         listed: list[RemoteLogSegment] = list(self.remote.all())
         if set(lineage(self.remote, log.end_offset, log.epochs)) == set(listed):
-            assert ours == min(theirs, log.local_log_start_offset)
+            assert ours == max(log.log_start_offset, min(theirs, log.local_log_start_offset))
 
     def note(self, what: str, count: int) -> None:
         self.counted[what] = self.counted.get(what, 0) + count

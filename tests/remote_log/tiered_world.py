@@ -39,6 +39,17 @@ class Written(NamedTuple):
     at_ms: int
 
 
+Objects = tuple[RemoteLogSegment, tuple[Written, ...], tuple[tuple[int, int], ...]]
+"""The segment, its records, and its LEADER_EPOCH."""
+
+
+class LateObjects(NamedTuple):
+    """Objects that appear after their copy was reported as failed."""
+
+    segment_id: bytes
+    objects: Objects
+
+
 class Reign(NamedTuple):
     """The machines of one leader."""
 
@@ -115,7 +126,7 @@ class TieredWorld:
         self.replicas = (Replica(), Replica())
         self.leading, self.epoch = 0, 1
         self.committed = 0
-        self.store: dict[bytes, tuple[RemoteLogSegment, tuple[Written, ...], tuple[tuple[int, int], ...]]] = {}
+        self.store: dict[bytes, Objects] = {}
         self.metadata = RemoteLogMetadata()
         self.queue: list[tuple[object, Reign]] = []
         self.ids = 0
@@ -163,7 +174,7 @@ class TieredWorld:
         self.reign = Reign(self.copies, self.deletions, self.epoch)
         self.metadata.decide(Lead(None, TOPIC_ID, 0, self.epoch), 0)
         self.unfinished = UnfinishedCopies(WAIT_MS)
-        start = log_start(self.remote, replica.end, replica.epochs, replica.local_start)
+        start = log_start(self.remote, replica.end, replica.epochs, replica.log_start, replica.local_start)
         replica.move_start(min(start, replica.end))
         self.copies.copied = copied_without_gap(
             self.remote, replica.end, replica.epochs, replica.log_start, replica.local_start
@@ -344,9 +355,12 @@ class TieredWorld:
         fails = not self.is_calm and self.rng.random() < 0.15
         if isinstance(effect, deleting.MoveLogStart):
             if reign is self.reign:
-                self.leader.move_start(min(effect.offset, self.committed))
+                assert effect.offset <= self.committed, "the log start moves over records that are not committed"
+                self.leader.move_start(effect.offset)
         elif isinstance(effect, copying.AppendRecord):
             self._append(effect.record, reign, fails=fails)
+        elif isinstance(effect, LateObjects):
+            self.store[effect.segment_id] = effect.objects
         elif isinstance(effect, copying.CopyObjects):
             self._copy(effect.segment, reign, fails=fails)
         elif isinstance(effect, deleting.DeleteObjects):
@@ -380,9 +394,12 @@ class TieredWorld:
         is_whole = (
             segment.start_offset >= replica.local_start and len(held) == segment.next_offset - segment.start_offset
         )
-        if is_whole and (not fails or self.rng.random() < 0.5):
-            epochs = tuple(each for each in replica.epochs if each[1] < segment.next_offset)
-            self.store[name] = (segment, tuple(held), epochs)
+        epochs = tuple(each for each in replica.epochs if each[1] < segment.next_offset)
+        objects = (segment, tuple(held), epochs)
+        if is_whole and not fails:
+            self.store[name] = objects
+        elif is_whole:
+            self._queue(reign, [LateObjects(name, objects)])
         if fails or not is_whole:
             effects = reign.copies.failed(name, "the store is away", self.now_ms, self.wall_ms)
         else:

@@ -97,14 +97,23 @@ def copied_without_gap(
     return OffsetAndEpoch(until - 1, epoch_of(epochs, until - 1)) if until > log_start_offset else NOTHING_COPIED
 
 
-def log_start(segments: RemoteSegments, log_end_offset: int, epochs: Epochs, local_log_start: int) -> int:
-    """The first offset of a log whose beginning is in the store: that of a new leader.
+def log_start(
+    segments: RemoteSegments, log_end_offset: int, epochs: Epochs, log_start_offset: int, local_log_start: int
+) -> int:
+    """The offset at which the log of a new leader begins: the first one from which all records up to its disk are in
+    the store.
 
-    Kafka takes the first segment of the oldest epoch in any state and any lineage. Here only readable segments that
-    count are taken, so that a copy of lost records never moves the start over records that are only on this disk.
+    A former leader deletes in the order of offsets, behind a log start that this one may not have heard of, so records
+    before a gap were deleted, too. Kafka takes the first segment of the oldest epoch, in any state and any lineage.
     """
-    first = min((each.start_offset for each in lineage(segments, log_end_offset, epochs)), default=local_log_start)
-    return min(first, local_log_start)
+    starts = sorted({each.start_offset for each in lineage(segments, log_end_offset, epochs)})
+    offset = log_start_offset
+    while offset < local_log_start:
+        until = copied_until(segments, epochs, offset)
+        if until >= local_log_start:
+            return offset
+        offset = next((start for start in starts if start > until), local_log_start)
+    return min(offset, local_log_start)
 
 
 def epoch_of(epochs: Epochs, offset: int) -> int:
