@@ -9,7 +9,7 @@ from remote_log_histories import ask_all, cut, in_words, random_epochs, segment,
 from kpybroker.machines.remote_log.lineage import counts, with_records
 from oracle.asked import AskedOracle
 
-pytestmark = pytest.mark.java
+pytestmark = [pytest.mark.java, pytest.mark.slow]
 
 HISTORIES = 3_000
 AT_ONCE = 100

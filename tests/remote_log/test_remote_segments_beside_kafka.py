@@ -11,7 +11,7 @@ from kpybroker.machines.remote_log.segments import RemoteLogSegment, RemoteLogSe
 from kpywire.uuid import to_string
 from oracle.asked import AskedOracle
 
-pytestmark = pytest.mark.java
+pytestmark = [pytest.mark.java, pytest.mark.slow]
 
 HISTORIES = 2_000
 STEPS = 25

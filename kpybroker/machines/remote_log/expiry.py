@@ -122,7 +122,8 @@ def remote_expiry(
             expired[name] = segment
         elif counts(segment, log.end_offset, epochs):
             is_old = segment.max_timestamp_ms < until_ms
-            if not is_old and not (excess > 0 and segment.size_bytes <= excess):
+            is_too_much = excess > 0 and segment.size_bytes <= excess
+            if segment.end_offset >= log.high_watermark or not (is_old or is_too_much):
                 break
             excess = max(0, excess - segment.size_bytes)
             log_start = max(log_start, segment.next_offset)
