@@ -7,8 +7,8 @@ import pytest
 from remote_log_histories import TOPIC_ID, segment, segment_id, update
 
 from kpybroker.machines.journal import Effects
-from kpybroker.machines.remote_log.cache import RemoteSegments, Verdict
-from kpybroker.machines.remote_log.metadata import Lead, Refusal, RemoteLogMetadata, WriteRecord
+from kpybroker.machines.remote_log.cache import RecordVerdict, RemoteSegments
+from kpybroker.machines.remote_log.metadata import Lead, RecordRefusal, RemoteLogMetadata, WriteRecord
 from kpybroker.machines.remote_log.packing import packed, unpacked
 from kpybroker.machines.remote_log.segments import (
     DELETED,
@@ -48,17 +48,17 @@ def test_a_segment_is_the_same_after_it_was_packed() -> None:
 @pytest.mark.parametrize(
     ("states", "verdict"),
     [
-        ((), Verdict.UNKNOWN_SEGMENT),
-        ((DELETING, DELETED), Verdict.UNKNOWN_SEGMENT),
-        ((DELETING,), Verdict.ILLEGAL_TRANSITION),
+        ((), RecordVerdict.UNKNOWN_SEGMENT),
+        ((DELETING, DELETED), RecordVerdict.UNKNOWN_SEGMENT),
+        ((DELETING,), RecordVerdict.ILLEGAL_TRANSITION),
     ],
 )
-def test_a_copy_ends_once(states: tuple[object, ...], verdict: Verdict) -> None:
+def test_a_copy_ends_once(states: tuple[object, ...], verdict: RecordVerdict) -> None:
     found, made = RemoteSegments(TOPIC_ID, "t", 0), segment(1, 0, 9, [(1, 0)])
     if states:
         found.apply(made)
     for state in states:
-        assert found.apply(update(made, state)) is Verdict.APPLIES  # type: ignore[arg-type]
+        assert found.apply(update(made, state)) is RecordVerdict.APPLIES  # type: ignore[arg-type]
     assert found.apply(update(made, FINISHED)) is verdict
 
 
@@ -121,18 +121,18 @@ def deletion(state: int) -> RemotePartitionDelete:
 
 def test_a_record_that_does_not_apply_is_not_written() -> None:
     machine, made = RemoteLogMetadata(), segment(1, 0, 9, [(1, 0)])
-    assert write(machine, update(made, FINISHED)) is Verdict.UNKNOWN_SEGMENT
+    assert write(machine, update(made, FINISHED)) is RecordVerdict.UNKNOWN_SEGMENT
     assert write(machine, made) is None
-    assert write(machine, update(made, DELETED)) is Verdict.ILLEGAL_TRANSITION
-    assert write(machine, update(made, STARTED)) is Verdict.NOT_AN_UPDATE
-    assert write(machine, made._replace(state=FINISHED)) is Verdict.NOT_A_BEGINNING
+    assert write(machine, update(made, DELETED)) is RecordVerdict.ILLEGAL_TRANSITION
+    assert write(machine, update(made, STARTED)) is RecordVerdict.NOT_AN_UPDATE
+    assert write(machine, made._replace(state=FINISHED)) is RecordVerdict.NOT_A_BEGINNING
 
 
 def test_a_former_leader_is_fenced_and_kafka_is_not() -> None:
     machine, made = RemoteLogMetadata(), segment(1, 0, 9, [(1, 0)])
     assert lead(machine, 5) is None
-    assert lead(machine, 4) is Refusal.FENCED
-    assert write(machine, made, 4) is Refusal.FENCED
+    assert lead(machine, 4) is RecordRefusal.FENCED
+    assert write(machine, made, 4) is RecordRefusal.FENCED
     assert write(machine, made, 5) is None
     assert write(machine, update(made, FINISHED)) is None
 
@@ -140,9 +140,9 @@ def test_a_former_leader_is_fenced_and_kafka_is_not() -> None:
 def test_a_deleted_partition_goes_through_its_states_and_takes_no_new_copy() -> None:
     machine, made = RemoteLogMetadata(), segment(1, 0, 9, [(1, 0)])
     write(machine, made)
-    assert write(machine, deletion(1)) is Refusal.ILLEGAL_DELETION
+    assert write(machine, deletion(1)) is RecordRefusal.ILLEGAL_DELETION
     assert [write(machine, deletion(state)) for state in (0, 0, 1)] == [None] * 3
-    assert write(machine, segment(2, 0, 9, [(1, 0)])) is Refusal.PARTITION_IS_DELETED
+    assert write(machine, segment(2, 0, 9, [(1, 0)])) is RecordRefusal.PARTITION_IS_DELETED
     assert write(machine, update(made, DELETING)) is None
     assert write(machine, deletion(2)) is None
     segments = machine.segments_of(TOPIC_ID, 0)

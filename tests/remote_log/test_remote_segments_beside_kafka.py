@@ -6,7 +6,7 @@ from random import Random
 import pytest
 from remote_log_histories import ask_all, cut, random_epochs, segment, to_words, update
 
-from kpybroker.machines.remote_log.cache import RemoteSegments, Verdict
+from kpybroker.machines.remote_log.cache import RecordVerdict, RemoteSegments
 from kpybroker.machines.remote_log.segments import RemoteLogSegment, RemoteLogSegmentState, RemoteLogSegmentUpdate
 from kpywire.uuid import to_string
 from oracle.asked import AskedOracle
@@ -16,8 +16,8 @@ pytestmark = [pytest.mark.java, pytest.mark.slow]
 HISTORIES = 2_000
 STEPS = 25
 EPOCHS = 16
-ERRORS = {Verdict.UNKNOWN_SEGMENT: "error RemoteResourceNotFoundException"} | dict.fromkeys(
-    (Verdict.NOT_A_BEGINNING, Verdict.NOT_AN_UPDATE), "error IllegalArgumentException"
+ERRORS = {RecordVerdict.UNKNOWN_SEGMENT: "error RemoteResourceNotFoundException"} | dict.fromkeys(
+    (RecordVerdict.NOT_A_BEGINNING, RecordVerdict.NOT_AN_UPDATE), "error IllegalArgumentException"
 )
 
 
@@ -91,10 +91,10 @@ class Twins:
         questions = [*self.questions, ("all",), *(each for both in of_epochs for each in both), *finds]
         theirs = iter(ask_all(self.kafka, questions))
         assert [next(theirs) for _ in self.questions] == self.answers
-        assert sorted(next(theirs).split()) == sorted(map(said, ours.all()))
+        assert sorted(next(theirs).split()) == sorted(map(printed, ours.all()))
         for epoch in range(EPOCHS):
             there = {each.split(";")[0]: each for each in next(theirs).split()}
-            here = {to_string(each.id.segment_id): said(each) for each in ours.of_epoch(epoch)}
+            here = {to_string(each.id.segment_id): printed(each) for each in ours.of_epoch(epoch)}
             # A longer copy with the same start as a shorter, newer one: Kafka does not list it any more.
             self.replaced |= here.keys() - there.keys()
             assert there == here if self.one_leader else there.items() <= here.items()
@@ -105,8 +105,8 @@ class Twins:
         for word, epoch, offset in finds:
             answer, found = next(theirs), ours.find(epoch, offset)
             if word == "next":
-                assert not self.one_leader or answer == said(ours.next_with_transaction_index(epoch, offset))
-            elif answer != said(found):
+                assert not self.one_leader or answer == printed(ours.next_with_transaction_index(epoch, offset))
+            elif answer != printed(found):
                 # A copy within another one takes no place here.
                 assert not self.one_leader
                 assert found is not None
@@ -114,7 +114,7 @@ class Twins:
                 self.within += 1
 
 
-def said(of: RemoteLogSegment | None) -> str:
+def printed(of: RemoteLogSegment | None) -> str:
     """The segment as the oracle prints it."""
     if of is None:
         return "-"

@@ -7,9 +7,9 @@ from test_remote_segments import cache_of
 from kpybroker.machines.remote_log.cache import RemoteSegments
 from kpybroker.machines.remote_log.copying import (
     AppendRecord,
-    Copies,
     CopyObjects,
     CopySettings,
+    SegmentCopies,
     StopCopying,
     Wait,
     copy_lag,
@@ -29,9 +29,10 @@ from kpybroker.machines.remote_log.follower import (
     StartAt,
     TryLater,
 )
-from kpybroker.machines.remote_log.local_log import LocalLog, LocalSegment, OpenTransaction, TierSettings
+from kpybroker.machines.remote_log.lineage import copied_without_gap, highest_copied, log_start
+from kpybroker.machines.remote_log.local_log import BlockingTransaction, LocalLog, LocalSegment, TierSettings
 from kpybroker.machines.remote_log.segments import DELETED, DELETING, FINISHED, STARTED, RemotePartitionDeleteState
-from kpybroker.machines.remote_log.sweep import Belonging, ListedObject, Sweep
+from kpybroker.machines.remote_log.sweep import Belonging, ListedObject, ObjectSweep
 
 NOW_MS = 10_000
 
@@ -41,11 +42,11 @@ def log_of(*bases: int, end: int, stable: int | None = None, start: int = 0) -> 
     return LocalLog(segments, start, max(start, bases[0]), end, end, end if stable is None else stable, [(1, 0)])
 
 
-def copies() -> Copies:
-    return Copies(TOPIC_ID, "t", 0, CopySettings(1, deadline_ms=500, retry_ms=10, max_retry_ms=15))
+def copies() -> SegmentCopies:
+    return SegmentCopies(TOPIC_ID, "t", 0, CopySettings(1, deadline_ms=500, retry_ms=10, max_retry_ms=15))
 
 
-def why(log: LocalLog, settings: TierSettings, of: Copies | None = None) -> tuple[Wait, str] | None:
+def why(log: LocalLog, settings: TierSettings, of: SegmentCopies | None = None) -> tuple[Wait, str] | None:
     waiting = (of or copies()).why_waiting(log, settings, NOW_MS, NOW_MS)
     return None if waiting is None else (waiting.wait, waiting.reason)
 
@@ -54,7 +55,7 @@ def test_a_partition_says_why_it_waits() -> None:
     log, at_once = log_of(0, 10, end=20), TierSettings()
     assert why(log, at_once) is None
     assert why(log_of(0, end=20), at_once) == (Wait.NOTHING, "everything is copied except the active segment")
-    open_log = log._replace(last_stable_offset=7, transaction=OpenTransaction(5, 7))
+    open_log = log._replace(last_stable_offset=7, transaction=BlockingTransaction(5, 7))
     assert why(open_log, at_once) == (Wait.TRANSACTION, "waits for the transaction of producer 5 since offset 7")
     behind = log._replace(last_stable_offset=7, high_watermark=7)
     assert why(behind, at_once) == (Wait.REPLICAS, "waits for replicas to have the records from offset 7 on")
@@ -99,6 +100,16 @@ def test_custom_metadata_that_are_too_long_end_a_copy() -> None:
     (marked,) = of.objects_written(segment_id(1), b"x" * 129, 0, 0)
     assert marked.record.state is DELETING  # type: ignore[union-attr]
     assert "remote.log.metadata.custom.metadata.max.bytes is 128" in of.last_error
+
+
+def test_a_new_leader_copies_what_a_former_one_left_out() -> None:
+    remote = cache_of(segment(1, 0, 9, [(1, 0)]), segment(2, 20, 29, [(1, 20)]))
+    assert highest_copied(remote, 40, [(1, 0)]) == (29, 1)
+    assert copied_without_gap(remote, 40, [(1, 0)], 0, 5) == (9, 1)
+    assert copied_without_gap(remote, 40, [(1, 0)], 0, 25) == (29, 1)
+    assert log_start(remote, 40, [(1, 0)], 0, 5) == 0
+    assert log_start(remote, 40, [(1, 0)], 0, 25) == 20
+    assert log_start(remote, 40, [(1, 0)], 0, 35) == 35
 
 
 def test_the_lag_leaves_out_the_active_segment() -> None:
@@ -221,7 +232,7 @@ def test_an_object_is_an_orphan_only_if_nothing_knew_it_twice() -> None:
     remote.apply(segment(1, 0, 9, [(1, 0)], state=STARTED))
     listing = [ListedObject(str(number), TOPIC_ID, 0, segment_id(number), 1) for number in (1, 2)]
     listing.append(ListedObject("3", bytes(16), 0, segment_id(3), 1))
-    of = Sweep(100)
+    of = ObjectSweep(100)
 
     def judged(now_ms: int, *objects: ListedObject) -> list[Belonging]:
         return [

@@ -53,7 +53,7 @@ class LateObjects(NamedTuple):
 class Reign(NamedTuple):
     """The machines of one leader."""
 
-    copies: copying.Copies
+    copies: copying.SegmentCopies
     deletions: deleting.Deletions
     epoch: int
 
@@ -139,7 +139,7 @@ class TieredWorld:
             copy_lag_ms=rng.choice((0, 0, 30)),
             copy_lag_bytes=rng.choice((-1, 40)),
         )
-        self.sweep = sweep.Sweep(WAIT_MS)
+        self.sweep = sweep.ObjectSweep(WAIT_MS)
         self.counted: dict[str, int] = {}
         self._lead()
 
@@ -169,7 +169,7 @@ class TieredWorld:
         """Begin with the leader's role: only what is in the metadata and on the disk is known."""
         replica = self.leader
         limits = copying.CopySettings(self.leading, DEADLINE_MS, retry_ms=5, max_retry_ms=40)
-        self.copies = copying.Copies(TOPIC_ID, "t", 0, limits)
+        self.copies = copying.SegmentCopies(TOPIC_ID, "t", 0, limits)
         self.deletions = deleting.Deletions(self.leading, at_once=3)
         self.reign = Reign(self.copies, self.deletions, self.epoch)
         self.metadata.decide(Lead(None, TOPIC_ID, 0, self.epoch), 0)
@@ -214,7 +214,7 @@ class TieredWorld:
             if self.rng.random() < 0.3:
                 mine.roll()
         if mine.end < other.log_start:
-            mine.start_at(other.log_start, other.log_start, list(other.epochs), other.history)
+            mine.start_at(other.log_start, other.log_start, [], other.history)
         mine.move_start(other.log_start)
         self.commits()
 

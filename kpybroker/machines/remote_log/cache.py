@@ -33,7 +33,7 @@ from kpybroker.machines.remote_log.segments import (
 NO_OFFSET: Final = -1
 
 
-class Verdict(Enum):
+class RecordVerdict(Enum):
     """Whether a record changes the cache, or why not."""
 
     APPLIES = "applies"
@@ -111,22 +111,22 @@ class RemoteSegments:
 
     # Records
 
-    def verdict(self, record: RemoteLogSegment | RemoteLogSegmentUpdate) -> Verdict:
+    def verdict(self, record: RemoteLogSegment | RemoteLogSegmentUpdate) -> RecordVerdict:
         """Whether a record would change the cache."""
         before, after = self.state(record.id.segment_id), record.state
         if type(record) is RemoteLogSegment:
             if after is not STARTED:
-                return Verdict.NOT_A_BEGINNING
+                return RecordVerdict.NOT_A_BEGINNING
         elif before is None:
-            return Verdict.UNKNOWN_SEGMENT
+            return RecordVerdict.UNKNOWN_SEGMENT
         elif may_follow(before, after) and after is STARTED:
-            return Verdict.NOT_AN_UPDATE
-        return Verdict.APPLIES if may_follow(before, after) else Verdict.ILLEGAL_TRANSITION
+            return RecordVerdict.NOT_AN_UPDATE
+        return RecordVerdict.APPLIES if may_follow(before, after) else RecordVerdict.ILLEGAL_TRANSITION
 
-    def apply(self, record: RemoteLogSegment | RemoteLogSegmentUpdate) -> Verdict:
+    def apply(self, record: RemoteLogSegment | RemoteLogSegmentUpdate) -> RecordVerdict:
         """Apply a record of the log; one that does not apply changes nothing."""
         verdict = self.verdict(record)
-        if verdict is not Verdict.APPLIES:
+        if verdict is not RecordVerdict.APPLIES:
             return verdict
         if isinstance(record, RemoteLogSegment):
             self._begin(record)
@@ -162,7 +162,7 @@ class RemoteSegments:
             self._read_again(segment)
 
     def _read_again(self, deleted: RemoteLogSegment) -> None:
-        """Copies that lay within one that is deleted now are read in its place."""
+        """SegmentCopies that lay within one that is deleted now are read in its place."""
         for epoch, _ in deleted.leader_epochs:
             of_epoch = self._epochs[epoch]
             for name in sorted(of_epoch.unreferenced):

@@ -12,7 +12,7 @@ from enum import Enum
 from itertools import pairwise
 from typing import NamedTuple
 
-from kpybroker.machines.remote_log.lineage import NOTHING_COPIED, OffsetAndEpoch
+from kpybroker.machines.remote_log.lineage import NOTHING_COPIED, CopiedOffset
 from kpybroker.machines.remote_log.local_log import LocalLog, LocalSegment, TierSettings
 from kpybroker.machines.remote_log.segments import (
     DELETING,
@@ -25,7 +25,7 @@ from kpybroker.machines.remote_log.segments import (
 )
 
 
-class Candidate(NamedTuple):
+class CopyCandidate(NamedTuple):
     """A closed segment that may be copied now."""
 
     base_offset: int
@@ -69,7 +69,7 @@ def copy_lag(log: LocalLog, copied_offset: int) -> CopyLag:
     return CopyLag(max(0, sum(each.size_bytes for each in waiting) - active_bytes), max(0, len(waiting) - 1))
 
 
-def candidates(log: LocalLog, from_offset: int, settings: TierSettings, now_ms: int) -> list[Candidate]:
+def candidates(log: LocalLog, from_offset: int, settings: TierSettings, now_ms: int) -> list[CopyCandidate]:
     """The closed segments from the one with ``from_offset`` on that may be copied now, in order.
 
     The successor of each begins at or below the last stable offset, so an open transaction ends the list; so does a
@@ -77,14 +77,14 @@ def candidates(log: LocalLog, from_offset: int, settings: TierSettings, now_ms: 
     """
     tail = log.segments[_index_of(log, from_offset) :]
     newer_bytes = sum(each.size_bytes for each in tail)
-    found: list[Candidate] = []
+    found: list[CopyCandidate] = []
     for segment, successor in pairwise(tail):
         newer_bytes -= segment.size_bytes
         is_stable = successor.base_offset <= log.last_stable_offset
         if not is_stable or not _is_due(segment, settings, newer_bytes, now_ms):
             break
         found.append(
-            Candidate(segment.base_offset, successor.base_offset, segment.size_bytes, segment.max_timestamp_ms)
+            CopyCandidate(segment.base_offset, successor.base_offset, segment.size_bytes, segment.max_timestamp_ms)
         )
     return found
 
@@ -114,7 +114,7 @@ def epochs_between(log: LocalLog, base_offset: int, next_offset: int) -> tuple[t
 # One try
 
 
-class Stage(Enum):
+class CopyStage(Enum):
     """The stages of a try. A record that is appended counts when it is committed."""
 
     ANNOUNCING = 0
@@ -132,7 +132,7 @@ class AppendRecord(NamedTuple):
 
 
 class CopyObjects(NamedTuple):
-    """Write the objects of a segment; the answer is `Copies.copied` or `Copies.failed`."""
+    """Write the objects of a segment; the answer is `SegmentCopies.copied` or `SegmentCopies.failed`."""
 
     segment: RemoteLogSegment
     deadline_ms: int
@@ -163,10 +163,10 @@ class _Try:
     def __init__(self, segment: RemoteLogSegment, deadline_ms: int) -> None:
         self.segment = segment
         self.deadline_ms = deadline_ms
-        self.stage = Stage.ANNOUNCING
+        self.stage = CopyStage.ANNOUNCING
 
 
-class Copies:
+class SegmentCopies:
     """The copies of one leader in one epoch. ``copied`` is the last offset whose COPY_SEGMENT_FINISHED is committed."""
 
     def __init__(self, topic_id: bytes, topic: str, partition: int, settings: CopySettings) -> None:
@@ -251,11 +251,11 @@ class Copies:
         now = self._of(record.id.segment_id)
         if now is None:
             return []
-        if record.state is STARTED and now.stage is Stage.ANNOUNCING:
-            now.stage = Stage.COPYING
+        if record.state is STARTED and now.stage is CopyStage.ANNOUNCING:
+            now.stage = CopyStage.COPYING
             return [CopyObjects(now.segment, now.deadline_ms)]
-        if record.state is FINISHED and now.stage is Stage.FINISHING:
-            self.copied = OffsetAndEpoch(now.segment.end_offset, now.segment.leader_epochs[-1][0])
+        if record.state is FINISHED and now.stage is CopyStage.FINISHING:
+            self.copied = CopiedOffset(now.segment.end_offset, now.segment.leader_epochs[-1][0])
             self._try, self.failures, self.last_error = None, 0, ""
         return []
 
@@ -264,13 +264,13 @@ class Copies:
     ) -> list[Effect]:
         """The objects of the segment are complete and durable."""
         now = self._of(segment_id)
-        if now is None or now.stage is not Stage.COPYING:
+        if now is None or now.stage is not CopyStage.COPYING:
             return []
         size, limit = len(custom_metadata or b""), self._settings.max_custom_metadata_bytes
         if size > limit:
             reason = f"the custom metadata have {size} bytes, remote.log.metadata.custom.metadata.max.bytes is {limit}"
             return self._fail(now, reason, now_ms, wall_ms)
-        now.stage = Stage.FINISHING
+        now.stage = CopyStage.FINISHING
         now.segment = now.segment._replace(custom_metadata=custom_metadata)
         return [AppendRecord(now.segment.update(FINISHED, self._settings.broker_id, wall_ms))]
 
@@ -284,7 +284,7 @@ class Copies:
     def due(self, now_ms: int, wall_ms: int) -> list[Effect]:
         """Give up a copy whose deadline has passed. A COPY_SEGMENT_FINISHED that is under way is waited for."""
         now = self._try
-        if now is None or now.stage is not Stage.COPYING or now_ms < now.deadline_ms:
+        if now is None or now.stage is not CopyStage.COPYING or now_ms < now.deadline_ms:
             return []
         reason = f"not complete after {self._settings.deadline_ms} ms"
         return [StopCopying(now.segment.id.segment_id), *self._fail(now, reason, now_ms, wall_ms)]
@@ -303,7 +303,7 @@ class Copies:
         self.last_error = reason
         pause_ms = self._settings.retry_ms << min(self.failures - 1, 30)
         self._retry_at_ms = now_ms + min(pause_ms, self._settings.max_retry_ms)
-        if now.stage is Stage.ANNOUNCING:
+        if now.stage is CopyStage.ANNOUNCING:
             return []  # no record, so no objects
         return [AppendRecord(now.segment.update(DELETING, self._settings.broker_id, wall_ms))]
 

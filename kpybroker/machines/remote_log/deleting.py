@@ -42,7 +42,7 @@ class DeleteObjects(NamedTuple):
 Effect = MoveLogStart | AppendRecord | DeleteObjects
 
 
-class _Deletion:
+class _SegmentDeletion:
     __slots__ = ("failures", "is_under_way", "retry_at_ms", "segment")
 
     def __init__(self, segment: RemoteLogSegment) -> None:
@@ -59,7 +59,7 @@ class Deletions:
         """``at_once`` is how many segments are deleted at the same time."""
         self._broker_id = broker_id
         self._at_once = at_once
-        self._of: dict[bytes, _Deletion] = {}
+        self._of: dict[bytes, _SegmentDeletion] = {}
         self.last_error = ""
 
     @property
@@ -77,7 +77,7 @@ class Deletions:
         else:
             asked += expiry.expired
         for each in asked:
-            self._of.setdefault(each.id.segment_id, _Deletion(each))
+            self._of.setdefault(each.id.segment_id, _SegmentDeletion(each))
         return effects + self.due(now_ms, wall_ms)
 
     def due(self, now_ms: int, wall_ms: int) -> list[Effect]:

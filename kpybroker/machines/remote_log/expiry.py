@@ -166,7 +166,7 @@ def _older(segments: RemoteSegments, log: LocalLog) -> list[RemoteLogSegment]:
 
 
 class UnfinishedCopies:
-    """Copies that began and have not ended, with the time when this node first saw each of them.
+    """SegmentCopies that began and have not ended, with the time when this node first saw each of them.
 
     The time is this node's own, so a clock that differs elsewhere deletes no copy that is still being made.
     """

@@ -73,7 +73,7 @@ class TryLater(NamedTuple):
 Step = AskOffset | AskEpochEnd | FindSegment | FetchIndexes | StartAt | TryLater
 
 
-class Stage(Enum):
+class AuxiliaryStage(Enum):
     """The answers that are waited for."""
 
     END = 0
@@ -93,7 +93,7 @@ class AuxiliaryState:
     def __init__(self, *, log_end_offset: int, is_compacted: bool, fetch_last_tiered: bool) -> None:
         """``fetch_last_tiered``: an empty replica begins behind the last copied offset (KIP-1023)."""
         self._may_skip = fetch_last_tiered and log_end_offset == 0 and not is_compacted
-        self.stage = Stage.END if self._may_skip else Stage.LOG_START
+        self.stage = AuxiliaryStage.END if self._may_skip else AuxiliaryStage.LOG_START
         self._skips = False
         self._log_start = UNKNOWN_OFFSET
         self._start = UNKNOWN_OFFSET
@@ -109,35 +109,35 @@ class AuxiliaryState:
 
     def offset(self, offset: int, epoch: int) -> Step:
         """The leader's answer to `AskOffset`."""
-        if self.stage is Stage.END:
+        if self.stage is AuxiliaryStage.END:
             self._skips = offset != 0
-            self.stage = Stage.LOG_START
+            self.stage = AuxiliaryStage.LOG_START
             return AskOffset(EARLIEST)
-        if self.stage is Stage.LOG_START:
+        if self.stage is AuxiliaryStage.LOG_START:
             self._log_start = offset
-            self.stage = Stage.PENDING_UPLOAD if self._skips else Stage.LOCAL_START
+            self.stage = AuxiliaryStage.PENDING_UPLOAD if self._skips else AuxiliaryStage.LOCAL_START
             return AskOffset(EARLIEST_PENDING_UPLOAD if self._skips else EARLIEST_LOCAL)
-        if self.stage is Stage.PENDING_UPLOAD and offset == UNKNOWN_OFFSET:
-            self.stage = Stage.LOCAL_START
+        if self.stage is AuxiliaryStage.PENDING_UPLOAD and offset == UNKNOWN_OFFSET:
+            self.stage = AuxiliaryStage.LOCAL_START
             return AskOffset(EARLIEST_LOCAL)
-        if self.stage is Stage.LOCAL_START and self._skips and offset != self._log_start:
+        if self.stage is AuxiliaryStage.LOCAL_START and self._skips and offset != self._log_start:
             return self._later("the leader does not know yet which offset it copies next")
         return self._starts_at(offset, epoch)
 
     def _starts_at(self, offset: int, epoch: int) -> Step:
         self._start, self._start_epoch = offset, epoch
         if offset <= self._log_start:
-            self.stage = Stage.DONE
+            self.stage = AuxiliaryStage.DONE
             return StartAt(offset, offset, (), None)
         if epoch <= 0:
             return self._find(epoch)
-        self.stage = Stage.EPOCH_END
+        self.stage = AuxiliaryStage.EPOCH_END
         return AskEpochEnd(epoch - 1)
 
     def epoch_end(self, epoch: int, end_offset: int) -> Step:
         """The leader's answer to `AskEpochEnd`: the epoch it has in place of the asked one, and where that ends. Epochs
         without records are left out that way."""
-        if self.stage is Stage.AGREEMENT:
+        if self.stage is AuxiliaryStage.AGREEMENT:
             return self._agrees(epoch, end_offset)
         return self._find(epoch if end_offset > self._start - 1 else self._start_epoch)
 
@@ -148,12 +148,12 @@ class AuxiliaryState:
             if self._tried < len(self._copies):
                 return AskEpochEnd(self._copies[self._tried].leader_epochs[-1][0])
             self._is_cut, self._tried = True, 0
-        self.stage = Stage.INDEXES
+        self.stage = AuxiliaryStage.INDEXES
         return FetchIndexes(self._copies[self._tried])
 
     def _find(self, epoch: int) -> Step:
         self._target_epoch = epoch
-        self.stage = Stage.SEGMENT
+        self.stage = AuxiliaryStage.SEGMENT
         return FindSegment(epoch, self._start - 1)
 
     def found(self, segments: RemoteSegments | None) -> Step:
@@ -166,7 +166,7 @@ class AuxiliaryState:
                 f"no remote segment has offset {self._start - 1} of epoch {self._target_epoch}, where the leader's log"
                 f" begins at {self._log_start} and is fetched from {self._start}"
             )
-        self.stage = Stage.AGREEMENT
+        self.stage = AuxiliaryStage.AGREEMENT
         return AskEpochEnd(self._copies[0].leader_epochs[-1][0])
 
     def fetched(self, epochs: tuple[tuple[int, int], ...], producer_snapshot: bytes | None) -> Step:
@@ -174,13 +174,13 @@ class AuxiliaryState:
         segment = self._copies[self._tried]
         if not _are_epochs_of(segment, epochs):
             return self._later(f"the epochs of the segment at {segment.start_offset} do not fit it: {epochs}")
-        self.stage = Stage.DONE
+        self.stage = AuxiliaryStage.DONE
         if not self._is_cut:
             return StartAt(segment.next_offset, self._log_start, epochs, producer_snapshot)
         return StartAt(self._start, self._log_start, tuple(each for each in epochs if each[1] < self._start), None)
 
     def _later(self, reason: str) -> TryLater:
-        self.stage = Stage.DONE
+        self.stage = AuxiliaryStage.DONE
         return TryLater(reason)
 
 

@@ -17,14 +17,14 @@ NO_EPOCH: Final = -1
 Epochs = Sequence[tuple[int, int]]
 
 
-class OffsetAndEpoch(NamedTuple):
+class CopiedOffset(NamedTuple):
     """An offset, and the epoch of its record; (-1, -1) for none."""
 
     offset: int
     epoch: int
 
 
-NOTHING_COPIED: Final = OffsetAndEpoch(NO_OFFSET, NO_EPOCH)
+NOTHING_COPIED: Final = CopiedOffset(NO_OFFSET, NO_EPOCH)
 
 
 def with_records(epochs: Epochs) -> list[tuple[int, int]]:
@@ -68,21 +68,21 @@ def lineage(segments: RemoteSegments, log_end_offset: int, epochs: Epochs) -> It
                 yield segment
 
 
-def highest_copied(segments: RemoteSegments, log_end_offset: int, epochs: Epochs) -> OffsetAndEpoch:
+def highest_copied(segments: RemoteSegments, log_end_offset: int, epochs: Epochs) -> CopiedOffset:
     """The last offset that is copied: that of the newest epoch of which anything was ever copied, at most where this
     log's epoch ends."""
     end = log_end_offset
     for epoch, start in reversed(epochs):
         highest = segments.highest_offset(epoch)
         if highest != NO_OFFSET:
-            return OffsetAndEpoch(min(highest, end - 1), epoch)
+            return CopiedOffset(min(highest, end - 1), epoch)
         end = start
     return NOTHING_COPIED
 
 
 def copied_without_gap(
     segments: RemoteSegments, log_end_offset: int, epochs: Epochs, log_start_offset: int, local_log_start: int
-) -> OffsetAndEpoch:
+) -> CopiedOffset:
     """The last offset of which a new leader has nothing to copy at or below it.
 
     Kafka takes `highest_copied`. A former leader that had moved its log start, and copied on from there, leaves a gap
@@ -94,7 +94,7 @@ def copied_without_gap(
         until = copied_until(segments, epochs, local_log_start)
     if until > highest.offset:
         return highest
-    return OffsetAndEpoch(until - 1, epoch_of(epochs, until - 1)) if until > log_start_offset else NOTHING_COPIED
+    return CopiedOffset(until - 1, epoch_of(epochs, until - 1)) if until > log_start_offset else NOTHING_COPIED
 
 
 def log_start(

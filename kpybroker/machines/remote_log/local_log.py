@@ -16,7 +16,7 @@ class LocalSegment(NamedTuple):
     max_timestamp_ms: int
 
 
-class OpenTransaction(NamedTuple):
+class BlockingTransaction(NamedTuple):
     """The open transaction that holds back the last stable offset."""
 
     producer_id: int
@@ -33,7 +33,7 @@ class LocalLog(NamedTuple):
     high_watermark: int
     last_stable_offset: int
     epochs: Sequence[tuple[int, int]]
-    transaction: OpenTransaction | None = None
+    transaction: BlockingTransaction | None = None
 
     def next_base(self, index: int) -> int:
         """The offset after the last one of a segment."""

@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Any, Final, NamedTuple
 
 from kpybroker.machines.journal import Effects, EventTooLarge, ProducerEpoch
-from kpybroker.machines.remote_log.cache import RemoteSegments, Verdict
+from kpybroker.machines.remote_log.cache import RecordVerdict, RemoteSegments
 from kpybroker.machines.remote_log.segments import (
     Record,
     RemoteLogSegment,
@@ -25,8 +25,8 @@ PartitionKey = tuple[bytes, int]
 """(topic id, partition)."""
 
 
-class Refusal(Enum):
-    """The reasons why a record is not written, in addition to `Verdict`."""
+class RecordRefusal(Enum):
+    """The reasons why a record is not written, in addition to `RecordVerdict`."""
 
     PARTITION_IS_DELETED = "its partition is being deleted"
     ILLEGAL_DELETION = "its state cannot follow the present one of the partition's deletion"
@@ -38,7 +38,7 @@ NOT_FENCED: Final = -1
 
 
 class WriteRecord(NamedTuple):
-    """Write a record. The reply is None when it is committed, else a `Verdict` or a `Refusal`."""
+    """Write a record. The reply is None when it is committed, else a `RecordVerdict` or a `RecordRefusal`."""
 
     ticket: Any
     record: Record
@@ -68,29 +68,29 @@ class RemoteLogMetadata:
     def decide(self, event: Any, now_ms: int) -> Effects:  # noqa: ARG002
         """Decide on an input: a record to write, or a new leader."""
         if isinstance(event, EventTooLarge):
-            return Effects(replies=[(event.event.ticket, Refusal.TOO_LARGE)])
+            return Effects(replies=[(event.event.ticket, RecordRefusal.TOO_LARGE)])
         if isinstance(event, Lead):
             key = (event.topic_id, event.partition)
             before = self._leader_epochs.get(key, NOT_FENCED)
             self._leader_epochs[key] = max(before, event.leader_epoch)
-            return Effects(replies=[(event.ticket, Refusal.FENCED if event.leader_epoch < before else None)])
+            return Effects(replies=[(event.ticket, RecordRefusal.FENCED if event.leader_epoch < before else None)])
         if not isinstance(event, WriteRecord):
             raise TypeError(f"The metadata of a remote log do not handle {type(event).__name__}")
         refusal = self.refusal(event.record, event.leader_epoch)
         return Effects(() if refusal else [event.record], replies=[(event.ticket, refusal)])
 
-    def refusal(self, record: Record, leader_epoch: int = NOT_FENCED) -> Verdict | Refusal | None:
+    def refusal(self, record: Record, leader_epoch: int = NOT_FENCED) -> RecordVerdict | RecordRefusal | None:
         """The reason why a record is not to be written."""
         if isinstance(record, RemotePartitionDelete):
             before = self._deletions.get((record.topic_id, record.partition))
-            return None if deletion_may_follow(before, record.state) else Refusal.ILLEGAL_DELETION
+            return None if deletion_may_follow(before, record.state) else RecordRefusal.ILLEGAL_DELETION
         key = (record.id.topic_id, record.id.partition)
         if NOT_FENCED < leader_epoch < self._leader_epochs.get(key, NOT_FENCED):
-            return Refusal.FENCED
+            return RecordRefusal.FENCED
         if isinstance(record, RemoteLogSegment) and key in self._deletions:
-            return Refusal.PARTITION_IS_DELETED
+            return RecordRefusal.PARTITION_IS_DELETED
         verdict = (self._segments.get(key) or RemoteSegments(*record.id[:3])).verdict(record)
-        return None if verdict is Verdict.APPLIES else verdict
+        return None if verdict is RecordVerdict.APPLIES else verdict
 
     def apply(self, record: Record, _offset: int, _producer: ProducerEpoch | None) -> None:
         """Apply one record of the log, replayed or just written."""
@@ -104,7 +104,7 @@ class RemoteLogMetadata:
         segments = self._segments.get(key)
         if segments is None:
             segments = RemoteSegments(*record.id[:3])
-            if segments.verdict(record) is not Verdict.APPLIES:
+            if segments.verdict(record) is not RecordVerdict.APPLIES:
                 return
             self._segments[key] = segments
         segments.apply(record)

@@ -34,7 +34,7 @@ class Belonging(Enum):
     """Never deleted: it may be all that another cluster has."""
 
 
-class Sweep:
+class ObjectSweep:
     """The sweeps of one prefix. It remembers when unknown objects were first listed, by this node's own clock."""
 
     def __init__(self, wait_ms: int) -> None:
