@@ -31,7 +31,7 @@ final class KafkaLog {
     }
 
     /** Does at once what is to be done at once, and never what is to be done later or again and again. */
-    private static final class Now implements Scheduler {
+    static final class Now implements Scheduler {
         @Override public void startup() { }
         @Override public void shutdown() { }
         @Override public void resizeThreadPool(int size) { }

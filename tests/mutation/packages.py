@@ -48,6 +48,7 @@ PACKAGES: Final[dict[str, Package]] = {
     "controller": Package(("kpybroker/machines/controller",), ("controller", "transcripts")),
     "fetch": Package(("kpybroker/machines/fetch",), ("fetch",)),
     "lag": Package(("kpybroker/machines/lag.py",), ("metrics/test_lag_definition.py",)),
+    "remote_log": Package(("kpybroker/machines/remote_log",), ("remote_log",)),
     "coordination": Package(
         ("kpybroker/machines/coordination",),
         ("coordination", "share_coordinator", "groups/test_topic_view.py", "transactions"),

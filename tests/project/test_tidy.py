@@ -38,7 +38,8 @@ LOADED_BY_NAME = (
     "pyspark_kpybroker",
 )
 FOR_TESTS = {"kpystorage.sim_disk"}
-OF_TIERED_STORAGE = ("kpystorage.remote.", "kpywire.remote_log_record")  # no node has it yet
+OF_TIERED_STORAGE = ("kpybroker.machines.remote_log.", "kpystorage.remote.", "kpywire.remote_log_record")
+"""The formats and machines of tiered storage, which no node runs yet."""
 BESIDE_ASSEMBLY = ("broker", "controller_role", "node")
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef

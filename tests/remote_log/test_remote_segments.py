@@ -1,0 +1,151 @@
+"""The cache of remote segments by itself: states, copies of the same offsets, records that do not fit, memory."""
+
+import tracemalloc
+from random import Random
+
+import pytest
+from remote_log_histories import TOPIC_ID, segment, segment_id, update
+
+from kpybroker.machines.journal import Effects
+from kpybroker.machines.remote_log.cache import RecordVerdict, RemoteSegments
+from kpybroker.machines.remote_log.metadata import Lead, RecordRefusal, RemoteLogMetadata, WriteRecord
+from kpybroker.machines.remote_log.packing import packed, unpacked
+from kpybroker.machines.remote_log.segments import (
+    DELETED,
+    DELETING,
+    FINISHED,
+    STARTED,
+    RemoteLogSegment,
+    RemotePartitionDelete,
+    RemotePartitionDeleteState,
+)
+
+
+def cache_of(*finished: RemoteLogSegment) -> RemoteSegments:
+    found = RemoteSegments(TOPIC_ID, "t", 0)
+    for each in finished:
+        found.apply(each)
+        found.apply(update(each, FINISHED))
+    return found
+
+
+def test_a_segment_is_the_same_after_it_was_packed() -> None:
+    rng = Random(3)
+    for _ in range(500):
+        made = segment(
+            1,
+            rng.randint(-(2**63), 2**63 - 1),
+            rng.randint(-(2**63), 2**63 - 1),
+            [(rng.randint(-(2**31), 2**31 - 1), rng.randint(0, 2**62)) for _ in range(rng.randint(0, 5))],
+            state=rng.choice((STARTED, FINISHED, DELETING)),
+            size_bytes=rng.randint(0, 2**31 - 1),
+            custom_metadata=rng.choice((None, b"", b"custom")),
+            is_transaction_index_empty=rng.random() < 0.5,
+        )
+        assert unpacked(packed(made), made.id) == made
+
+
+@pytest.mark.parametrize(
+    ("states", "verdict"),
+    [
+        ((), RecordVerdict.UNKNOWN_SEGMENT),
+        ((DELETING, DELETED), RecordVerdict.UNKNOWN_SEGMENT),
+        ((DELETING,), RecordVerdict.ILLEGAL_TRANSITION),
+    ],
+)
+def test_a_copy_ends_once(states: tuple[object, ...], verdict: RecordVerdict) -> None:
+    found, made = RemoteSegments(TOPIC_ID, "t", 0), segment(1, 0, 9, [(1, 0)])
+    if states:
+        found.apply(made)
+    for state in states:
+        assert found.apply(update(made, state)) is RecordVerdict.APPLIES  # type: ignore[arg-type]
+    assert found.apply(update(made, FINISHED)) is verdict
+
+
+def test_a_shorter_copy_hides_no_record_of_a_longer_one() -> None:
+    longer, shorter = segment(1, 0, 99, [(1, 0)]), segment(2, 0, 49, [(1, 0)])
+    found = cache_of(longer, shorter)
+    assert [found.find(1, offset) for offset in (0, 49, 50, 99)] == [
+        longer._replace(broker_id=2, state=FINISHED, event_timestamp_ms=1)
+    ] * 4
+    assert len(found.of_epoch(1)) == 2
+    found.apply(update(longer, DELETING))
+    read = found.find(1, 49)
+    assert read is not None
+    assert read.id == shorter.id
+    assert found.find(1, 50) is None
+
+
+def test_the_highest_offset_stays_after_a_deletion() -> None:
+    made = segment(1, 0, 99, [(1, 0), (2, 60)])
+    found = cache_of(made)
+    found.apply(update(made, DELETING))
+    found.apply(update(made, DELETED))
+    assert [found.highest_offset(epoch) for epoch in (1, 2, 3)] == [59, 99, -1]
+    assert len(found) == 0
+    assert found.epochs() == []
+
+
+def test_a_million_segments_take_little_memory() -> None:
+    tracemalloc.start()
+    partitions = []
+    for _ in range(20):
+        found = RemoteSegments(TOPIC_ID, "t", 0)
+        for number in range(100):
+            made = segment(number, number * 1_000, number * 1_000 + 999, [(3, number * 1_000)])
+            found.apply(made)
+            found.apply(update(made, FINISHED))
+        partitions.append(found)
+    size, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert size / (20 * 100) < 400, "bytes for each segment"
+
+
+# The machine on the log
+
+
+def write(machine: RemoteLogMetadata, record: object, leader_epoch: int = -1) -> object:
+    effects: Effects = machine.decide(WriteRecord("ticket", record, leader_epoch), 0)  # type: ignore[arg-type]
+    for each in effects.records:
+        machine.apply(each, 0, None)
+    return effects.replies[0][1]
+
+
+def lead(machine: RemoteLogMetadata, leader_epoch: int) -> object:
+    return machine.decide(Lead("ticket", TOPIC_ID, 0, leader_epoch), 0).replies[0][1]
+
+
+def deletion(state: int) -> RemotePartitionDelete:
+    return RemotePartitionDelete(TOPIC_ID, "t", 0, RemotePartitionDeleteState(state), 0, 1)
+
+
+def test_a_record_that_does_not_apply_is_not_written() -> None:
+    machine, made = RemoteLogMetadata(), segment(1, 0, 9, [(1, 0)])
+    assert write(machine, update(made, FINISHED)) is RecordVerdict.UNKNOWN_SEGMENT
+    assert write(machine, made) is None
+    assert write(machine, update(made, DELETED)) is RecordVerdict.ILLEGAL_TRANSITION
+    assert write(machine, update(made, STARTED)) is RecordVerdict.NOT_AN_UPDATE
+    assert write(machine, made._replace(state=FINISHED)) is RecordVerdict.NOT_A_BEGINNING
+
+
+def test_a_former_leader_is_fenced_and_kafka_is_not() -> None:
+    machine, made = RemoteLogMetadata(), segment(1, 0, 9, [(1, 0)])
+    assert lead(machine, 5) is None
+    assert lead(machine, 4) is RecordRefusal.FENCED
+    assert write(machine, made, 4) is RecordRefusal.FENCED
+    assert write(machine, made, 5) is None
+    assert write(machine, update(made, FINISHED)) is None
+
+
+def test_a_deleted_partition_goes_through_its_states_and_takes_no_new_copy() -> None:
+    machine, made = RemoteLogMetadata(), segment(1, 0, 9, [(1, 0)])
+    write(machine, made)
+    assert write(machine, deletion(1)) is RecordRefusal.ILLEGAL_DELETION
+    assert [write(machine, deletion(state)) for state in (0, 0, 1)] == [None] * 3
+    assert write(machine, segment(2, 0, 9, [(1, 0)])) is RecordRefusal.PARTITION_IS_DELETED
+    assert write(machine, update(made, DELETING)) is None
+    assert write(machine, deletion(2)) is None
+    segments = machine.segments_of(TOPIC_ID, 0)
+    assert segments is not None
+    assert segments.state(segment_id(1)) is None
+    assert list(machine.partitions()) == []
