@@ -19,7 +19,7 @@ from stage import Stage, flight
 from kpybroker.monitoring.console.page import ConsolePage
 from kpybroker.monitoring.console.pages import PAGES
 from kpybroker.monitoring.history import changes, recorder, samples
-from kpybroker.monitoring.history.samples import FINE_MS, GroupLag, HistoryEvent, Rings, sample_of
+from kpybroker.monitoring.history.samples import FINE_MS, HistoryEvent, Rings, SampledLag, sample_of
 from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kpywire.record import Record
 from support.browser import Browser
@@ -119,7 +119,7 @@ def past() -> Rings:
             samples.UNDER_REPLICATED: 6.0 if is_away else 0.0,
             samples.WITHOUT_LEADER: 0.0,
         }
-        before = sample_of(until_ms - number * FINE_MS, values, {"joined": GroupLag(lag, lag / 700)}, before)
+        before = sample_of(until_ms - number * FINE_MS, values, {"joined": SampledLag(lag, lag / 700)}, before)
         rings.add(before)
     for number, what, subject, moved, detail in (
         (260, changes.GONE, "2", 1, ""),

@@ -9,7 +9,7 @@ from kpybroker.machines.metadata.delta import MetadataDelta
 from kpybroker.machines.metadata.image import MetadataImage
 from kpybroker.monitoring.history.file import HistoryFile
 from kpybroker.monitoring.history.recorder import HistoryRecorder
-from kpybroker.monitoring.history.samples import FINE_MS, MEASURES, GroupLag, KeptSample, sample_of
+from kpybroker.monitoring.history.samples import FINE_MS, MEASURES, KeptSample, SampledLag, sample_of
 from kpybroker.runtime.counters import BUCKETS, ApiCounters
 from kpybroker.runtime.io.scheduler import ManualScheduler
 from kpystorage.directory import LogDirectory
@@ -25,7 +25,7 @@ def samples(count: int, groups: int = 3, since_ms: int = START_MS) -> Iterator[K
     """Samples ten seconds apart, each with its number as every value."""
     before = None
     for number in range(1, count + 1):
-        lags = {f"group-{each}": GroupLag(number, each) for each in range(groups)}
+        lags = {f"group-{each}": SampledLag(number, each) for each in range(groups)}
         before = sample_of(since_ms + number * FINE_MS, dict.fromkeys(MEASURES, float(number)), lags, before)
         yield before
 

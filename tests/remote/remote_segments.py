@@ -9,10 +9,10 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from kpystorage.remote.chunks import ChunkIndex
 from kpystorage.remote.encryption import RandomBytes, SegmentKey
 from kpystorage.remote.key_ring import KeyPair
-from kpystorage.remote.segment_name import SegmentName
+from kpystorage.remote.segment_name import RemoteSegmentName
 from kpystorage.remote.transforms import ChunkWriter, Transform
 
-NAME = SegmentName("topic1", bytes(range(16)), 7, 1234, bytes(range(16, 32)))
+NAME = RemoteSegmentName("topic1", bytes(range(16)), 7, 1234, bytes(range(16, 32)))
 KINDS = [(compressed, encrypted) for compressed in (False, True) for encrypted in (False, True)]
 
 

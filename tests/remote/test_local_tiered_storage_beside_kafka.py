@@ -11,7 +11,7 @@ import pytest
 from java_programs import JavaProgram
 
 from kpystorage.remote.local_tiered_storage import OPTIONAL, LocalFile, directory, missing, parse_path, path
-from kpystorage.remote.segment_name import SegmentName
+from kpystorage.remote.segment_name import RemoteSegmentName
 from kpywire.uuid import to_string
 from oracle.remote import TEST_JAR_RELEASE
 
@@ -40,17 +40,17 @@ def java(tmp_path: Path) -> Iterator[JavaProgram]:
     program.close()
 
 
-def segments() -> Iterator[tuple[SegmentName, dict[LocalFile, bytes]]]:
+def segments() -> Iterator[tuple[RemoteSegmentName, dict[LocalFile, bytes]]]:
     rng = Random(11)
     for topic in ("t", "a-1", "my-to.pic_3-4", "x" * 150):
         for start_offset in (0, 1234, 2**40):
             files = {each: rng.randbytes(rng.randrange(1, 300)) for each in LocalFile}
             if rng.random() < 0.5:
                 del files[LocalFile.TRANSACTION_INDEX]
-            yield SegmentName(topic, rng.randbytes(16), rng.randrange(9), start_offset, rng.randbytes(16)), files
+            yield RemoteSegmentName(topic, rng.randbytes(16), rng.randrange(9), start_offset, rng.randbytes(16)), files
 
 
-def words(name: SegmentName) -> tuple[object, ...]:
+def words(name: RemoteSegmentName) -> tuple[object, ...]:
     return name.topic, to_string(name.topic_id), name.partition, name.start_offset, to_string(name.segment_id)
 
 

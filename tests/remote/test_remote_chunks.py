@@ -36,9 +36,9 @@ def test_a_range_that_is_read_back_is_the_slice(
     if size // chunk_bytes > 500:
         chunk_bytes += size // 500
     log, written = stored(segment, chunk_bytes, how)
-    encryption = manifest.Encryption("key1:AAAA", b"aad") if how.key else None
+    encryption = manifest.SegmentEncryption("key1:AAAA", b"aad") if how.key else None
     _, places = indexes.join(FILES, how.key)
-    text = manifest.render(manifest.Manifest(written, places, how.compressed, encryption))
+    text = manifest.render(manifest.SegmentManifest(written, places, how.compressed, encryption))
     chunks = manifest.parse(text).chunks
     assert chunks.stored_bytes == len(log)
     assert read(log, chunks, how, start, end) == segment[start:end]

@@ -1,4 +1,4 @@
-"""Encryption: pieces under a data key, and the data key under an RSA key of a ring."""
+"""SegmentEncryption: pieces under a data key, and the data key under an RSA key of a ring."""
 
 import sys
 from base64 import b64encode

@@ -14,12 +14,12 @@ from kpystorage.errors import CorruptObject
 from kpystorage.remote import chunk_sizes, manifest
 from kpystorage.remote.chunks import ChunkIndex, FixedChunks, VariableChunks
 from kpystorage.remote.indexes import IndexType, StoredIndex
-from kpystorage.remote.manifest import DescribedSegment, Encryption, Manifest
-from kpystorage.remote.segment_name import SegmentName
+from kpystorage.remote.manifest import DescribedSegment, SegmentEncryption, SegmentManifest
+from kpystorage.remote.segment_name import RemoteSegmentName
 from kpywire.uuid import from_string
 
 SEGMENT = DescribedSegment(
-    SegmentName("topic1", from_string("lZ6vvmajTWKDBUTV6SQAtQ"), 42, 0, from_string("adh9f8BMS4anaUnD8KWfWg")),
+    RemoteSegmentName("topic1", from_string("lZ6vvmajTWKDBUTV6SQAtQ"), 42, 0, from_string("adh9f8BMS4anaUnD8KWfWg")),
     end_offset=1000,
     max_timestamp_ms=1000000000,
     broker_id=2,
@@ -28,7 +28,7 @@ SEGMENT = DescribedSegment(
 )
 PLACES = {each: StoredIndex(position, 1) for position, each in enumerate(IndexType)}
 WITHOUT_TRANSACTIONS = {each: place for each, place in PLACES.items() if each is not IndexType.TRANSACTION}
-PLAIN = Manifest(FixedChunks(1000, 100, 100, 100), PLACES, segment=SEGMENT)
+PLAIN = SegmentManifest(FixedChunks(1000, 100, 100, 100), PLACES, segment=SEGMENT)
 TEXT = (
     '{"version":"1","chunkIndex":{"type":"fixed","originalChunkSize":100,"originalFileSize":1000,'
     '"transformedChunkSize":100,"finalTransformedChunkSize":100},"segmentIndexes":{'
@@ -42,7 +42,7 @@ TEXT = (
 """A manifest in the spelling of the plugin's own tests."""
 
 
-def facts(found: Manifest) -> tuple[Any, ...]:
+def facts(found: SegmentManifest) -> tuple[Any, ...]:
     chunks = found.chunks
     sizes = [chunks.chunk(number) for number in range(chunks.count)]
     return chunks.chunk_bytes, sizes, dict(found.indexes), found.compressed, found.encryption, found.segment
@@ -61,7 +61,9 @@ def test_a_missing_transaction_index_is_null() -> None:
 
 def test_encryption_stands_before_the_words_for_people() -> None:
     places = {each: StoredIndex(29 * position, 29) for position, each in enumerate(IndexType)}
-    secret = Manifest(FixedChunks(250, 100, 128, 78), places, encryption=Encryption("key1:AAAA", b"\n\v\f\r"))
+    secret = SegmentManifest(
+        FixedChunks(250, 100, 128, 78), places, encryption=SegmentEncryption("key1:AAAA", b"\n\v\f\r")
+    )
     text = manifest.render(secret)
     assert b'"compression":false,"encryption":{"dataKey":"key1:AAAA","aad":"CgsMDQ=="},"remoteLog' in text
     assert facts(manifest.parse(text)) == facts(secret)
@@ -81,7 +83,7 @@ def test_compressed_chunks_have_a_size_each() -> None:
 
 def test_an_encrypted_index_has_room_for_its_vector_and_tag() -> None:
     places = {each: StoredIndex(27 * position, 27) for position, each in enumerate(IndexType)}
-    secret = Manifest(FixedChunks(250, 100, 128, 78), places, encryption=Encryption("key1:AAAA", b"a"))
+    secret = SegmentManifest(FixedChunks(250, 100, 128, 78), places, encryption=SegmentEncryption("key1:AAAA", b"a"))
     with pytest.raises(CorruptObject, match="an encrypted index of 27 bytes"):
         manifest.parse(manifest.render(secret))
 

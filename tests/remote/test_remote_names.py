@@ -9,12 +9,14 @@ from kpystorage.errors import CorruptObject
 from kpystorage.remote.custom_metadata import CustomMetadata
 from kpystorage.remote.keys import ObjectKind, main_path, object_key, parse_key, partition_path
 from kpystorage.remote.local_tiered_storage import LocalFile, LocalFileName, missing, parse_path, path
-from kpystorage.remote.segment_name import SegmentName
+from kpystorage.remote.segment_name import RemoteSegmentName
 from kpywire.uuid import from_string
 
-DOCUMENTED = SegmentName("topic", from_string("MWJ6FHTfRYy67jzwZdeqSQ"), 7, 1234, from_string("tqimKeZwStOEOwRzT3L5oQ"))
+DOCUMENTED = RemoteSegmentName(
+    "topic", from_string("MWJ6FHTfRYy67jzwZdeqSQ"), 7, 1234, from_string("tqimKeZwStOEOwRzT3L5oQ")
+)
 names = st.builds(
-    SegmentName,
+    RemoteSegmentName,
     st.text("abcXYZ019._-", min_size=1, max_size=30),
     st.binary(min_size=16, max_size=16),
     st.integers(0, 2**31 - 1),
@@ -30,7 +32,9 @@ def test_a_key_is_that_of_the_plugins_documentation() -> None:
 
 
 @given(st.text("ab/-.", max_size=8), names, st.sampled_from(ObjectKind))
-def test_a_key_tells_the_segment_and_the_kind_of_the_object(prefix: str, name: SegmentName, kind: ObjectKind) -> None:
+def test_a_key_tells_the_segment_and_the_kind_of_the_object(
+    prefix: str, name: RemoteSegmentName, kind: ObjectKind
+) -> None:
     key = object_key(prefix, name, kind)
     assert parse_key(prefix, key) == (name, kind)
     assert key.startswith(prefix + partition_path(name.topic, name.topic_id, name.partition))
@@ -75,7 +79,7 @@ def test_a_record_leads_to_no_other_directory(part: str) -> None:
 
 
 def test_a_file_of_kafkas_own_store_has_its_name() -> None:
-    name = SegmentName(
+    name = RemoteSegmentName(
         "my-to.pic", from_string("EAAAAAAAAAUAAAAAAAAAAg"), 3, 1234, from_string("AAwAAAAAAAAAAAAAAAAABA")
     )
     folder = "kafka-tiered-storage/my-to.pic-3-EAAAAAAAAAUAAAAAAAAAAg"
@@ -84,7 +88,7 @@ def test_a_file_of_kafkas_own_store_has_its_name() -> None:
 
 
 @given(names, st.sampled_from(LocalFile))
-def test_a_path_tells_the_segment_and_the_file(name: SegmentName, file: LocalFile) -> None:
+def test_a_path_tells_the_segment_and_the_file(name: RemoteSegmentName, file: LocalFile) -> None:
     assert parse_path(path(name, file)) == LocalFileName(name, file)
 
 

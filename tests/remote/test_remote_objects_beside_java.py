@@ -68,10 +68,10 @@ def test_java_reads_our_objects(
     key = SegmentKey.new(random_bytes("data")) if encrypted else None
     log, chunks = stored(segment, chunk_bytes, Transform(compressed, key))
     parts, places = indexes.join(files, key)
-    encryption = manifest.Encryption(ring().wrap(key.key), key.aad) if key is not None else None
+    encryption = manifest.SegmentEncryption(ring().wrap(key.key), key.aad) if key is not None else None
     (home / "log").write_bytes(log)
     (home / "indexes").write_bytes(b"".join(map(bytes, parts)))
-    (home / "manifest").write_bytes(manifest.render(manifest.Manifest(chunks, places, compressed, encryption)))
+    (home / "manifest").write_bytes(manifest.render(manifest.SegmentManifest(chunks, places, compressed, encryption)))
     for start, end in ranges(size, rng):
         assert java.ask("load", home, start, end) == segment[start:end].hex()
     for each, file in files.items():

@@ -44,7 +44,7 @@ class StoryRow:
     """The events that this line stands for."""
 
 
-class _Line(NamedTuple):
+class _StoryLine(NamedTuple):
     """An event with its line, and with the words that it shares with others of its kind."""
 
     row: StoryRow
@@ -68,7 +68,7 @@ def story_of(events: Sequence[Event]) -> tuple[StoryRow, ...]:
     return tuple(reversed(rows))
 
 
-def _rounds_at(lines: Sequence[_Line], place: int) -> tuple[int, int]:
+def _rounds_at(lines: Sequence[_StoryLine], place: int) -> tuple[int, int]:
     """The length of the shortest round that begins here and comes again most, and how often it comes."""
     kinds = [each[1:] for each in lines[place:]]
     best = 1, 1
@@ -81,7 +81,7 @@ def _rounds_at(lines: Sequence[_Line], place: int) -> tuple[int, int]:
     return best
 
 
-def _one_line(lines: Sequence[_Line], length: int, rounds: int) -> StoryRow:
+def _one_line(lines: Sequence[_StoryLine], length: int, rounds: int) -> StoryRow:
     """The line for several rounds: what the members did, or without any, what the group did."""
     words: list[str] = []
     label = ""
@@ -94,8 +94,8 @@ def _one_line(lines: Sequence[_Line], length: int, rounds: int) -> StoryRow:
     return StoryRow(last_ms, ", ".join(words), None, rounds, every_s, first_ms, len(lines))
 
 
-def _in_words(events: Sequence[Event]) -> list[_Line]:
-    lines: list[_Line] = []
+def _in_words(events: Sequence[Event]) -> list[_StoryLine]:
+    lines: list[_StoryLine] = []
     began_ms: int | None = None
     last_joined = ""
     for event in events:
@@ -117,7 +117,7 @@ def _in_words(events: Sequence[Event]) -> list[_Line]:
             text = f"assignment of epoch {event.detail}"
         else:
             text = f"{label} {words}".strip() + (f": {event.detail}" if event.detail else "")
-        lines.append(_Line(StoryRow(event.timestamp_ms, text, after_s), label, words))
+        lines.append(_StoryLine(StoryRow(event.timestamp_ms, text, after_s), label, words))
     return lines
 
 

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from kpybroker.machines.console.stuck import WATCHED_S, ReadingPace
 from kpybroker.monitoring.history.recorder import HistoryRecorder
-from kpybroker.monitoring.history.samples import MISSING, GroupLag, Rings, sample_of
+from kpybroker.monitoring.history.samples import MISSING, Rings, SampledLag, sample_of
 from kpybroker.runtime.io.scheduler import Scheduler
 
 MOST_GROUPS: Final = 50
@@ -127,5 +127,5 @@ class LagHistory:
         for each in self._groups[key].samples:
             records = MISSING if each.records is None else float(each.records)
             seconds = MISSING if each.seconds is None else each.seconds
-            rings.fine.append(sample_of(round(began_ms + each.at_ms), {}, {key[0]: GroupLag(records, seconds)}))
+            rings.fine.append(sample_of(round(began_ms + each.at_ms), {}, {key[0]: SampledLag(records, seconds)}))
         return rings

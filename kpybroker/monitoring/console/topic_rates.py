@@ -27,7 +27,7 @@ PER_SLICE: Final = 100
 Counts = tuple[int, int, int]
 
 
-class _Reading(NamedTuple):
+class _TopicCounts(NamedTuple):
     """The counters of all topics at one time, by topic id."""
 
     at_ms: float
@@ -40,7 +40,7 @@ class TopicRates:
     def __init__(self, sources: "ConsoleSources", scheduler: Scheduler) -> None:
         self._sources = sources
         self._scheduler = scheduler
-        self._readings: deque[_Reading] = deque(maxlen=READINGS)
+        self._readings: deque[_TopicCounts] = deque(maxlen=READINGS)
         self._looked_ms = 0.0
         self._timer: Timer | None = None
 
@@ -81,7 +81,7 @@ class TopicRates:
             counts[held.id] = _counts(held)
             if number % PER_SLICE == PER_SLICE - 1:
                 yield
-        self._readings.append(_Reading(at_ms, counts))
+        self._readings.append(_TopicCounts(at_ms, counts))
 
 
 def _counts(held: "HeldTopic") -> Counts:

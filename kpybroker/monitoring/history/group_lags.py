@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 from kpybroker.machines.groups.group import Group
-from kpybroker.monitoring.history.samples import MISSING, MOST_GROUPS, GroupLag
+from kpybroker.monitoring.history.samples import MISSING, MOST_GROUPS, SampledLag
 from kpybroker.monitoring.metrics.lag import PartitionLag, Times, lag_of
 from kpybroker.monitoring.metrics.readers import committed_by, groups_of
 from kpybroker.requests.broker import Broker
@@ -50,7 +50,7 @@ class GroupLags:
         self._broker = broker
         self._times: Times = {}
         self._rounds: deque[LagRound] = deque(maxlen=ROUNDS)
-        self.lags: dict[str, GroupLag] = {}
+        self.lags: dict[str, SampledLag] = {}
         """The lag of each group in the last round."""
 
     def round(self) -> Iterator[None]:
@@ -58,7 +58,7 @@ class GroupLags:
         broker = self._broker
         started_ms, now_ms = broker.scheduler.monotonic_ms(), broker.scheduler.now_ms()
         seen: Times = {}
-        lags: dict[str, GroupLag] = {}
+        lags: dict[str, SampledLag] = {}
         travelled: dict[str, Travelled] = {}
         left = MOST_POSITIONS
         chosen: list[Group] = []
@@ -110,9 +110,9 @@ class GroupLags:
         return GroupPace(read / passed_s, written / passed_s, passed_s)
 
 
-def _sum_of(found: list[PartitionLag]) -> GroupLag:
+def _sum_of(found: list[PartitionLag]) -> SampledLag:
     """The records of all partitions, and the longest time."""
     if not found:
-        return GroupLag(MISSING, MISSING)
+        return SampledLag(MISSING, MISSING)
     seconds = max((each.seconds for each in found if each.seconds is not None), default=MISSING)
-    return GroupLag(float(sum(each.records for each in found)), seconds)
+    return SampledLag(float(sum(each.records for each in found)), seconds)

@@ -38,7 +38,7 @@ IS_WORST: Final = tuple(
 """Whether the largest of several values stands for all of them; of others it is the mean."""
 
 
-class GroupLag(NamedTuple):
+class SampledLag(NamedTuple):
     """The lag of a group; `MISSING` where it is not known."""
 
     records: float
@@ -59,12 +59,12 @@ class KeptSample(NamedTuple):
         """One of its values."""
         return self.values[MEASURES.index(measure)]
 
-    def lag_of(self, group: str) -> GroupLag | None:
+    def lag_of(self, group: str) -> SampledLag | None:
         """The lag of a group, if it has one."""
         if group not in self.groups:
             return None
         number = 2 * self.groups.index(group)
-        return GroupLag(self.lags[number], self.lags[number + 1])
+        return SampledLag(self.lags[number], self.lags[number + 1])
 
 
 class HistoryEvent(NamedTuple):
@@ -80,7 +80,7 @@ class HistoryEvent(NamedTuple):
 
 
 def sample_of(
-    at_ms: int, values: Mapping[str, float], lags: Mapping[str, GroupLag], before: "KeptSample | None" = None
+    at_ms: int, values: Mapping[str, float], lags: Mapping[str, SampledLag], before: "KeptSample | None" = None
 ) -> KeptSample:
     """A sample. It shares the names of groups with the one ``before`` if they are the same."""
     groups = tuple(lags)
@@ -96,7 +96,7 @@ def merged(at_ms: int, samples: Sequence[KeptSample], before: KeptSample | None 
         name: together([each.values[number] for each in samples], is_worst=IS_WORST[number])
         for number, name in enumerate(MEASURES)
     }
-    lags: dict[str, GroupLag] = {}
+    lags: dict[str, SampledLag] = {}
     for names, stretch in groupby(samples, lambda each: each.groups):
         found = list(stretch)
         for number, name in enumerate(names):
@@ -105,7 +105,7 @@ def merged(at_ms: int, samples: Sequence[KeptSample], before: KeptSample | None 
                 together([*(each.lags[2 * number + part] for each in found), known[part]], is_worst=True)
                 for part in (0, 1)
             ]
-            lags[name] = GroupLag(*worst)
+            lags[name] = SampledLag(*worst)
     return sample_of(at_ms, values, lags, before)
 
 

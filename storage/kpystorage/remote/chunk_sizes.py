@@ -37,9 +37,9 @@ def decode(text: str, count: int) -> list[int]:
         raise CorruptObject(f"sizes of chunks that cannot be read: {error}") from None
     if len(packed) < _NUMBER.size:
         raise CorruptObject(f"sizes of chunks in {len(packed)} bytes")
-    (told,) = _NUMBER.unpack_from(packed)
-    if told != count:
-        raise CorruptObject(f"sizes of {told} chunks where those of segment and chunk give {count}")
+    (named,) = _NUMBER.unpack_from(packed)
+    if named != count:
+        raise CorruptObject(f"sizes of {named} chunks where those of segment and chunk give {count}")
     if count < 2:
         if len(packed) != _NUMBER.size * (1 + count):
             raise CorruptObject(f"sizes of {count} chunks in {len(packed)} bytes")

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from kpystorage.errors import CorruptObject
 from kpystorage.remote.custom_metadata import CustomMetadata
-from kpystorage.remote.segment_name import MOST_INT, MOST_LONG, OFFSET_DIGITS, SegmentName, shown
+from kpystorage.remote.segment_name import MOST_INT, MOST_LONG, OFFSET_DIGITS, RemoteSegmentName, shown
 from kpywire.uuid import from_string, to_string
 
 _KEY = re.compile(
@@ -35,11 +35,11 @@ class ObjectKind(Enum):
 class ObjectName(NamedTuple):
     """The facts in a key."""
 
-    segment: SegmentName
+    segment: RemoteSegmentName
     kind: ObjectKind
 
 
-def main_path(segment: SegmentName) -> str:
+def main_path(segment: RemoteSegmentName) -> str:
     """The key of a segment's objects without prefix and suffix; ``object_key`` of the custom metadata."""
     offset = f"{segment.start_offset:0{OFFSET_DIGITS}d}-{to_string(segment.segment_id)}"
     return f"{partition_path(segment.topic, segment.topic_id, segment.partition)}{offset}"
@@ -50,7 +50,7 @@ def partition_path(topic: str, topic_id: bytes, partition: int) -> str:
     return f"{topic}-{to_string(topic_id)}/{partition}/"
 
 
-def object_key(prefix: str, segment: SegmentName, kind: ObjectKind, custom: CustomMetadata = _NO_METADATA) -> str:
+def object_key(prefix: str, segment: RemoteSegmentName, kind: ObjectKind, custom: CustomMetadata = _NO_METADATA) -> str:
     """The key of one object. Prefix and path in the segment's custom metadata go before those of today.
 
     CorruptObject if these lead out of their directory.
@@ -73,7 +73,7 @@ def parse_key(prefix: str, key: str) -> ObjectName | None:
     topic, topic_id, partition, start_offset, segment_id, suffix = found.groups()
     if int(partition) > MOST_INT or int(start_offset) > MOST_LONG:
         return None
-    name = SegmentName(topic, from_string(topic_id), int(partition), int(start_offset), from_string(segment_id))
+    name = RemoteSegmentName(topic, from_string(topic_id), int(partition), int(start_offset), from_string(segment_id))
     return ObjectName(name, ObjectKind(suffix)) if main_path(name) == key[len(prefix) : found.start(6) - 1] else None
 
 

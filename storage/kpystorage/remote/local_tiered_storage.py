@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import Final, NamedTuple
 
-from kpystorage.remote.segment_name import MOST_INT, MOST_LONG, OFFSET_DIGITS, SegmentName
+from kpystorage.remote.segment_name import MOST_INT, MOST_LONG, OFFSET_DIGITS, RemoteSegmentName
 from kpywire.uuid import from_string, to_string
 
 ROOT: Final = "kafka-tiered-storage"
@@ -36,7 +36,7 @@ _SUFFIXES = {each.value: each for each in LocalFile}
 class LocalFileName(NamedTuple):
     """The facts in the path of a file."""
 
-    segment: SegmentName
+    segment: RemoteSegmentName
     file: LocalFile
 
 
@@ -45,7 +45,7 @@ def directory(topic: str, topic_id: bytes, partition: int) -> str:
     return f"{ROOT}/{topic}-{partition}-{to_string(topic_id)}"
 
 
-def path(segment: SegmentName, file: LocalFile) -> str:
+def path(segment: RemoteSegmentName, file: LocalFile) -> str:
     """The path of one file, relative to ``dir``."""
     folder = directory(segment.topic, segment.topic_id, segment.partition)
     return f"{folder}/{segment.start_offset:0{OFFSET_DIGITS}d}-{to_string(segment.segment_id)}{file.value}"
@@ -62,7 +62,7 @@ def parse_path(found: str) -> LocalFileName | None:
     if partition > MOST_INT or start_offset > MOST_LONG:
         return None
     topic_id, segment_id = from_string(of_partition[3]), from_string(of_file[2])
-    segment = SegmentName(of_partition[1], topic_id, partition, start_offset, segment_id)
+    segment = RemoteSegmentName(of_partition[1], topic_id, partition, start_offset, segment_id)
     return LocalFileName(segment, _SUFFIXES[of_file[3]])
 
 

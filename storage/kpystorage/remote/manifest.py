@@ -13,7 +13,7 @@ from kpystorage.errors import CorruptObject
 from kpystorage.remote import chunk_sizes, indexes
 from kpystorage.remote.chunks import MOST_CHUNKS, ChunkIndex, FixedChunks, VariableChunks
 from kpystorage.remote.indexes import IndexType, SegmentIndexes, StoredIndex
-from kpystorage.remote.segment_name import MOST_INT, MOST_LONG, SegmentName, shown, uuid_in
+from kpystorage.remote.segment_name import MOST_INT, MOST_LONG, RemoteSegmentName, shown, uuid_in
 from kpystorage.remote.transforms import bounds
 from kpywire.uuid import to_string
 from kpywire.varint import Buffer
@@ -25,7 +25,7 @@ MOST_VALUES: Final = 100_000
 _AAD_BYTES: Final = 1024
 
 
-class Encryption(NamedTuple):
+class SegmentEncryption(NamedTuple):
     """The data key as a key ring wraps it, and the additional data of all encrypted pieces."""
 
     data_key: str
@@ -36,7 +36,7 @@ class DescribedSegment(NamedTuple):
     """The words of a manifest about its segment, for people: what the records say of it counts. ``end_offset`` is that
     of the last record, ``leader_epochs`` are pairs of epoch and start offset."""
 
-    name: SegmentName
+    name: RemoteSegmentName
     end_offset: int
     max_timestamp_ms: int
     broker_id: int
@@ -44,17 +44,17 @@ class DescribedSegment(NamedTuple):
     leader_epochs: tuple[tuple[int, int], ...]
 
 
-class Manifest(NamedTuple):
+class SegmentManifest(NamedTuple):
     """The facts of a manifest."""
 
     chunks: ChunkIndex
     indexes: SegmentIndexes
     compressed: bool = False
-    encryption: Encryption | None = None
+    encryption: SegmentEncryption | None = None
     segment: DescribedSegment | None = None
 
 
-def render(manifest: Manifest) -> bytes:
+def render(manifest: SegmentManifest) -> bytes:
     """The bytes of the object, in the order in which the plugin writes the fields."""
     facts: dict[str, Any] = {
         "version": VERSION,
@@ -69,7 +69,7 @@ def render(manifest: Manifest) -> bytes:
     return json.dumps(facts, separators=(",", ":"), ensure_ascii=False).encode()
 
 
-def parse(data: Buffer) -> Manifest:
+def parse(data: Buffer) -> SegmentManifest:
     """The facts in the bytes of the object. CorruptObject if they are no manifest, or contradict one another."""
     fields = _Fields("the manifest", _json(bytes(data)))
     version = fields.text("version")
@@ -78,7 +78,7 @@ def parse(data: Buffer) -> Manifest:
     encryption = None
     if fields.has("encryption"):
         secret = _Fields("encryption", fields.take("encryption"))
-        encryption = Encryption(secret.text("dataKey"), secret.base64("aad"))
+        encryption = SegmentEncryption(secret.text("dataKey"), secret.base64("aad"))
         secret.end()
     compressed = fields.take("compression")
     if not isinstance(compressed, bool):
@@ -93,7 +93,7 @@ def parse(data: Buffer) -> Manifest:
             stored = least if least < possible[0] else most
             raise CorruptObject(f"a chunk of {size} bytes is stored in {stored}, not in {possible[0]} to {possible[1]}")
     indexes.check(places, encrypted=encryption is not None)
-    return Manifest(chunks, places, compressed, encryption, segment)
+    return SegmentManifest(chunks, places, compressed, encryption, segment)
 
 
 class _Fields:
@@ -242,7 +242,7 @@ def _described(value: Any) -> DescribedSegment | None:
         named = _Fields("remoteLogSegmentId", fields.take("remoteLogSegmentId"))
         topic = _Fields("topicIdPartition", named.take("topicIdPartition"))
         partition = _Fields("topicPartition", topic.take("topicPartition"))
-        name = SegmentName(
+        name = RemoteSegmentName(
             partition.text("topic"),
             uuid_in(topic.text("topicId")),
             partition.number("partition"),

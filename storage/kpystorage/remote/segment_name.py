@@ -11,7 +11,7 @@ MOST_LONG: Final = 2**63 - 1
 _SHOWN = 60
 
 
-class SegmentName(NamedTuple):
+class RemoteSegmentName(NamedTuple):
     """A segment of a topic's partition: its ids are 16 bytes each, ``start_offset`` is that of its first record."""
 
     topic: str

@@ -26,7 +26,7 @@ MOST_ASKED: Final = 30
 Spot = tuple[str, int]
 
 
-class Peer(NamedTuple):
+class NodeAnswer(NamedTuple):
     """The answers of another node."""
 
     console: ConsoleLink
@@ -34,7 +34,7 @@ class Peer(NamedTuple):
     sizes: Mapping[tuple[int, str, int], int]
 
 
-async def ask_peers(node: NodeParts, viewer: Viewer, spots: Sequence[Spot]) -> dict[int, Peer]:
+async def ask_peers(node: NodeParts, viewer: Viewer, spots: Sequence[Spot]) -> dict[int, NodeAnswer]:
     """The answers of all other nodes that are there. ``spots``: the partitions whose sizes are asked for."""
     image, here = node.role.image, node.role.node_id
     brokers = {each.id for each in image.brokers.values() if not each.fenced}
@@ -44,7 +44,7 @@ async def ask_peers(node: NodeParts, viewer: Viewer, spots: Sequence[Spot]) -> d
     return dict(zip(others, found, strict=True))
 
 
-async def _ask(node: NodeParts, viewer: Viewer, other: int, spots: Sequence[Spot], *, is_broker: bool) -> Peer:
+async def _ask(node: NodeParts, viewer: Viewer, other: int, spots: Sequence[Spot], *, is_broker: bool) -> NodeAnswer:
     wanted = DescribeConfigsResource(
         resource_type=BROKER_RESOURCE, resource_name=str(other), configuration_keys=[CONSOLE_URL]
     )
@@ -56,14 +56,14 @@ async def _ask(node: NodeParts, viewer: Viewer, other: int, spots: Sequence[Spot
             configs, *directories = await node.elsewhere.ask_each(viewer, other, requests)
     except (KafkaError, TimeoutError) as error:
         line = "it does not answer" if isinstance(error, TimeoutError) else error.message or str(error)
-        return Peer(ConsoleLink(None, f"unknown: {line}"), _unknown(other, line) if is_broker else (), {})
+        return NodeAnswer(ConsoleLink(None, f"unknown: {line}"), _unknown(other, line) if is_broker else (), {})
     link = _link(node, viewer, other, configs.results[0])
     if not directories:
-        return Peer(link, (), {})
+        return NodeAnswer(link, (), {})
     (answer,) = directories
     if answer.error_code:
-        return Peer(link, _unknown(other, error_codes.name(answer.error_code)), {})
-    return Peer(link, tuple(_disk(other, each) for each in answer.results), sizes_in(other, answer.results))
+        return NodeAnswer(link, _unknown(other, error_codes.name(answer.error_code)), {})
+    return NodeAnswer(link, tuple(_disk(other, each) for each in answer.results), sizes_in(other, answer.results))
 
 
 async def sizes_here(node: NodeParts, viewer: Viewer, spots: Sequence[Spot]) -> Mapping[tuple[int, str, int], int]:
