@@ -105,7 +105,7 @@ PACE = stuck.ReadingPace
 @pytest.mark.parametrize(
     ("changes", "line"),
     [
-        ({}, "4 records are left. Whether it catches up shows when this page has watched it for 10 s."),
+        ({}, "4 records are left. Whether it catches up is known after 10 s."),
         (
             {"pace": PACE(3, 1, 20)},
             "It commits 3.0 records/s, and 1.0/s are written. 4 records are left: it catches up in 2.0 s.",
@@ -153,7 +153,7 @@ PACE = stuck.ReadingPace
         ),
         (
             {"positions": [position(committed=7, fetched=9, fetched_s=60.0, end_offset=99, lag=92)]},
-            "92 records are left. Whether it catches up shows when this page has watched it for 10 s.",
+            "92 records are left. Whether it catches up is known after 10 s.",
         ),
     ],
 )

@@ -153,7 +153,7 @@ def _speed(facts: ReadingFacts, lag: int) -> str:
     left = f"{counted(lag, 'record is', 'records are')} left"
     pace = facts.pace
     if pace is None:
-        return f"{left}. Whether it catches up shows when this page has watched it for {WATCHED_S:.0f} s."
+        return f"{left}. Whether it catches up is known after {WATCHED_S:.0f} s."
     rates = f"It commits {rate(pace.read_per_s)} records/s, and {rate(pace.written_per_s)}/s are written"
     if pace.left_s(lag) is None:
         return f"{rates}: {pace.outlook(lag)}. {left}."
