@@ -39,7 +39,7 @@ class Sketch(NamedTuple):
     width: int
     height: int
     ground: int
-    """The brightness that most pixels have."""
+    """The brightness that most pixels of the left edge have."""
     ink: tuple[tuple[float, ...], ...]
 
 
@@ -58,8 +58,9 @@ def sketch(browser: Browser, png: bytes) -> Sketch:
     found: str = browser.run(SHRINK % (base64.b64encode(png).decode(), WIDTH))
     width, height, encoded = found.split()
     pixels = base64.b64decode(encoded)
-    ground = max(range(256), key=pixels.count)
     rows = [pixels[start : start + WIDTH] for start in range(0, len(pixels), WIDTH)]
+    edge = [row[0] for row in rows]  # a page may have more of its cards' ground than of its own
+    ground = max(range(256), key=edge.count)
     ink = [
         [
             sum(abs(pixel - ground) for row in rows[top : top + CELL] for pixel in row[left : left + CELL]) / CELL**2

@@ -17,17 +17,15 @@ from oracle import has_ipv6_loopback
 
 
 @pytest.fixture
-def taken(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A port that somebody else has, as the usual one."""
+def taken() -> Any:
+    """A port that somebody else has."""
     with socket.create_server(("127.0.0.1", 0)) as sock:
-        port = sock.getsockname()[1]
-        monkeypatch.setattr(monitoring, "PORTS", (port, 0))
-        yield port
+        yield sock.getsockname()[1]
 
 
 def test_a_second_broker_takes_another_port(taken: int) -> None:
     async def listen() -> int | None:
-        second = monitoring.Monitoring(BrokerConfig.load(None, {}))
+        second = monitoring.Monitoring(BrokerConfig.load(None, {"kpybroker.http.first.port": str(taken)}))
         await second.listen()
         await second.stop()
         return second.port

@@ -10,7 +10,7 @@ import pytest
 from sources import ROOT, python_files, relative
 
 STAGES = (
-    *("lint", "test-fast", "test-slow", "test-project"),
+    *("lint", "test-fast", "test-slow", "test-project", "test-hostile"),
     *("compat-java", "compat-rest", "compat-groups", "compat-spark"),
 )
 MARKS = re.compile(r"mark\.(slow|java|spark)\b")
