@@ -127,6 +127,11 @@ def test_a_change_is_one_line_of_the_log_whatever_names_it_has(
     assert (len(lines), [each for each in lines if "\n" in each]) == (2, [])
 
 
+def test_an_object_of_many_values_is_refused(writable: ConsoleNode) -> None:
+    answer = writable.post("/topics", **{str(number): number for number in range(201)})
+    assert (answer.status, answer.json) == (400, {"error": "there are more than 200 values"})
+
+
 def test_other_sites_and_names_get_nothing(writable: ConsoleNode) -> None:
     assert writable.request("GET", "/", {"Host": "evil.example"}).status == 421
     assert writable.request("GET", "/api/cluster", {"Sec-Fetch-Site": "cross-site"}).status == 403
