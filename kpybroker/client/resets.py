@@ -6,7 +6,7 @@ The words are those of kafka-consumer-groups. As there, an offset outside the lo
 import csv
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from io import StringIO
 from typing import NamedTuple
@@ -143,7 +143,7 @@ def parse_csv(text: str, groups: Iterable[str]) -> dict[str, dict[Spot, int]]:
     """
     names = list(groups)
     plan: dict[str, dict[Spot, int]] = {name: {} for name in names}
-    for number, row in enumerate(csv.reader(StringIO(text)), 1):
+    for number, row in enumerate(_rows(text), 1):
         if not row:
             continue
         cells = [cell.strip() for cell in row]
@@ -159,6 +159,15 @@ def parse_csv(text: str, groups: Iterable[str]) -> dict[str, dict[Spot, int]]:
         if group in plan:
             plan[group] |= entry
     return plan
+
+
+def _rows(text: str) -> Iterator[list[str]]:
+    """The rows of a CSV. ValueError with the line that is wrong."""
+    reader = csv.reader(StringIO(text))
+    try:
+        yield from reader
+    except csv.Error as error:
+        raise ValueError(f"line {reader.line_num}: {error}") from None
 
 
 def parse_delete_records(text: str) -> dict[Spot, int]:

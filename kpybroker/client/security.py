@@ -49,8 +49,8 @@ class PasswordLogin(NamedTuple):
 
     @property
     def may_block(self) -> bool:
-        """Whether its exchanges ask other machines."""
-        return False
+        """Whether its exchanges take long: SCRAM hashes the password as often as the server says."""
+        return self.mechanism.startswith("SCRAM-")
 
     @property
     def identity(self) -> str:

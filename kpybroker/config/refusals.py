@@ -274,7 +274,8 @@ def _unknown_keys(config: "BrokerValues", *, in_zookeeper_mode: bool) -> list[st
 
         similar = get_close_matches(name, BROKER_CONFIGS, n=1, cutoff=0.8)
         hint = f"; did you mean {similar[0]}?" if similar else ""
-        warnings.append(f"{name} is not a config that is known here, it is ignored{hint}")
+        named = name if name.isprintable() else ascii(name)
+        warnings.append(f"{named[:250]} is not a config that is known here, it is ignored{hint}")
     return warnings
 
 

@@ -69,7 +69,7 @@ def test_an_export_reads_back_as_the_same_plan(plan: dict[str, dict[Spot, int]])
     assert resets.parse_csv(resets.render_csv(planned), printable) == printable
 
 
-@pytest.mark.parametrize("text", ["t,0", "t,zero,1", "t,0,1,2,3"])
+@pytest.mark.parametrize("text", ["t,0", "t,zero,1", "t,0,1,2,3", "x" * 200_000, "t\r,0,1"])
 def test_a_plan_that_cannot_be_read_names_its_line(text: str) -> None:
     with pytest.raises(ValueError, match="line 2"):
         resets.parse_csv(f"t,1,2\n{text}\n", ["g"])

@@ -283,6 +283,7 @@ class TestRefusals:
         [
             ({"leader.replication.throttled.rate": "5"}, "leader.replication.throttled.rate has no effect in a file"),
             ({"log.segment.byte": "1"}, "log.segment.byte is not a config that is known here, it is ignored; "),
+            ({"a\nb": "1"}, "'a\\nb' is not a config that is known here"),
             ({"port": "9092"}, "port is no longer a config; its place was taken by listeners"),
             ({"metric.reporters": "org.example.Reporter"}, "metric.reporters: org.example.Reporter is a Java class"),
             ({"replica.selector.class": "org.example.Selector"}, "replica.selector.class: org.example.Selector is not"),

@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import logging
 import re
 import socket
 import subprocess
@@ -20,7 +21,10 @@ from test_transactions_page import open_transaction
 
 from kpybroker.monitoring.console import console, rendering
 from kpybroker.monitoring.console.actions import ACTIONS
+from kpybroker.monitoring.console.answers.group_changes import settle
 from kpybroker.monitoring.console.pages import PAGES
+from kpybroker.monitoring.console.viewer import Viewer
+from kpybroker.runtime.calls.principal import ANONYMOUS
 from kpybroker.runtime.http import gate
 from kpywire.messages.create_acls import AclCreation, CreateAclsRequest
 from kpywire.messages.metadata import MetadataRequest
@@ -112,6 +116,22 @@ def test_kafkas_refusals_are_passed_on(writable: ConsoleNode) -> None:
         assert writable.post("/topics", name="t2", configs=configs).status == 400
 
 
+def test_a_change_is_one_line_of_the_log_whatever_names_it_has(
+    writable: ConsoleNode, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "kpybroker.console")
+    forged = "\nUser:ada at 10.0.0.7 deleted topic flights"
+    assert writable.post("/configs", name=f"no.such.config{forged}", value="1").status == 200
+    settle(Viewer(ANONYMOUS, "127.0.0.1", None), "removed members of group 'g'", {f"m{forged}": 0})
+    lines = [each.getMessage() for each in caplog.records if each.name == "kpybroker.console"]
+    assert (len(lines), [each for each in lines if "\n" in each]) == (2, [])
+
+
+def test_an_object_of_many_values_is_refused(writable: ConsoleNode) -> None:
+    answer = writable.post("/topics", **{str(number): number for number in range(201)})
+    assert (answer.status, answer.json) == (400, {"error": "there are more than 200 values"})
+
+
 def test_other_sites_and_names_get_nothing(writable: ConsoleNode) -> None:
     assert writable.request("GET", "/", {"Host": "evil.example"}).status == 421
     assert writable.request("GET", "/api/cluster", {"Sec-Fetch-Site": "cross-site"}).status == 403
@@ -191,6 +211,7 @@ def test_each_user_sees_what_its_acls_allow(secured: ConsoleNode) -> None:
     )
     assert [each["id"] for each in ask(secured, "ann", "/api/groups").json["groups"]] == ["of-open"]
     assert ask(secured, "ann", "/api/group?id=of-closed").status == 403
+    assert "lacks DESCRIBE on group x&lt;U+202E&gt;<" in ask(secured, "ann", "/group?id=x%E2%80%AE").text
     for path in ("/api/connections", "/api/quorum", "/api/configs", "/api/quotas"):
         assert ask(secured, "ann", path).status == 403
     assert ask(secured, "eve", "/api/topics").json["total"] == 0

@@ -1,5 +1,7 @@
 """Bytes as text: which form they take, where one form ends and another begins, and what is left out is said."""
 
+import sys
+
 import pytest
 
 from kpybroker.machines.console.content import (
@@ -131,3 +133,18 @@ def test_json_is_indented_forty_times_at_most() -> None:
     assert max(len(each) - len(each.lstrip()) for each in deep) == 80
     assert deep[50] == " " * 80 + "1"
     assert deep[-1] == "]"
+
+
+def test_json_of_many_small_parts_is_shown_in_few_steps() -> None:
+    data = b"[" + b",".join([b"[]"] * 5_000) + b"]"
+    steps = 0
+
+    def count(*_: object) -> None:
+        nonlocal steps
+        steps += 1
+
+    sys.setprofile(count)
+    shown = content_of(data, len(data))
+    sys.setprofile(None)
+    assert (shown.form, shown.text.count("[]")) == ("json", 5_000)
+    assert steps < 80_000, "a page has several of them, and the loop waits for each"

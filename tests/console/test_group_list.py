@@ -1,5 +1,6 @@
 """The list of groups: it is kept for a moment, sorts, and knows the groups that other nodes coordinate."""
 
+import asyncio
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -8,13 +9,16 @@ import pytest
 from console_node import ConsoleNode, console_node
 from test_group_progress import consumer, first, topic_of
 
+from kpybroker.machines.console.groups import MemberRow
 from kpybroker.monitoring.console import overviews
 from kpybroker.monitoring.console.answers import overview
-from kpybroker.monitoring.console.answers.groups_elsewhere import GroupsOfNode, groups_of_node, names_in
+from kpybroker.monitoring.console.answers.groups_elsewhere import GroupElsewhere, GroupsOfNode, groups_of_node, names_in
 from kpybroker.monitoring.console.elsewhere import Elsewhere
 from kpybroker.monitoring.console.viewer import Viewer
-from kpybroker.runtime.calls.principal import ANONYMOUS
+from kpybroker.runtime.calls.principal import ANONYMOUS, USER, Principal
 from kpywire.messages.find_coordinator import FindCoordinatorRequest
+from kpywire.messages.list_groups import ListedGroup
+from kpywire.messages.offset_fetch import OffsetFetchRequest
 from kpywire.record import Record
 from support.share_group_requests import sharing
 from support.waiting import eventually
@@ -134,3 +138,47 @@ def test_a_row_of_another_nodes_group_has_its_lag_and_says_which_node_knows_more
     page = node.get("/groups").text
     assert "2 <small>knows more</small>" in page
     assert 'href="/group?id=behind-far"' not in page
+
+
+def test_a_plan_of_more_positions_than_a_page_shows_is_refused_before_it_is_read(node: ConsoleNode) -> None:
+    answer = node.post("/group/reset", id="done", plan="flights,0,4\n" * 2_001)
+    assert (answer.status, answer.json["error"].partition(":")[0]) == (400, "plan has more than 2\u202f000 lines")
+    assert node.post("/group/reset", id="done", plan="x" * 200_000).status == 400
+    assert rows(node)["done"]["lag"] == 0
+
+
+def test_an_assignment_names_no_topic_that_the_viewer_may_not_see(node: ConsoleNode) -> None:
+    listed = ListedGroup(group_id="far", group_state="Stable", group_type="classic")
+    member = MemberRow("m", None, "client", "127.0.0.1", ("flights-0", "secret-0"), "")
+    group = GroupElsewhere(listed, 2, [member], {}, {}, is_asked=True)
+    parts: Any = SimpleNamespace(broker=node.node.broker)
+    found = node.run(overview.positions_elsewhere(parts, group, {}, "flights".__eq__))
+    assert [(each.topic, each.member) for each in found] == [("flights", "client")]
+
+
+def test_an_answer_about_a_group_that_was_not_asked_for_is_left_alone(
+    node: ConsoleNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask = Elsewhere.ask
+
+    async def of_another(self: Elsewhere, viewer: Viewer, other: int, request: Any) -> Any:
+        answer = await ask(self, viewer, other, request)
+        if isinstance(request, OffsetFetchRequest):
+            answer.groups[0].group_id = "unknown"
+        return answer
+
+    monkeypatch.setattr(Elsewhere, "ask", of_another)
+    assert {"behind", "done"} <= elsewhere(node).groups.keys()
+
+
+def test_viewers_whose_names_look_alike_have_lists_of_their_own() -> None:
+    keys: list[str] = []
+
+    async def of(key: str, _: object) -> None:
+        keys.append(key)
+
+    parts: Any = SimpleNamespace(overviews=SimpleNamespace(of=of))
+    authorizer: Any = object()
+    for name in ("ann\n", "ann<U+000A>"):
+        asyncio.run(overview.overview(parts, Viewer(Principal(USER, name), "127.0.0.1", authorizer)))
+    assert len(set(keys)) == 2

@@ -10,9 +10,10 @@ from console_node import ConsoleNode, console_node, node_on_disk, often_sampled
 from stage import flight
 
 from kpybroker.machines.authorization.resources import AclOperation, ResourceType
+from kpybroker.monitoring.console import history
 from kpybroker.monitoring.console.history import MOST_EVENTS, RANGES, words_of
 from kpybroker.monitoring.console.viewer import Viewer
-from kpybroker.monitoring.history import changes
+from kpybroker.monitoring.history import changes, recorder
 from kpybroker.monitoring.history.samples import HistoryEvent
 from kpybroker.runtime.calls.principal import ANONYMOUS
 from kpystorage.memory_disk import MemoryDisk
@@ -95,6 +96,13 @@ def test_a_node_without_a_file_has_a_history_since_the_first_look(tmp_path: Path
     names = disk.list_directory("/data") if kind == "in memory" else [each.name for each in tmp_path.iterdir()]
     assert "meta.properties" in names
     assert NAME not in names
+
+
+def test_a_page_does_not_wait_for_a_disk_that_never_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recorder.HistoryRecorder, "_adopt", lambda *_: None)
+    monkeypatch.setattr(history, "PATIENCE_S", 0.1)
+    with console_node() as node:
+        assert (node.get("/api/history").status, node.get("/").status) == (200, 200)
 
 
 def test_the_lag_and_the_pace_of_a_group_are_known_at_its_first_look() -> None:

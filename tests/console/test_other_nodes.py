@@ -1,5 +1,7 @@
 """Requests of the console to other nodes: with the viewer's own login, and a line where there is no way."""
 
+import hashlib
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -59,6 +61,20 @@ def test_a_viewer_without_a_login_uses_a_listener_without_one(node: ConsoleNode)
 
 def test_a_viewer_logs_in_there_with_its_own_password(node: ConsoleNode) -> None:
     assert ask(node, viewer("ann", "secret")) == 0
+
+
+def test_the_loop_does_not_wait_while_a_password_is_hashed(node: ConsoleNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[int] = []
+    hashed = hashlib.pbkdf2_hmac
+
+    def hash_it(name: str, password: bytes, salt: bytes, iterations: int) -> bytes:
+        threads.append(threading.get_ident())
+        return hashed(name, password, salt, iterations)
+
+    monkeypatch.setattr(hashlib, "pbkdf2_hmac", hash_it)
+    assert ask(node, viewer("ann", "secret")) == 0
+    assert threads
+    assert node.call(threading.get_ident) not in threads
 
 
 def test_a_login_that_is_refused_is_the_reason_and_the_password_is_in_no_line(node: ConsoleNode) -> None:

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 import unicodedata
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
@@ -14,6 +15,8 @@ _ROW: Final = 16
 _HIDDEN: Final = frozenset(("Cc", "Cf", "Co", "Cs", "Cn", "Zl", "Zp", "Zs"))
 NARROW: Final = "\u202f"
 _KEPT: Final = " \n\t"
+_TOKENS: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{\[]\s*[}\]]|[{}\[\],:]|[^\s"{}\[\],:]+')
+"""The tokens of JSON: texts, empty containers, punctuation, and the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +97,10 @@ def _is_binary(text: str) -> bool:
 def visible(text: str) -> str:
     """A text in which every character can be seen: those that would be invisible, or change how others are shown, are
     written as ``<U+202E>``."""
-    if text.isprintable():
-        return text
+    return "\n".join(line if line.isprintable() else _spelled_out(line) for line in text.split("\n"))
+
+
+def _spelled_out(text: str) -> str:
     return "".join(each if each in _KEPT or not _is_hidden(each) else f"<U+{ord(each):04X}>" for each in text)
 
 
@@ -143,41 +148,25 @@ def is_json(text: str, *, must_be_container: bool) -> bool:
 def indented(text: str) -> str:
     """JSON with line breaks and indentation. Names, texts and numbers stay as they are written."""
     parts: list[str] = []
-    depth = position = 0
-    while position < len(text):
-        each = text[position]
-        if each == '"':
-            end = _end_of_string(text, position)
-            parts.append(text[position:end])
-            position = end
-            continue
-        if each in "{[":
-            following = text[position + 1 :].lstrip()[:1]
-            if following in ("}", "]"):
-                position = text.index(following, position)
-                parts.append(each + following)
-            else:
-                depth += 1
-                parts.append(each + _line(depth))
-        elif each in "}]":
+    depth = 0
+    for each in _TOKENS.findall(text):
+        first, last = each[0], each[-1]
+        if first in "{[" and last in "}]":
+            parts.append(first + last)
+        elif first in "{[":
+            depth += 1
+            parts.append(first + _line(depth))
+        elif first in "}]":
             depth -= 1
-            parts.append(_line(depth) + each)
-        elif each == ",":
+            parts.append(_line(depth) + first)
+        elif first == ",":
             parts.append("," + _line(depth))
-        elif each == ":":
+        elif first == ":":
             parts.append(": ")
-        elif not each.isspace():
+        else:
             parts.append(each)
-        position += 1
     return "".join(parts)
 
 
 def _line(depth: int) -> str:
     return "\n" + "  " * min(depth, 40)
-
-
-def _end_of_string(text: str, start: int) -> int:
-    position = start + 1
-    while text[position] != '"':
-        position += 2 if text[position] == "\\" else 1
-    return position + 1

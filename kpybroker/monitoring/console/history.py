@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kpybroker.machines.authorization.resources import CLUSTER_NAME, AclOperation, ResourceType
@@ -24,6 +25,8 @@ OF_NODES: Final = {
     changes.GONE: "is gone",
     changes.BACK: "is back",
 }
+PATIENCE_S: Final = 1.0
+"""The time that a page waits for the file of the history."""
 MOST_EVENTS: Final = 50
 """The most events of a range; the others are counted."""
 
@@ -123,11 +126,14 @@ async def plotted(node: "NodeParts", viewer: Viewer, query: Query, planned: Sequ
 
 
 async def _read(history: "HistoryRecorder") -> None:
-    """Wait until the file has been read. The first look may come before that."""
+    """Wait until the file has been read. The first look may come before that. A disk that does not answer is not waited
+    for: the page shows what is in memory."""
     if not history.is_read:
         is_read: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         history.when_read(lambda: None if is_read.done() else is_read.set_result(None))
-        await is_read
+        with suppress(TimeoutError):
+            async with asyncio.timeout(PATIENCE_S):
+                await is_read
 
 
 async def plotted_of(

@@ -64,6 +64,8 @@ def from_json(body: bytes) -> Query:
         found = None
     if not isinstance(found, dict):
         raise bad("the body is no JSON object")
+    if len(found) > MOST_FIELDS:
+        raise bad(f"there are more than {MOST_FIELDS} values")
     return Query({name: _text(value) for name, value in found.items() if value is not None})
 
 

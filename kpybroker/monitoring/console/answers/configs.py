@@ -91,7 +91,8 @@ async def configure(node: NodeParts, viewer: Viewer, query: Query) -> str:
     refuse(answer.error_code, f"{name[:100]} of {where}", answer.error_message)
     is_secret = key is None or key.sensitive
     what = "removed" if is_removed else "set" if is_secret else f"set to {value!a}"
-    log.info("%s: config %s of %s is %s", viewer.identity, name, where, what)
+    named = name if name.isprintable() else ascii(name)
+    log.info("%s: config %s of %s is %s", viewer.identity, named[:250], where, what)
     if not is_secret:
         await until_known(lambda: node.broker.image.configs_of(BROKER_RESOURCE, resource_name).get(name) == value)
     return "/configs"

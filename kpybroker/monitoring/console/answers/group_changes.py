@@ -78,8 +78,9 @@ def settle(viewer: Viewer, change: str, codes: Mapping[str, int]) -> None:
     """Log the parts of a change that were made, and raise Refused for the first that was refused."""
     made = [part for part, code in codes.items() if not code]
     if made:
+        named = visible(", ".join(made[:MOST_NAMED]))
         more = f" and {len(made) - MOST_NAMED} more" if len(made) > MOST_NAMED else ""
-        log.info("%s %s: %s%s", viewer.identity, change, visible(", ".join(made[:MOST_NAMED])), more)
+        log.info("%s %s: %s%s", viewer.identity, change, named.replace("\n", "<U+000A>"), more)
     for part, code in codes.items():
         refuse(code, visible(part[:249]))
 

@@ -167,8 +167,13 @@ async def reset(node: NodeParts, viewer: Viewer, query: Query) -> str:
     """Set positions of a group without members. Returns the page of the group. Raises Refused."""
     name = query.needed("id")
     found = group_here(node, viewer, name)
+    plan = query.needed("plan")
+    if plan.count("\n") > MOST_POSITIONS:
+        raise bad(
+            f"plan has more than {counted(MOST_POSITIONS, 'line')}: set the positions of one topic after the other"
+        )
     try:
-        offsets = resets.parse_csv(query.needed("plan"), [name])[name]
+        offsets = resets.parse_csv(plan, [name])[name]
     except ValueError as error:
         raise bad(f"plan: {error}") from None
     if not offsets:

@@ -92,10 +92,12 @@ async def _ask_more(
         wanted = [OffsetFetchRequestGroup(group_id=each, topics=None) for each in reading]
         answer = await node.elsewhere.ask(viewer, other, OffsetFetchRequest(groups=wanted, require_stable=False))
         async for each in paced(answer.groups):
-            _add_commits(node, found[each.group_id], each)
+            if each.group_id in found:
+                _add_commits(node, found[each.group_id], each)
     for name, each in (await share_positions(partial(node.elsewhere.ask, viewer, other), sharing)).items():
-        found[name].positions.update(each.starts)
-        found[name].left.update(each.left)
+        if name in found:
+            found[name].positions.update(each.starts)
+            found[name].left.update(each.left)
 
 
 def _add_commits(node: NodeParts, group: GroupElsewhere, answer: Any) -> None:

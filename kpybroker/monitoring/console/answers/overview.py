@@ -1,6 +1,6 @@
 """All groups of the cluster with their standing, as one viewer may see them. Each is examined to sort the worst."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -57,7 +57,7 @@ EVERYBODY: Final = ""
 
 async def overview(node: NodeParts, viewer: Viewer) -> Overview:
     """All groups that a viewer may see. Raises Refused."""
-    key = EVERYBODY if viewer.authorizer is None else viewer.identity
+    key = EVERYBODY if viewer.authorizer is None else f"{viewer.principal} at {viewer.host}"
     return await node.overviews.of(key, lambda: _made(node, viewer, key))
 
 
@@ -96,7 +96,7 @@ async def _made(node: NodeParts, viewer: Viewer, key: str) -> Overview:
         rows.append(_row(listed[name], group, node.broker.node_id, shared.get(name)))
         positions[name] = group.positions.rows
     async for other in paced(list(others.values())):
-        seen = await _positions_elsewhere(node, other, ends)
+        seen = await positions_elsewhere(node, other, ends, may_see)
         watched = _watched(node, (other.listed.group_id, key), total_of([each.lag for each in seen]), seen)
         rows.append(_row_elsewhere(other, seen, watched))
     absences = tuple(each.absence for each in away if each.absence)
@@ -142,11 +142,15 @@ def _row(listed: ListedGroup, group: ExaminedGroup, node_id: int, shared: ShareP
     return _filled(listed, (node_id, len(group.members)), lag, topics, verdict, pace)
 
 
-async def _positions_elsewhere(
-    node: NodeParts, group: GroupElsewhere, ends: Mapping[tuple[str, int], int]
+async def positions_elsewhere(
+    node: NodeParts,
+    group: GroupElsewhere,
+    ends: Mapping[tuple[str, int], int],
+    may_see: Callable[[str], bool],
 ) -> list[PositionRow]:
-    """The positions of a group that another node coordinates: its commits, then those of its members without one."""
-    owners = {spot: each.client_id for each in group.members for spot in spots_in(each.assigned)}
+    """The positions of a group that another node coordinates, in topics that the viewer may see: its commits, then
+    those of its members without one. An assignment names topics to everybody that may describe the group."""
+    owners = {spot: each.client_id for each in group.members for spot in spots_in(each.assigned) if may_see(spot[0])}
     rows: list[PositionRow] = []
     async for spot in paced(sorted(group.positions.keys() | owners.keys())):
         offset, leader = group.positions.get(spot), leader_of(node, *spot)
