@@ -110,8 +110,8 @@ def stage() -> Iterator[Stage]:
 
 
 LINK = re.compile(r'<a class="sort" href="([^"]*)">')
-TRAFFIC = re.compile("sort=-?(rate|in|out)&")
-"""The rates of topics, which change with each look."""
+TRAFFIC = re.compile("sort=-?(rate|in|out|used)&")
+"""The rates of topics and clients, which change with each look."""
 
 
 KIND = re.compile(

@@ -91,3 +91,10 @@ def test_every_form_of_a_page_names_the_page_that_shows_a_refusal() -> None:
     without = {action.path for action in ACTIONS if not action.shown_on}
     assert without == {"/searches/{search}/more", "/searches/{search}/cancel"}, "they have no field"
     assert {action.shown_on for action in ACTIONS if action.shown_on} <= paths
+
+
+@pytest.mark.parametrize("path", ["/configs", "/topics/flights/configs"])
+def test_a_name_that_no_request_can_hold_is_refused_in_one_line(node: ConsoleNode, path: str) -> None:
+    answer = sent(node, path, name="x" * 200_000, value="1")
+    assert answer.status == 400
+    assert "a string of 200000 bytes is too long" in answer.text

@@ -61,6 +61,10 @@ class Asking:
         peer = _Peer()
         call = Call(key, self._versions[key][1], CLIENT_ID, client, peer, self._versions)
         module = self._load(key)
+        try:
+            encoder(type(request), call.api_version)(request, [])
+        except ValueError as error:  # a client could not send it either
+            raise HttpRefused(HTTPStatus.BAD_REQUEST, f"the request cannot be sent: {error}") from None
         if hasattr(module, "codec"):
             return await self._coded(module, request, call)
         return await self._answered(guarded_work(self._role, key, module.handle), request, call)

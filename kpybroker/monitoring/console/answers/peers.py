@@ -57,6 +57,8 @@ async def _ask(node: NodeParts, viewer: Viewer, other: int, spots: Sequence[Spot
     except (KafkaError, TimeoutError) as error:
         line = "it does not answer" if isinstance(error, TimeoutError) else error.message or str(error)
         return NodeAnswer(ConsoleLink(None, f"unknown: {line}"), _unknown(other, line) if is_broker else (), {})
+    if not configs.results:
+        return NodeAnswer(ConsoleLink(None, "unknown: it does not say"), _unknown(other, "it does not say"), {})
     link = _link(node, viewer, other, configs.results[0])
     if not directories:
         return NodeAnswer(link, (), {})
