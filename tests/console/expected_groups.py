@@ -49,6 +49,7 @@ def groups(_: Known) -> Any:
         "trend": Like("|reads nothing"),
         "members": 0,
         "is_here": True,
+        "console": None,
     }
     joined = {
         **shared,
@@ -62,6 +63,7 @@ def groups(_: Known) -> Any:
         "trend": "",
         "members": 1,
         "is_here": True,
+        "console": None,
     }
     counts = {"sort": "", "stuck": Within(1, 2), "falling_behind": 0}
     rest = {"readers": [], "readers_left_out": 0, "readers_hidden": False, "unreachable": []}

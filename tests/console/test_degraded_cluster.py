@@ -90,6 +90,16 @@ def test_every_value_is_true_and_a_wrong_one_is_found(node: ConsoleNode) -> None
     assert found["health"] == {"state": "warning", "line": "brokers 7 and 8 do not answer the controller"}
 
 
+def test_a_broker_that_has_come_back_is_not_unregistered_by_an_old_page(node: ConsoleNode) -> None:
+    token = node.get("/").text.partition('name="token" value="')[2].partition('"')[0]
+    values = {"token": token, "broker": "1", "typed": "1"}
+    answer = node.request("POST", "/brokers/unregister", FORM, urlencode(values))
+    assert (answer.status, "broker 1 is alive: only one that is away is unregistered here" in answer.text) == (
+        400,
+        True,
+    )
+
+
 def test_a_longer_absence_is_called_that(node: ConsoleNode) -> None:
     be_away(node, 7, 300, is_older=True)
     assert "fenced, away for more than 5 min" in node.get("/").text

@@ -1,7 +1,7 @@
 """The list of groups: it is kept for a moment, sorts, and knows the groups that other nodes coordinate."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,7 +11,7 @@ from test_group_progress import consumer, first, topic_of
 
 from kpybroker.machines.console.groups import MemberRow
 from kpybroker.monitoring.console import overviews
-from kpybroker.monitoring.console.answers import overview
+from kpybroker.monitoring.console.answers import groups, overview
 from kpybroker.monitoring.console.answers.groups_elsewhere import GroupElsewhere, GroupsOfNode, groups_of_node, names_in
 from kpybroker.monitoring.console.elsewhere import Elsewhere
 from kpybroker.monitoring.console.viewer import Viewer
@@ -135,8 +135,15 @@ def test_a_row_of_another_nodes_group_has_its_lag_and_says_which_node_knows_more
     assert behind["verdict"] == "It has no member: nobody reads the 7 records that are left."
     assert (done["lag"], done["standing"]) == (0, "fine")
     assert answer["unreachable"] == ["node 3: it does not answer"]
+    assert behind["console"] is None
     page = node.get("/groups").text
     assert "2 <small>knows more</small>" in page
+
+    async def consoles(_node: object, _viewer: object, others: Collection[int]) -> dict[int, str]:
+        return dict.fromkeys(others, "http://two.example:9404/")
+
+    monkeypatch.setattr(groups, "consoles_of", consoles)
+    assert '<a href="http://two.example:9404/group?id=behind-far" rel="noreferrer"' in node.get("/groups").text
     assert 'href="/group?id=behind-far"' not in page
 
 

@@ -147,6 +147,7 @@ def test_a_member_that_reads_slower_than_is_written_falls_behind(
     node: ConsoleNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stuck, "WATCHED_S", 1.0)
+    monkeypatch.setattr(stuck, "KEEPS_UP_S", 1.0)
     monkeypatch.setattr("kpybroker.monitoring.console.lag_history.WATCHED_S", 1.0)
     monkeypatch.setattr("kpybroker.monitoring.console.lag_history.LEAST_MS", 100)
     topic = topic_of(node, "busy", 1)

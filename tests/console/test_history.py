@@ -157,9 +157,9 @@ class OnlyTopic:
     [
         ((changes.STARTED, "1"), "node 1 started", "node 1 started"),
         ((changes.JOINED, "3"), "node 3 has joined", "node 3 has joined"),
-        ((changes.LED, "open-0", 1, "2 1"), "open-0 has node 2 as leader, before node 1", None),
+        ((changes.LED, "open-0", 1, "2 1"), "open-0 has node 2 as leader, no longer node 1", None),
         ((changes.LED, "shut-0", 1, "2 -1"), "shut-0 has node 2 as leader", "1 partition has node 2 as leader"),
-        ((changes.LED, "shut-0", 2, "2 1"), "2 partitions have node 2 as leader, before node 1", None),
+        ((changes.LED, "shut-0", 2, "2 1"), "2 partitions have node 2 as leader, no longer node 1", None),
         ((changes.NOT_LED, "shut-0", 1, "1"), "shut-0 lost the leader, node 1", "1 partition lost the leader, node 1"),
         ((changes.CONFIG, "topic open", 1, "a"), "a of topic open changed", None),
         ((changes.CONFIG, "topic shut", 1, "a"), "a of topic shut changed", ""),

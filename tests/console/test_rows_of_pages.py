@@ -4,6 +4,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from made_values import rendered
 from node_views import broker_view
 
 from kpybroker.machines.console.cluster import (
@@ -44,6 +45,7 @@ from kpybroker.machines.groups import stories
 from kpybroker.machines.groups.stories import Event
 from kpybroker.machines.metadata.broker import BrokerRegistration
 from kpybroker.machines.metadata.topic import Partition, Topic
+from kpybroker.monitoring.console.pages import PAGES
 from kpystorage.log_config import LogConfig
 from kpywire.batch import parse_header
 from kpywire.metadata_records.register_broker_record import BrokerEndpoint, RegisterBrokerRecord
@@ -109,6 +111,14 @@ def test_only_so_many_troubles_are_listed_and_those_without_a_leader_first() -> 
     assert len(found.troubles) == MOST_TROUBLES
     assert found.troubles[0].state == NO_LEADER
     assert found.under_replicated == MOST_TROUBLES + 1
+
+
+def test_more_than_twenty_partitions_that_are_not_well_are_folded() -> None:
+    few, many = (rendered(PAGES[0], count, "good").partition('id="troubles"')[2] for count in (20, 25))
+    assert "more partition" not in few
+    shown, _, folded = many.partition("</section>")[0].partition("<details><summary>5 more partitions</summary>")
+    assert (shown.count('<th scope="row">'), folded.count('<th scope="row">')) == (20, 5)
+    assert (folded.count("</table>"), folded.count("</details>")) == (1, 1)
 
 
 def test_replicas_that_are_being_added_are_not_missed_yet() -> None:

@@ -19,12 +19,13 @@ from kpybroker.machines.console.standing import (
 )
 from kpybroker.machines.console.stuck import ReadingPace, not_stuck, stuck_by
 
-SLOW, FAST, EVEN, STILL, SILENT = (
+SLOW, FAST, EVEN, STILL, SILENT, STEPS = (
     ReadingPace(80, 120, 30),
     ReadingPace(120, 80, 30),
     ReadingPace(9.5, 9.5, 30),
     ReadingPace(0, 5, 30),
     ReadingPace(0, 0, 30),
+    ReadingPace(4.6, 5.0, 30),
 )
 
 
@@ -52,7 +53,8 @@ def row(name: str, **changes: Any) -> GroupRow:
     ("pace", "lag", "line", "catches_up_s"),
     [
         (None, 9, "", None),
-        (SLOW, 9, "reads 80/s, 120/s arrive: never", None),
+        (SLOW, 4_000, "reads 80/s, 120/s arrive: never", None),
+        (STEPS, 23, "reads 4.6/s, 5.0/s arrive: keeps up", 0.0),
         (EVEN, 96, "reads 9.5/s, 9.5/s arrive: never", None),
         (STILL, 9, "reads 0/s, 5.0/s arrive: never", None),
         (SILENT, 9, "reads nothing", None),
@@ -74,7 +76,9 @@ def test_a_trend_has_both_rates_and_says_when_everything_is_read(
     ("verdict", "pace", "lag", "unknown", "standing"),
     [
         (stuck_by("x"), SLOW, 9, 0, STUCK),
-        (not_stuck("x"), SLOW, 9, 0, BEHIND),
+        (not_stuck("x"), SLOW, 4_000, 0, BEHIND),
+        (not_stuck("x"), STILL, 9, 0, BEHIND),
+        (not_stuck("x"), STEPS, 23, 0, FINE),
         (not_stuck("x"), SLOW, 0, 0, FINE),
         (not_stuck("x"), None, 9, 0, LAGGING),
         (not_stuck("x"), FAST, 900, 0, LAGGING),

@@ -100,6 +100,7 @@ def test_members_of_a_streams_group_have_tasks_and_no_partition_is_called_unassi
 
 
 PACE = stuck.ReadingPace
+MANY = position(lag=40_000, end_offset=40_005)
 
 
 @pytest.mark.parametrize(
@@ -108,18 +109,18 @@ PACE = stuck.ReadingPace
         ({}, "4 records are left. Whether it catches up is known after 10 s."),
         (
             {"pace": PACE(3, 1, 20)},
-            "It commits 3.0 records/s, and 1.0/s are written. 4 records are left: it catches up in 2.0 s.",
+            "It commits 3.0 records/s, and 1.0/s are written. 4 records are left: it keeps up.",
         ),
         (
-            {"pace": PACE(50, 1_200, 20)},
+            {"pace": PACE(50, 1_200, 20), "positions": [MANY]},
             (
                 "It commits 50 records/s, and 1\u202f200/s are written: it falls further behind and never catches up. "
-                "4 records are left."
+                "40\u202f000 records are left."
             ),
         ),
         (
-            {"pace": PACE(11, 11, 20)},
-            "It commits 11 records/s, and 11/s are written: its lag stays. 4 records are left.",
+            {"pace": PACE(11, 11, 20), "positions": [MANY]},
+            "It commits 11 records/s, and 11/s are written: its lag stays. 40\u202f000 records are left.",
         ),
         ({"positions": [position(lag=0)]}, "It has read everything."),
         ({"positions": []}, "It has committed no position yet."),
@@ -355,22 +356,23 @@ def test_reading_without_commits_differs_from_repeating_a_commit() -> None:
     [
         (
             PACE(12, 10, 20),
-            "It commits 12 records/s, and 10/s are written. 4 records are left: it catches up in 2.0 s.",
+            "It commits 12 records/s, and 10/s are written. 105 records are left: it catches up in 52 s.",
         ),
         (
             PACE(9.96, 0, 20),
-            "It commits 10.0 records/s, and 0/s are written. 4 records are left: it catches up in 1.0 s.",
+            "It commits 10.0 records/s, and 0/s are written. 105 records are left: it catches up in 11 s.",
         ),
-        (PACE(0.5, 0.5, 20), "It commits 0.5 records/s, and 0.5/s are written: its lag stays. 4 records are left."),
-        (PACE(9, 10, 20), "It commits 9.0 records/s, and 10/s are written: its lag stays. 4 records are left."),
+        (PACE(0.5, 0.5, 20), "It commits 0.5 records/s, and 0.5/s are written: its lag stays. 105 records are left."),
+        (PACE(9, 10, 20), "It commits 9.0 records/s, and 10/s are written: its lag stays. 105 records are left."),
+        (PACE(9, 11, 20), "It commits 9.0 records/s, and 11/s are written: it keeps up. 105 records are left."),
         (
             PACE(0.25, 0, 20),
-            "It commits 0.2 records/s, and 0/s are written. 4 records are left: it catches up in 16 s.",
+            "It commits 0.2 records/s, and 0/s are written. 105 records are left: it catches up in 7 min.",
         ),
     ],
 )
 def test_the_pace_says_whether_a_group_catches_up(pace: stuck.ReadingPace, words: str) -> None:
-    assert verdict(pace=pace) == (False, words)
+    assert verdict(pace=pace, positions=[position(lag=105, end_offset=110)]) == (False, words)
 
 
 def test_a_longer_watch_shows_a_smaller_difference() -> None:

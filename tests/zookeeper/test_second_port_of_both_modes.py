@@ -235,6 +235,7 @@ def test_the_console_and_the_leases_of_a_broker_in_zookeeper_mode_show_its_topic
                 assert status in (200, 400, 404), text  # 400 and 404: it needs a query
         assert [each["name"] for each in json.loads((await asked(node, "/api/topics"))[1])["topics"]] == ["t"]
         assert (await asked(node, "/topics/t/0"))[0] == 200
+        assert "There is no quorum in ZooKeeper mode." in (await asked(node, "/quorum"))[1]
         await node.stop()
 
     play(story)

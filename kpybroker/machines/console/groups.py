@@ -37,6 +37,8 @@ class GroupRow:
     node: int
     is_here: bool
     """Whether this node coordinates it. If not, the console of the other node knows more."""
+    console: str | None = None
+    """The address of that console, if the viewer's browser can reach it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,6 @@ LONG_CHARS: Final = 110
 """The length from which on a sentence of the list ends at its colon."""
 
 
-KEEPS_UP_S: Final = 10.0
-"""The seconds of new records that a group may be behind and still keeps up: commits come in steps."""
-
-
 class Trend(NamedTuple):
     """The two rates in words, and the time until everything is read, None where that is never or not known."""
 
@@ -29,20 +25,18 @@ NO_TREND: Final = Trend("", None)
 
 
 def keeps_up(pace: ReadingPace | None, lag: int | None) -> bool:
-    """Whether a group reads as fast as records are written, and has few of them left."""
-    if pace is None or pace.falls_behind or lag is None:
-        return False
-    return lag <= pace.written_per_s * KEEPS_UP_S and pace.read_per_s > 0
+    """Whether a group is known to have few of the newest records left."""
+    return pace is not None and lag is not None and pace.keeps_up(lag)
 
 
 def standing_of(verdict: GroupVerdict, pace: ReadingPace | None, lag: int | None, unknown: int) -> str:
     """The standing of a group in one word or two."""
     if verdict.is_stuck:
         return STUCK
+    if keeps_up(pace, lag):
+        return LAGGING if unknown else FINE
     if lag and pace is not None and pace.falls_behind:
         return BEHIND
-    if keeps_up(pace, lag) and not unknown:
-        return FINE
     return LAGGING if lag or unknown else FINE
 
 

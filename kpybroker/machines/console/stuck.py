@@ -13,6 +13,8 @@ TASK: Final = "task "
 LONG_MS: Final = 30_000
 WATCHED_S: Final = 10.0
 """The time after which the pace of a group is known."""
+KEEPS_UP_S: Final = 10.0
+"""The seconds of new records that a group may be behind and still keeps up: commits come in steps."""
 HIDDEN: Final = "Its positions are in topics that you may not see."
 FAILS: Final = 3
 """The members that were lost at one position until its record is suspected."""
@@ -65,6 +67,10 @@ class ReadingPace(NamedTuple):
         least = 0.03 if self.over_s * 1000 >= LONG_MS else 0.1
         return self.written_per_s - self.read_per_s > least * self.written_per_s
 
+    def keeps_up(self, lag: int) -> bool:
+        """Whether a group with this lag reads, and has no more left than commits in steps can feign."""
+        return self.read_per_s > 0 and lag <= self.written_per_s * KEEPS_UP_S
+
     def left_s(self, lag: int) -> float | None:
         """The time until everything is read; None if that is never."""
         gained_per_s = self.read_per_s - self.written_per_s
@@ -72,6 +78,8 @@ class ReadingPace(NamedTuple):
 
     def outlook(self, lag: int) -> str:
         """Whether a group with this lag catches up, in words."""
+        if self.keeps_up(lag):
+            return "it keeps up"
         if self.falls_behind:
             return "it falls further behind and never catches up"
         left_s = self.left_s(lag)

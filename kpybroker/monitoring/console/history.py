@@ -211,7 +211,7 @@ def words_of(event: HistoryEvent, viewer: Viewer) -> str:
             return f"{which} lost the leader, node {event.detail}"
         leader, _, before = event.detail.partition(" ")
         been = "has" if event.number == 1 else "have"
-        return f"{which} {been} node {leader} as leader" + ("" if before == "-1" else f", before node {before}")
+        return f"{which} {been} node {leader} as leader" + ("" if before == "-1" else f", no longer node {before}")
     return _config_words(event, viewer)
 
 

@@ -40,6 +40,9 @@ async def unregister(node: NodeParts, viewer: Viewer, query: Query) -> str:
     broker = query.number("broker", 0, highest=MOST_ID)
     if query.text("typed").strip() != str(broker):
         raise bad(f"type {broker} to unregister broker {broker}")
+    known = node.role.image.brokers.get(broker)
+    if known is not None and not known.fenced:
+        raise bad(f"broker {broker} is alive: only one that is away is unregistered here")
     answer = await node.ask(viewer, UnregisterBrokerRequest(broker_id=broker))
     refuse(answer.error_code, f"broker {broker}", answer.error_message)
     log.info("%s unregistered broker %d", viewer.identity, broker)

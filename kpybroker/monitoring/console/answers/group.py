@@ -5,7 +5,7 @@ from kpybroker.machines.authorization.resources import AclOperation, ResourceTyp
 from kpybroker.machines.console.group_story import story_of
 from kpybroker.machines.console.groups import MEMBER_KEYS, POSITION_KEYS, SHARE_KEYS, GroupPage
 from kpybroker.machines.console.listing import sorted_rows
-from kpybroker.machines.console.standing import trend_of
+from kpybroker.machines.console.standing import keeps_up, trend_of
 from kpybroker.machines.groups.share.share_group import SHARE
 from kpybroker.machines.groups.streams.streams_group import STREAMS
 from kpybroker.monitoring.console.answers.examined import (
@@ -79,7 +79,7 @@ async def group(node: NodeParts, viewer: Viewer, query: Query) -> GroupPage:
         lag_s,
         None if pace is None else round(pace.read_per_s, 3),
         None if pace is None else round(pace.written_per_s, 3),
-        pace is not None and pace.falls_behind and bool(lag),
+        pace is not None and pace.falls_behind and bool(lag) and not keeps_up(pace, lag),
         trend_of(pace, lag).line,
         node.is_writable and viewer.may(AclOperation.READ, ResourceType.GROUP, name),
         node.is_writable and viewer.may(AclOperation.DELETE, ResourceType.GROUP, name),

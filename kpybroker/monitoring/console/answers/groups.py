@@ -10,6 +10,7 @@ from kpybroker.machines.console.listing import DESCENDING, PER_PAGE, pages_of, s
 from kpybroker.machines.console.standing import BEHIND, GROUP_KEYS, STUCK, worst_first
 from kpybroker.monitoring.console.answers.examined import open_transactions
 from kpybroker.monitoring.console.answers.overview import overview
+from kpybroker.monitoring.console.answers.peers import consoles_of
 from kpybroker.monitoring.console.answers.positions import lag_in_time, leader_of, total_of
 from kpybroker.monitoring.console.node_parts import NodeParts
 from kpybroker.monitoring.console.overviews import Overview
@@ -36,6 +37,8 @@ async def groups(node: NodeParts, viewer: Viewer, query: Query) -> Groups:
     rows = sorted_rows(found, GROUP_KEYS, sort)
     page, pages = pages_of(len(rows), query.number("page", 1, lowest=1))
     shown = [await _with_time(node, known, row) async for row in paced(rows[(page - 1) * PER_PAGE : page * PER_PAGE])]
+    consoles = await consoles_of(node, viewer, {row.node for row in shown if not row.is_here})
+    shown = [row if row.is_here else replace(row, console=consoles.get(row.node)) for row in shown]
     standings = Counter(row.standing for row in known.rows)
     is_shown = page == 1 and may_see_readers(viewer)
     readers, left_out = await _readers(node, viewer, known) if is_shown else ((), 0)

@@ -2,7 +2,7 @@
 directories, and the sizes of logs that move."""
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from kpybroker.config.describe import DEFAULT_CONFIG
@@ -42,6 +42,13 @@ async def ask_peers(node: NodeParts, viewer: Viewer, spots: Sequence[Spot]) -> d
     others = sorted((brokers | controllers) - {here})[:MOST_ASKED]
     found = await asyncio.gather(*(_ask(node, viewer, each, spots, is_broker=each in brokers) for each in others))
     return dict(zip(others, found, strict=True))
+
+
+async def consoles_of(node: NodeParts, viewer: Viewer, others: Collection[int]) -> dict[int, str]:
+    """The addresses of the consoles of these nodes, of those that have one for the viewer's browser."""
+    asked = sorted(others)[:MOST_ASKED]
+    found = await asyncio.gather(*(_ask(node, viewer, each, (), is_broker=False) for each in asked))
+    return {other: each.console.url for other, each in zip(asked, found, strict=True) if each.console.url}
 
 
 async def _ask(node: NodeParts, viewer: Viewer, other: int, spots: Sequence[Spot], *, is_broker: bool) -> NodeAnswer:

@@ -40,17 +40,20 @@ async def described_quorum(node: NodeParts, viewer: Viewer) -> DescribeQuorumRes
 
 
 async def quorum(node: NodeParts, viewer: Viewer, _query: Query) -> QuorumPage:
-    """The quorum as its leader describes it, and as this node sees it."""
+    """The quorum as its leader describes it, and as this node sees it. There is none in ZooKeeper mode."""
     viewer.must_see_node()
     hidden: str | None = None
     nodes: tuple[QuorumNode, ...] = ()
-    try:
-        nodes = _nodes(await described_quorum(node, viewer), node.role.node_id)
-    except HttpRefused as refused:
-        hidden = str(refused)
     controller = node.role.controller
     state = controller.local_state
     in_zookeeper_mode = node.role.config.is_in_zookeeper_mode
+    if in_zookeeper_mode:
+        hidden = "There is no quorum in ZooKeeper mode. The leader is the broker that is the controller."
+    else:
+        try:
+            nodes = _nodes(await described_quorum(node, viewer), node.role.node_id)
+        except HttpRefused as refused:
+            hidden = str(refused)
     return QuorumPage(
         state.leader_id if state.leader_id >= 0 else None,
         state.epoch,
