@@ -57,5 +57,6 @@ def known() -> Iterator[Known]:
         producer = open_transaction(node, "payments", "paid")
         node.get("/api/cluster")
         eventually(lambda: node.get("/api/group", id="readers").json["read_per_s"] is not None, "two samples")
+        eventually(lambda: node.get("/api/topics").json["topics"][0]["bytes_in_per_s"] is not None, "rates of topics")
         yield Known(node, stage, producer, disk)
         stage.close()

@@ -190,8 +190,11 @@ def test_a_reader_without_a_group_is_listed(node: ConsoleNode) -> None:
     with consumer(node, "unused", "alone") as client:
         client.assign([TopicPartition(topic, 0, 0)])
         first(client)
-        names = [each["name"] for each in node.get("/api/groups").json["readers"]]
-        assert "alone" in names
+
+        def is_listed() -> bool:
+            return any(each["name"] == "alone" for each in node.get("/api/groups").json["readers"])
+
+        eventually(is_listed, "the list, which is kept for a moment, has the reader")
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])

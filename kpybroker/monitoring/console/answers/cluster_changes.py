@@ -6,6 +6,7 @@ Each is the request that a client would send, with the viewer's identity, and on
 import logging
 from typing import Final
 
+from kpybroker.machines.authorization.resources import CLUSTER_NAME, AclOperation, ResourceType
 from kpybroker.machines.console.moves import KINDS, THROTTLES
 from kpybroker.monitoring.console.asking import refuse
 from kpybroker.monitoring.console.node_parts import NodeParts
@@ -40,6 +41,7 @@ async def unregister(node: NodeParts, viewer: Viewer, query: Query) -> str:
     broker = query.number("broker", 0, highest=MOST_ID)
     if query.text("typed").strip() != str(broker):
         raise bad(f"type {broker} to unregister broker {broker}")
+    viewer.must(AclOperation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME)
     known = node.role.image.brokers.get(broker)
     if known is not None and not known.fenced:
         raise bad(f"broker {broker} is alive: only one that is away is unregistered here")
