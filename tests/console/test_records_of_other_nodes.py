@@ -76,8 +76,11 @@ def fill(server: str) -> None:
     admin = AdminClient({"bootstrap.servers": server})
     (made,) = admin.create_topics([NewTopic("spread", PARTITIONS, 1)]).values()
     made.result(60)
-    leaders = {each.leader for each in admin.list_topics("spread", 60).topics["spread"].partitions.values()}
-    assert leaders == {1, 2}
+
+    def leaders() -> set[int]:
+        return {each.leader for each in admin.list_topics("spread", 60).topics["spread"].partitions.values()}
+
+    eventually(lambda: leaders() == {1, 2}, "both brokers lead partitions of the topic")
     producer = Producer({"bootstrap.servers": server})
     for number in range(EACH):
         for partition in range(PARTITIONS):
