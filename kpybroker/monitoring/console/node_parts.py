@@ -45,3 +45,9 @@ class NodeParts(NamedTuple):
     def broker(self) -> "Broker":
         """The broker, for the pages that only brokers have."""
         return self.sources.broker
+
+    async def ask_at(self, viewer: "Viewer", node_id: int, request: Any) -> Any:
+        """The answer of this node or another one, asked with the viewer's own login. Raises KafkaError, Refused."""
+        if node_id == self.broker.node_id:
+            return await self.ask(viewer, request)
+        return await self.elsewhere.ask(viewer, node_id, request)

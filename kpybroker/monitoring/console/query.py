@@ -75,6 +75,11 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
+def partition_in(query: Query) -> int:
+    """The partition that is asked for; -1 where none is. Raises Refused."""
+    return query.number("partition", -1, lowest=-1, highest=2**31 - 1)
+
+
 def bad(line: str) -> HttpRefused:
     """A refusal of what the sender can mend."""
     return HttpRefused(HTTPStatus.BAD_REQUEST, line)

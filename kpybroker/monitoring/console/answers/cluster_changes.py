@@ -8,6 +8,7 @@ from typing import Final
 
 from kpybroker.machines.authorization.resources import CLUSTER_NAME, AclOperation, ResourceType
 from kpybroker.machines.console.moves import KINDS, THROTTLES
+from kpybroker.monitoring.console.answers.configs import alter
 from kpybroker.monitoring.console.asking import refuse
 from kpybroker.monitoring.console.node_parts import NodeParts
 from kpybroker.monitoring.console.query import Query, bad
@@ -19,11 +20,6 @@ from kpywire.messages.alter_partition_reassignments import (
     ReassignableTopic,
 )
 from kpywire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
-from kpywire.messages.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
 from kpywire.messages.unregister_broker import UnregisterBrokerRequest
 
 log = logging.getLogger("kpybroker.console")
@@ -32,7 +28,6 @@ CLUSTER_PAGE: Final = "/"
 ELECTIONS: Final = {"preferred": 0, "unclean": 1}
 TIMEOUT_MS: Final = 25_000
 MOST_ID: Final = 2**31 - 1
-REMOVE: Final = 1
 
 
 async def unregister(node: NodeParts, viewer: Viewer, query: Query) -> str:
@@ -104,11 +99,7 @@ async def remove_throttle(node: NodeParts, viewer: Viewer, query: Query) -> str:
     kind = next((number for number, text in KINDS.items() if text == query.text("kind")), None)
     if kind is None or config not in THROTTLES[kind]:
         raise bad(f"{config[:100]} is no throttle of a broker or topic")
-    change = AlterableConfig(name=config, config_operation=REMOVE, value=None)
-    resource = AlterConfigsResource(resource_type=kind, resource_name=name, configs=[change])
-    response = await node.ask(viewer, IncrementalAlterConfigsRequest(resources=[resource], validate_only=False))
-    (answer,) = response.responses
     what = f"{KINDS[kind]} {name}" if name else "all brokers"
-    refuse(answer.error_code, f"{config} of {what[:260]}", answer.error_message)
+    await alter(node, viewer, kind, name, config, None, f"{config} of {what[:260]}")
     log.info("%s removed the throttle %s of %a", viewer.identity, config, what)
     return CLUSTER_PAGE

@@ -74,6 +74,17 @@ async def describe(node: NodeParts, viewer: Viewer, kind: int, name: str) -> tup
     return answer.configs, None
 
 
+async def alter(
+    node: NodeParts, viewer: Viewer, kind: int, resource: str, name: str, value: str | None, what: str
+) -> None:
+    """Set a config of a resource, or remove it if ``value`` is None. Raises Refused, which begins with ``what``."""
+    change = AlterableConfig(name=name, config_operation=DELETE if value is None else SET, value=value)
+    wanted = AlterConfigsResource(resource_type=kind, resource_name=resource, configs=[change])
+    response = await node.ask(viewer, IncrementalAlterConfigsRequest(resources=[wanted], validate_only=False))
+    (answer,) = response.responses
+    refuse(answer.error_code, what, answer.error_message)
+
+
 async def configure(node: NodeParts, viewer: Viewer, query: Query) -> str:
     """Set a config of this node or of all brokers while they run, or remove it where no value is given. Returns the
     page of the configs. Raises Refused."""
@@ -83,12 +94,8 @@ async def configure(node: NodeParts, viewer: Viewer, query: Query) -> str:
     key = BROKER_CONFIGS.get(name)
     text = query.text("value")
     value = None if is_removed else text if key is None else value_of(name, key.type, text)
-    change = AlterableConfig(name=name, config_operation=DELETE if is_removed else SET, value=value)
-    resource = AlterConfigsResource(resource_type=BROKER_RESOURCE, resource_name=resource_name, configs=[change])
-    response = await node.ask(viewer, IncrementalAlterConfigsRequest(resources=[resource], validate_only=False))
-    (answer,) = response.responses
     where = f"node {resource_name}" if resource_name else "all brokers"
-    refuse(answer.error_code, f"{name[:100]} of {where}", answer.error_message)
+    await alter(node, viewer, BROKER_RESOURCE, resource_name, name, value, f"{name[:100]} of {where}")
     is_secret = key is None or key.sensitive
     what = "removed" if is_removed else "set" if is_secret else f"set to {value!a}"
     named = name if name.isprintable() else ascii(name)

@@ -58,7 +58,7 @@ async def _groups(node: NodeParts, viewer: Viewer, search: str, missing: list[st
 
     async def listed(at: int) -> Any:
         try:
-            answer = await (node.ask(viewer, request) if at == here else node.elsewhere.ask(viewer, at, request))
+            answer = await node.ask_at(viewer, at, request)
             refuse(answer.error_code, "groups")
             return at, answer.groups
         except (HttpRefused, KafkaError) as error:

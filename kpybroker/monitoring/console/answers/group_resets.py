@@ -33,7 +33,7 @@ from kpybroker.monitoring.console.answers.topics import known_topic
 from kpybroker.monitoring.console.asking import refuse
 from kpybroker.monitoring.console.node_parts import NodeParts
 from kpybroker.monitoring.console.pace import paced
-from kpybroker.monitoring.console.query import Query, bad
+from kpybroker.monitoring.console.query import Query, bad, partition_in
 from kpybroker.monitoring.console.viewer import Viewer
 from kpybroker.runtime.http.request import HttpRefused
 from kpywire import error_codes
@@ -87,7 +87,7 @@ async def _plan(node: NodeParts, viewer: Viewer, query: Query, committed: Mappin
     """The plan of a reset. Raises Refused."""
     target = query.text("to", EARLIEST)
     number, time_ms = _wanted(target, query.text("value").strip())
-    partition = query.number("partition", -1, lowest=-1, highest=2**31 - 1)
+    partition = partition_in(query)
     spots = _spots(node, viewer, committed, query.text("topic"), partition)
     logs, missing = await _ranges(node, viewer, spots)
     at_time: Mapping[Spot, int] = {}

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from kpybroker.client.client import Spot
 from kpybroker.machines.errors import KafkaError
@@ -64,7 +64,7 @@ async def _ask(
         listed = [ListOffsetsTopic(name=name, partitions=each) for name, each in topics.items()]
         request = ListOffsetsRequest(replica_id=CLIENT, topics=listed)
         try:
-            answer = await asked_of(node, viewer, leader, request)
+            answer = await node.ask_at(viewer, leader, request)
         except KafkaError as error:
             found.missing.update((spot, f"node {leader}: {error.message or error}") for spot in spots[start:])
             return
@@ -75,10 +75,3 @@ async def _ask(
                     found.missing[spot] = error_codes.name(each.error_code)
                 else:
                     found.offsets[spot] = each.offset
-
-
-async def asked_of(node: NodeParts, viewer: Viewer, node_id: int, request: Any) -> Any:
-    """The answer of this node or another one. Raises KafkaError."""
-    if node_id == node.broker.node_id:
-        return await node.ask(viewer, request)
-    return await node.elsewhere.ask(viewer, node_id, request)

@@ -14,7 +14,7 @@ from kpybroker.monitoring.console.answers.record_places import may_write, readab
 from kpybroker.monitoring.console.answers.topics import known_topic
 from kpybroker.monitoring.console.asking import refuse
 from kpybroker.monitoring.console.node_parts import NodeParts
-from kpybroker.monitoring.console.query import Query, RefusedQuery, bad
+from kpybroker.monitoring.console.query import Query, RefusedQuery, bad, partition_in
 from kpybroker.monitoring.console.viewer import Viewer
 from kpybroker.runtime.http.request import HttpRefused
 from kpywire import error_codes
@@ -96,7 +96,7 @@ def _record(query: Query, now_ms: int) -> Record:
 
 def _partition(node: NodeParts, topic: Topic, query: Query, key: bytes | None) -> int:
     """The partition: the one that is asked for, that of the key, or any that this node leads. Raises Refused."""
-    index = query.number("partition", -1, lowest=-1, highest=2**31 - 1)
+    index = partition_in(query)
     if index < 0 and key is not None:
         return partition_of(key, len(topic.partitions))
     if index < 0:

@@ -71,11 +71,6 @@ def may_write(node: NodeParts, viewer: Viewer, topic: str) -> bool:
     return node.is_writable and viewer.may(AclOperation.WRITE, ResourceType.TOPIC, topic)
 
 
-def partition_in(query: Query) -> int:
-    """The partition that is asked for; -1 for all. Raises Refused."""
-    return query.number("partition", -1, lowest=-1, highest=2**31 - 1)
-
-
 def chosen(query: Query, name: str, choices: tuple[str, ...]) -> str:
     """One of some values; the first without it. Raises Refused."""
     found = query.text(name) or choices[0]

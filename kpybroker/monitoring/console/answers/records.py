@@ -37,7 +37,6 @@ from kpybroker.monitoring.console.answers.record_places import (
     may_read,
     may_write,
     not_empty,
-    partition_in,
     places,
     readable,
     segment_of,
@@ -45,7 +44,7 @@ from kpybroker.monitoring.console.answers.record_places import (
 from kpybroker.monitoring.console.decoding import NOTHING, DecodedPage
 from kpybroker.monitoring.console.node_parts import NodeParts
 from kpybroker.monitoring.console.pace import paced
-from kpybroker.monitoring.console.query import Query, RefusedQuery
+from kpybroker.monitoring.console.query import Query, RefusedQuery, partition_in
 from kpybroker.monitoring.console.remote_records import RemoteRecords, fetched
 from kpybroker.monitoring.console.viewer import Viewer
 from kpybroker.runtime.http.request import HttpRefused

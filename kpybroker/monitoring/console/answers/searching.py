@@ -20,7 +20,6 @@ from kpybroker.monitoring.console.answers.record_places import (
     held,
     may_write,
     not_empty,
-    partition_in,
     places,
     readable,
     segment_of,
@@ -28,7 +27,7 @@ from kpybroker.monitoring.console.answers.record_places import (
 from kpybroker.monitoring.console.answers.records import by_schema
 from kpybroker.monitoring.console.node_parts import NodeParts
 from kpybroker.monitoring.console.pace import paced
-from kpybroker.monitoring.console.query import Query, bad
+from kpybroker.monitoring.console.query import Query, bad, partition_in
 from kpybroker.monitoring.console.remote_records import RemoteRecords, searched
 from kpybroker.monitoring.console.searches import Search, SearchOther, SearchTitle
 from kpybroker.monitoring.console.viewer import Viewer

@@ -11,26 +11,21 @@ from kpybroker.machines.console.config_words import value_of
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.metadata.image import TOPIC_RESOURCE
 from kpybroker.machines.metadata.topic import Topic
+from kpybroker.monitoring.console.answers.configs import alter
 from kpybroker.monitoring.console.answers.topics import known_topic
 from kpybroker.monitoring.console.asking import refuse, until_known
 from kpybroker.monitoring.console.node_parts import NodeParts
-from kpybroker.monitoring.console.query import Query, bad, from_json
+from kpybroker.monitoring.console.query import Query, bad, from_json, partition_in
 from kpybroker.monitoring.console.viewer import Viewer
 from kpywire import error_codes
 from kpywire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from kpywire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from kpywire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from kpywire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from kpywire.messages.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
 from kpywire.uuid import ZERO_UUID
 
 log = logging.getLogger("kpybroker.console")
 
-SET, DELETE = 0, 1
 TIMEOUT_MS: Final = 30_000
 RECORDS_TIMEOUT_MS: Final = 4_000
 """Below the patience with other nodes, so that a leader whose followers are slow says so itself."""
@@ -86,11 +81,7 @@ async def configure(node: NodeParts, viewer: Viewer, query: Query) -> str:
     topic, name = query.needed("topic"), query.needed("name")
     is_removed = query.flag("remove") or "value" not in query.values
     value = None if is_removed else _value_of(name, query.text("value"))
-    change = AlterableConfig(name=name, config_operation=DELETE if is_removed else SET, value=value)
-    resource = AlterConfigsResource(resource_type=TOPIC_RESOURCE, resource_name=topic, configs=[change])
-    response = await node.ask(viewer, IncrementalAlterConfigsRequest(resources=[resource], validate_only=False))
-    (answer,) = response.responses
-    refuse(answer.error_code, f"{name[:100]} of {topic[:249]}", answer.error_message)
+    await alter(node, viewer, TOPIC_RESOURCE, topic, name, value, f"{name[:100]} of {topic[:249]}")
     what = "removed" if is_removed else f"set to {value!a}"
     log.info("%s: config %s of topic %s is %s", viewer.identity, name, topic, what)
     return f"/topics/{topic}"
@@ -137,7 +128,7 @@ async def delete_records(node: NodeParts, viewer: Viewer, query: Query) -> str:
     """Delete the records before an offset, or all, at the leaders of their partitions. Returns the page of the topic.
     Raises Refused."""
     topic = known_topic(node, viewer, query.needed("topic"))
-    partition = query.number("partition", -1, lowest=-1, highest=2**31 - 1)
+    partition = partition_in(query)
     before = query.needed("before").strip()
     offset = HIGH_WATERMARK if before.lower() == ALL else query.number("before", 0)
     if partition < 0 and offset != HIGH_WATERMARK and len(topic.partitions) > 1:
@@ -185,8 +176,7 @@ async def _answers(node: NodeParts, viewer: Viewer, leader: int, request: Delete
     """The answers of a leader for each partition. Raises KafkaError."""
     if leader < 0:
         raise KafkaError(error_codes.LEADER_NOT_AVAILABLE)
-    is_here = leader == node.broker.node_id
-    response = await (node.ask(viewer, request) if is_here else node.elsewhere.ask(viewer, leader, request))
+    response = await node.ask_at(viewer, leader, request)
     return response.topics[0].partitions
 
 
