@@ -14,6 +14,7 @@ from kpybroker.machines.config_def import ConfigError, ConfigValue
 
 if TYPE_CHECKING:
     from kpybroker.config.broker_values import BrokerValues
+    from kpybroker.machines.remote_log.local_log import TierSettings
     from kpybroker.machines.partition.validation import ValidationConfig
     from kpystorage.log_config import LogConfig
 
@@ -73,6 +74,7 @@ class TopicConfig:
         "segment_index_bytes",
         "segment_jitter_ms",
         "segment_ms",
+        "tier",
         "values",
     )
 
@@ -112,6 +114,8 @@ class TopicConfig:
         self.segment_index_bytes: int = values["segment.index.bytes"]
         self.segment_jitter_ms: int = values["segment.jitter.ms"]
         self.segment_ms: int = values["segment.ms"]
+        self.tier = _tier(values) if values["remote.storage.enable"] else None
+        """The settings of the part in the store; None for a topic that has all of it on disks."""
 
     @property
     def max_segment_ms(self) -> int:
@@ -156,6 +160,7 @@ class TopicConfig:
             min_cleanable_dirty_ratio=self.min_cleanable_dirty_ratio,
             min_compaction_lag_ms=self.min_compaction_lag_ms,
             max_compaction_lag_ms=self.max_compaction_lag_ms,
+            is_tiered=self.tier is not None,
         )
 
     def validation(self, *, is_internal: bool = False) -> "ValidationConfig":
@@ -175,6 +180,20 @@ class TopicConfig:
             max_decompressed_message_bytes=self.max_decompressed_message_bytes,
             max_inflated_bytes=max(BYTES_AT_ONCE, self.max_message_bytes) if is_internal else None,
         )
+
+
+def _tier(values: Mapping[str, Any]) -> "TierSettings":
+    from kpybroker.machines.remote_log.local_log import TierSettings
+
+    return TierSettings(
+        retention_ms=values["retention.ms"],
+        retention_bytes=values["retention.bytes"],
+        local_retention_ms=values["local.retention.ms"],
+        local_retention_bytes=values["local.retention.bytes"],
+        copy_lag_ms=values["remote.copy.lag.ms"],
+        copy_lag_bytes=values["remote.copy.lag.bytes"],
+        is_copy_disabled=values["remote.log.copy.disable"],
+    )
 
 
 class NodeConfig(Protocol):

@@ -27,3 +27,5 @@ class LogConfig(NamedTuple):
     min_cleanable_dirty_ratio: float = 0.5
     min_compaction_lag_ms: int = 0
     max_compaction_lag_ms: int = _MAX_LONG
+    is_tiered: bool = False
+    """Whether a store has the beginning of the log: what is gone from this disk is not gone for readers (KIP-405)."""

@@ -38,7 +38,12 @@ LOADED_BY_NAME = (
     "pyspark_kpybroker",
 )
 FOR_TESTS = {"kpystorage.sim_disk"}
-OF_TIERED_STORAGE = ("kpybroker.machines.remote_log.", "kpystorage.remote.", "kpywire.remote_log_record")
+OF_TIERED_STORAGE = (
+    "kpybroker.hosts.remote_log.",
+    "kpybroker.machines.remote_log.",
+    "kpystorage.remote.",
+    "kpywire.remote_log_record",
+)
 """The formats and machines of tiered storage, which no node runs yet."""
 BESIDE_ASSEMBLY = ("broker", "controller_role", "node")
 

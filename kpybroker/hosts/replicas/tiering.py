@@ -1,0 +1,36 @@
+"""Tiered storage, as the replicas of a node see it. `kpybroker.hosts.remote_log` implements it."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+from kpybroker.hosts.network.peer import Peer
+from kpybroker.machines.partition.role import Role
+from kpystorage.retention import expendable
+
+if TYPE_CHECKING:
+    from kpybroker.hosts.replicas.replica import Replica
+
+
+class Tiering(Protocol):
+    """The decisions about the logs of this node that depend on what the store has."""
+
+    def expendable(self, replica: "Replica", role: Role, now_ms: int) -> int:
+        """The number of a log's oldest segments that may be deleted from the disk."""
+
+    def begin_in_middle(self, replica: "Replica", leader: Peer, done: Callable[[str | None], object]) -> None:
+        """Make the log of a follower begin where its leader's begins on the disk (Kafka: ``TierStateMachine``).
+
+        ``done`` gets None, or the reason why this has to be tried again."""
+
+
+class NoTiering:
+    """The retention of logs of which no part is kept elsewhere."""
+
+    def expendable(self, replica: "Replica", role: Role, now_ms: int) -> int:  # noqa: ARG002
+        log = role.log
+        bounds = log.end.offset, log.local_log_start_offset, role.high_watermark.offset
+        with log.directory.failing():
+            return expendable(log.segments, *bounds, log.config, now_ms)
+
+    def begin_in_middle(self, replica: "Replica", leader: Peer, done: Callable[[str | None], object]) -> None:  # noqa: ARG002
+        done("tiered storage is not enabled on this broker")
