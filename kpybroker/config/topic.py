@@ -14,8 +14,8 @@ from kpybroker.machines.config_def import ConfigError, ConfigValue
 
 if TYPE_CHECKING:
     from kpybroker.config.broker_values import BrokerValues
-    from kpybroker.machines.remote_log.local_log import TierSettings
     from kpybroker.machines.partition.validation import ValidationConfig
+    from kpybroker.machines.remote_log.local_log import TierSettings
     from kpystorage.log_config import LogConfig
 
 _REMOTE_DISABLED = (
