@@ -120,7 +120,6 @@ class ChunkedSettings(NamedTuple):
 
     place: Place
     key_prefix: str
-    masks_prefix: bool
     chunk_bytes: int
     compresses: bool
     leaves_compressed: bool
@@ -222,7 +221,6 @@ def _chunked(configs: _Configs, url: str) -> ChunkedSettings:
     return ChunkedSettings(
         place=place,
         key_prefix=prefix,
-        masks_prefix=configs["key.prefix.mask"],
         chunk_bytes=configs["chunk.size"],
         compresses=configs["compression.enabled"],
         leaves_compressed=configs["compression.heuristic.enabled"],
@@ -339,7 +337,9 @@ def _azure(configs: _Configs, container: str) -> AzurePlace:
     connection = configs["storage.azure.connection.string"]
     if connection is not None:
         if account or key or endpoint:
-            raise configs.error("storage.azure.connection.string", "it has account, key and endpoint; remove the others")
+            raise configs.error(
+                "storage.azure.connection.string", "it has account, key and endpoint; remove the others"
+            )
         parts = dict(part.partition("=")[::2] for part in connection.value.split(";") if part)
         account, endpoint = parts.get("AccountName"), parts.get("BlobEndpoint", "")
         key, token = _secret(parts.get("AccountKey")), token or _secret(parts.get("SharedAccessSignature"))

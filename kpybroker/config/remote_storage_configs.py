@@ -1,4 +1,4 @@
-"""The configs of the store of tiered storage, by the names that Aiven's plugin and Kafka's LocalTieredStorage give them.
+"""The configs of the store of tiered storage, by the names of Aiven's plugin and of Kafka's LocalTieredStorage.
 
 In a file they begin with ``remote.log.storage.manager.impl.prefix``. Not here: their meaning (``remote_storage``).
 """
@@ -40,7 +40,6 @@ CHUNKED_CONFIGS: Final[Definitions] = define(
         ConfigKey("encryption.key.pair.id", STRING, None, HIGH, NonEmpty()),
         ConfigKey("encryption.key.pairs", LIST, (), HIGH, list_of()),
         ConfigKey("key.prefix", STRING, "", HIGH),
-        ConfigKey("key.prefix.mask", BOOLEAN, False, LOW),
         ConfigKey("custom.metadata.fields.include", LIST, (), LOW, list_of(*CUSTOM_FIELDS)),
         ConfigKey("segment.format", STRING, "kafka", MEDIUM, one_of("kafka", "iceberg")),
         ConfigKey("upload.rate.limit.bytes.per.second", INT, None, MEDIUM, between(_MIB, 10**9)),
@@ -100,6 +99,7 @@ WITHOUT_EFFECT: Final = (
     "fetch.manifest.cache.get.timeout.ms",
     "fetch.manifest.cache.retention.ms",
     "fetch.manifest.cache.thread.pool.size",
+    "key.prefix.mask",
     "metrics.num.samples",
     "metrics.recording.level",
     "metrics.sample.window.ms",
@@ -109,5 +109,5 @@ WITHOUT_EFFECT: Final = (
     "storage.s3.legacy.md5.plugin.enabled",
     "transferer.class",
 )
-"""Known names that change nothing here: the cache of indexes is Kafka's (``remote.log.index.file.cache.*``), threads are
-few, and the usual chain of credentials needs no class. Iceberg's are left out with ``segment.format=iceberg``."""
+"""Known names that change nothing here: the cache of indexes is Kafka's (``remote.log.index.file.cache.*``), there are
+few threads, and the usual chain of credentials needs no class."""

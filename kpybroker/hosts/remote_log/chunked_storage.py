@@ -132,7 +132,7 @@ class ChunkedStorage:
 class _Copy:
     """One copy of a segment."""
 
-    def __init__(  # noqa: PLR0913
+    def __init__(
         self,
         store: ObjectStore,
         form: ChunkedForm,

@@ -20,7 +20,10 @@ PARTS: Final = ".kpybroker-parts"
 """The directory of objects that are being written."""
 _DAY_S: Final = 86_400
 _TRIES: Final = 3
-_REFUSALS: Final = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG)
+_REFUSALS: Final = (
+    *(errno.EACCES, errno.EPERM, errno.EROFS),
+    *(errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENAMETOOLONG),
+)
 
 
 class DirectoryStore:

@@ -31,7 +31,9 @@ class MemoryStore:
         return len(self._object(key))
 
     def listed(self, prefix: str) -> Iterator[StoredObject]:
-        return iter([StoredObject(key, len(held)) for key, held in list(self.objects.items()) if key.startswith(prefix)])
+        return iter(
+            [StoredObject(key, len(held)) for key, held in list(self.objects.items()) if key.startswith(prefix)]
+        )
 
     def delete(self, keys: list[str]) -> None:
         for key in keys:

@@ -56,4 +56,3 @@ def check(store: ObjectStore, key: str) -> None:
     if all(each.key != key for each in store.listed(key.rpartition("/")[0] + "/" if "/" in key else "")):
         raise StoreRefuses(f"{store.name} does not list {key}, which was written")
     store.delete([key])
-

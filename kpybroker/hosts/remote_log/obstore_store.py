@@ -39,7 +39,9 @@ _NO_BUCKET: Final = ("NoSuchBucket", "ContainerNotFound", "The specified bucket 
 class ObstoreStore:
     """A bucket. At most ``_PARTS_IN_FLIGHT`` parts of an upload, and the one that is filled, are in memory."""
 
-    def __init__(self, library: "Library", name: str, part_bytes: int, attributes: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, library: "Library", name: str, part_bytes: int, attributes: dict[str, str] | None = None
+    ) -> None:
         self.name = name
         self._library = library
         self._part_bytes = part_bytes
@@ -57,8 +59,15 @@ class ObstoreStore:
                     return
                 upload.give_back(first)
                 size, at_once = self._part_bytes, _PARTS_IN_FLIGHT
-                whole = dict(attributes=self._attributes, use_multipart=True, chunk_size=size, max_concurrency=at_once)
-                obstore.put(self._library, key, upload, **whole)  # type: ignore[arg-type]
+                obstore.put(
+                    self._library,
+                    key,
+                    upload,
+                    attributes=self._attributes,
+                    use_multipart=True,
+                    chunk_size=size,
+                    max_concurrency=at_once,
+                )
             except Exception:
                 upload.raise_own()
                 raise

@@ -40,7 +40,12 @@ class OpenSegment:
     """A segment whose manifest was read. The source of its chunks for the cache."""
 
     def __init__(
-        self, store: ObjectStore, name: RemoteSegmentName, keys: dict[ObjectKind, str], found: SegmentManifest, how: Transform
+        self,
+        store: ObjectStore,
+        name: RemoteSegmentName,
+        keys: dict[ObjectKind, str],
+        found: SegmentManifest,
+        how: Transform,
     ) -> None:
         self.segment_id = name.segment_id
         self.chunks: ChunkIndex = found.chunks

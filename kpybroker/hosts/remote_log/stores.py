@@ -1,5 +1,6 @@
 """The store of tiered storage, made from a broker's config."""
 
+import logging
 import os
 from collections.abc import Callable
 from os import urandom
@@ -34,6 +35,8 @@ from kpybroker.hosts.remote_log.remote_storage import RemoteStorage, StoreFailed
 from kpybroker.hosts.remote_log.upload_rate import UploadRate
 from kpystorage.remote.key_ring import KeyPair, KeyRing
 
+log = logging.getLogger(__name__)
+
 
 def build(config: BrokerConfig, now: Callable[[], BrokerConfig], directory: str | None) -> RemoteStorage:
     """The store. ``now`` has the present config, since the bounds of the cache of indexes may change; that cache is in
@@ -43,6 +46,8 @@ def build(config: BrokerConfig, now: Callable[[], BrokerConfig], directory: str 
     does that, and raises `StoreAway` where a later try may succeed.
     """
     settings = remote_storage.read(config)
+    if settings.without_effect:
+        log.warning("tiered storage: without effect: %s", ", ".join(settings.without_effect))
     try:
         storage = _local_tiered(settings) if isinstance(settings, LocalTieredSettings) else _chunked(settings)
         return storage if directory is None else CachedIndexes(storage, directory, lambda: _index_bounds(now()))
@@ -90,6 +95,7 @@ def open_store(place: Place) -> ObjectStore:
         case DirectoryPlace():
             return DirectoryStore(place.path, makes_root=place.is_made)
         case MemoryPlace():
+            log.warning("tiered storage: what is stored in memory: is lost when this process ends")
             return MemoryStore()
         case S3Place():
             from kpybroker.hosts.remote_log.obstore_store import open_s3

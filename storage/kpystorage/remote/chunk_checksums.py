@@ -38,7 +38,7 @@ def encode(checksums: Sequence[int], key: SegmentKey | None) -> bytes:
 
 
 def decode(stored: Buffer, count: int, key: SegmentKey | None) -> list[int] | None:
-    """The checksums of ``count`` chunks; None if the object ends where they begin. CorruptObject if they are damaged."""
+    """The checksums of ``count`` chunks; None if the object ends before them. CorruptObject if they are damaged."""
     if not stored:
         return None
     if len(stored) != stored_bytes(count, encrypted=key is not None):
