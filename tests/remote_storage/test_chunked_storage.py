@@ -313,6 +313,7 @@ def test_a_reader_that_goes_on_finds_the_next_chunks_there(copied: FaultyStore) 
     eventually(lambda: copied.count("get_range", ".log") == 7)
     assert storage.read(it.segment, 4000, 4100) == it.log[4000:4100]
     eventually(lambda: copied.count("get_range", ".log") == 8)
+    assert copied.count("get_range", ".indexes") == 1
     storage.close()
     assert storage.read(it.segment, 5000, 5100) == it.log[5000:5100]
     assert copied.count("get_range", ".log") == 8
