@@ -206,6 +206,25 @@ class Replicas:
         replica.log_start_moved()
         self._fetchers.log_start_moved(replica)
 
+    def move_log_start(self, replica: Replica, offset: int, moved: Callable[[], object] = bool) -> None:
+        """Move the start of the log that this node leads to ``offset``, once that is on disk; then call ``moved``. A
+        log that is closed or gone by then stays as it is."""
+        leader = replica.leader
+        if leader is None or offset <= leader.log.log_start_offset:
+            moved()
+            return
+        found = leader.log
+        found.directory.promise_log_start(found, offset)
+
+        def written() -> None:
+            may_move = found.directory.failure is None and found.is_open and not replica.gone
+            if may_move and found.advance_log_start(offset):
+                replica.log_start_moved()
+            moved()
+
+        content = found.directory.render_log_starts()
+        self.directories.write_checkpoint(found.directory, names.LOG_STARTS, content, written)
+
     def configure(self, held: HeldTopic, overrides: Mapping[str, str]) -> None:
         """Apply a change of a topic's configuration, or of a default below it."""
         held.config = self.topic_config(overrides)

@@ -1,7 +1,7 @@
 """The partitions of a broker: its directories, its replicas, and everything that works on them."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.stored import CurrentConfig
@@ -16,6 +16,7 @@ from kpybroker.hosts.replicas.leader_throttle import LeaderThrottle
 from kpybroker.hosts.replicas.moves import Moves
 from kpybroker.hosts.replicas.neighbours import Neighbours
 from kpybroker.hosts.replicas.replicas import Replicas
+from kpybroker.hosts.replicas.tiering import NoTiering
 from kpybroker.hosts.replicas.upkeep import Upkeep
 from kpybroker.machines.partition.in_sync import Rules
 from kpybroker.node.assembly.platform import Platform
@@ -24,6 +25,9 @@ from kpybroker.requests.broker import ClusterLinks, Partitions, cordoned_paths
 from kpybroker.requests.serving.context import ActiveController
 from kpystorage.disk import Disk
 from kpystorage.real_disk import RealDisk
+
+if TYPE_CHECKING:
+    from kpybroker.hosts.remote_log.remote_log import RemoteLog
 
 
 class KeptLogs(NamedTuple):
@@ -53,7 +57,14 @@ def build_partitions(
     assignments = Assignments(scheduler, channel.send, node_id, epoch)
     moves = Moves(node_id, directories, scheduler, assignments, current.now)
     leaders = Leaders(cluster.nodes.address, platform.ways.fetchers)
-    fetchers = Fetchers(node_id, scheduler, leaders, directories, current.now, epoch, moves.source_was_cut)
+
+
+    def begin_in_middle(replica: Replica, leader: Peer, done: Callable[[str | None], object]) -> None:
+        tiering.begin_in_middle(replica, leader, done)
+
+    fetchers = Fetchers(
+        node_id, scheduler, leaders, directories, current.now, epoch, moves.source_was_cut, begin_in_middle
+    )
     replicas = Replicas(
         node_id,
         directories,
@@ -62,6 +73,8 @@ def build_partitions(
         Rules(float(config.replica_lag_time_max_ms)),
         Neighbours(assignments, moves, fetchers),
     )
+    remote_log = _remote_log(current, platform, cluster, replicas)
+    tiering = NoTiering() if remote_log is None else remote_log
     directories.when_failed(lambda _directory: cluster.lifecycle.report())
     in_sync = InSyncKeeper(scheduler, channel.send, replicas, node_id, epoch)
     for end in (moves.stop, fetchers.stop, in_sync.stop):
@@ -73,8 +86,20 @@ def build_partitions(
         in_sync=in_sync,
         leader_throttle=LeaderThrottle(node_id, _rate(current)),
         compaction=Compaction(scheduler, replicas, moves, current.now, cleaners),
-        upkeep=Upkeep(scheduler, replicas, current.now),
+        upkeep=Upkeep(scheduler, replicas, current.now, tiering),
+        remote_log=remote_log,
     )
+
+
+def _remote_log(
+    current: CurrentConfig, platform: Platform, cluster: ClusterLinks, replicas: Replicas
+) -> "RemoteLog | None":
+    """Tiered storage; None where it is not enabled."""
+    if not current.config["remote.log.storage.system.enable"]:
+        return None
+    from kpybroker.node.assembly.remote_log import build_remote_log  # not of a plain start
+
+    return build_remote_log(current, platform, cluster, replicas)
 
 
 def _cleaners(platform: Platform, disk: Disk) -> Cleaners:
