@@ -42,6 +42,7 @@ from kpybroker.runtime.io.scheduler import Scheduler
 
 if TYPE_CHECKING:
     from kpybroker.hosts.labour.labour import Labour
+    from kpybroker.hosts.remote_log.figures import TierView
     from kpybroker.machines.telemetry.receiver import Receiver
     from kpybroker.requests.serving.share.share_leader import ShareLeader
 
@@ -150,6 +151,8 @@ class Broker:
         self.expected_topics = ExpectedTopics(scheduler)
         self.refused_creations = RefusedCreations()
         self.streams_topics = StreamsTopics()
+        self.remote_log: TierView | None = None
+        """The tiered storage; None where it is not configured."""
         self._rng = rng
         self.wants_client_metrics = False
         """Whether the cluster has a subscription to clients' metrics."""
@@ -239,6 +242,7 @@ class Broker:
         """The process that does long work on batches, made when there is some for the first time."""
         if self._labour is None:
             from kpybroker.hosts.labour.labour import Labour
+    from kpybroker.hosts.remote_log.figures import TierView
 
             self._labour = Labour(self.scheduler)
         return self._labour
