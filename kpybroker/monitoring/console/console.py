@@ -92,10 +92,6 @@ class Console:
         )
         is_controller = sources.role.is_controller_role
         self._pages = tuple(page for page in PAGES if page.is_of_controllers or not is_controller)
-        paths = {page.path for page in self._pages}
-        if is_controller or sources.broker.remote_log is None:
-            paths.discard(TIERS)
-        self._menu = tuple((path, name) for path, name in MENU if path in paths)
         self._secret = secrets.token_bytes(32)
         self._working = 0
 
@@ -105,6 +101,15 @@ class Console:
         self._node.searches.close()
         self._node.decoding.close()
         self._node.taps.close()
+
+    @property
+    def _menu(self) -> tuple[tuple[str, str], ...]:
+        """The paths and names of the pages in the menu."""
+        paths = {page.path for page in self._pages}
+        role = self._node.role
+        if role.is_controller_role or self._node.broker.remote_log is None:
+            paths.discard(TIERS)
+        return tuple((path, name) for path, name in MENU if path in paths)
 
     @property
     def _authorizer(self) -> Authorizer | None:
