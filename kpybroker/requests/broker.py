@@ -246,7 +246,6 @@ class Broker:
         """The process that does long work on batches, made when there is some for the first time."""
         if self._labour is None:
             from kpybroker.hosts.labour.labour import Labour
-    from kpybroker.hosts.remote_log.remote_log import RemoteLog
 
             self._labour = Labour(self.scheduler)
         return self._labour

@@ -24,6 +24,7 @@ from kpybroker.monitoring.metrics import (
     requests,
     shares,
     telemetry,
+    tiering,
 )
 from kpybroker.monitoring.metrics.table import (
     CONFLUENT,
@@ -196,6 +197,10 @@ SECTIONS: Final = (
     ("Leases on segments", (lending.LEASES,)),
     ("Compaction", (cleaning.CLEANERS, cleaning.UNCLEANABLE)),
     ("Replication", (replication.FETCHERS, replication.BYTES)),
+    (
+        "Tiered storage, where it is configured",
+        (tiering.TOPIC_COUNTS, tiering.TOPIC_SIZES, tiering.WAITS, tiering.NODE, tiering.LIST_OFFSETS),
+    ),
     (
         "Groups and readers",
         (
