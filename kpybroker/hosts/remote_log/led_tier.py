@@ -7,11 +7,12 @@ Invariant: nothing is carried out for a leader whose term is over; the next one 
 """
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
+from kpybroker.hosts.remote_log.figures import TierFigures, TierState
 from kpybroker.hosts.remote_log.local_view import local_log, segment_files
 from kpybroker.hosts.remote_log.metadata_topic import RemoteLogMetadataTopic
 from kpybroker.hosts.remote_log.remote_storage import CopyLimits, CopyStopped, RemoteStorage, StoreFailed
@@ -21,12 +22,12 @@ from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.partition.leader import PartitionLeader
 from kpybroker.machines.remote_log import copying, deleting, expiry, lineage
 from kpybroker.machines.remote_log.cache import RemoteSegments
-from kpybroker.machines.remote_log.copying import CopySettings, SegmentCopies, Wait, Waiting, copy_lag
+from kpybroker.machines.remote_log.copying import CopyLag, CopySettings, SegmentCopies, Wait, Waiting, copy_lag
 from kpybroker.machines.remote_log.deleting import Deletions
 from kpybroker.machines.remote_log.expiry import UnfinishedCopies
 from kpybroker.machines.remote_log.lineage import NOTHING_COPIED
 from kpybroker.machines.remote_log.local_log import LocalLog, TierSettings
-from kpybroker.machines.remote_log.segments import RemoteLogSegment, RemoteLogSegmentUpdate
+from kpybroker.machines.remote_log.segments import STARTED, RemoteLogSegment, RemoteLogSegmentUpdate
 from kpybroker.runtime.io.scheduler import Scheduler, Submit
 from kpystorage.errors import CorruptObject, DiskFailure
 
@@ -47,8 +48,9 @@ class TierParts(NamedTuple):
     deleter: Submit
     """The threads that delete (``remote.log.manager.expiration.thread.pool.size``)."""
     copy_settings: Callable[[], CopySettings]
-    wait_for_quota: Callable[[int], object]
-    """Waits in a thread until this number of bytes may be written."""
+    copy_limits: Callable[[Callable[[], bool]], CopyLimits]
+    """The limits of a copy, with the question whether it was stopped."""
+    figures: TierFigures
     abandoned_after_ms: int
     """The time after which a copy of another broker counts as abandoned: longer than any copy may last."""
 
@@ -66,6 +68,7 @@ class LedTier:
         self.is_over = False
         topic = replica.topic
         self._parts = parts
+        self._figures = parts.figures.of(topic.name)
         self._copies = SegmentCopies(topic.id, topic.name, replica.index, parts.copy_settings())
         self._deletions = Deletions(parts.copy_settings().broker_id)
         self._unfinished = UnfinishedCopies(parts.abandoned_after_ms)
@@ -83,29 +86,41 @@ class LedTier:
         return self._copies.copied.offset
 
     @property
+    def last_error(self) -> str:
+        """The reason of the last failure of a copy or a deletion; empty since the last success."""
+        return self._copies.last_error or self._deletions.last_error
+
+    @property
     def is_begun(self) -> bool:
         """Whether the metadata of the store are read, so that `copied_offset` is known."""
         return self._began
 
-    @property
-    def last_error(self) -> str:
-        """The last failure of a copy or a deletion; empty without one."""
-        return self._copies.last_error or self._deletions.last_error
-
-    @property
-    def unfinished_deletions(self) -> Sequence[RemoteLogSegment]:
-        """The segments that are being deleted."""
-        return self._deletions.waiting
-
-    @property
-    def in_progress(self) -> RemoteLogSegment | None:
-        """The segment that is being copied."""
-        return self._copies.in_progress
-
-    def lag(self) -> copying.CopyLag:
-        """The closed segments that are not copied yet."""
-        log_now = self._log()
-        return copying.CopyLag(0, 0) if log_now is None else copy_lag(log_now, self.copied_offset)
+    def state(self) -> TierState | None:
+        """The state for people; None if the log cannot be used."""
+        log_now, segments, waiting = self._log(), self._segments(), self.waiting
+        if log_now is None:
+            return None
+        in_store = [] if segments is None else list(segments.all())
+        deletions = self._deletions.waiting
+        return TierState(
+            self.replica.topic.name,
+            self.replica.index,
+            log_now.log_start_offset,
+            log_now.local_log_start_offset,
+            log_now.end_offset,
+            self.copied_offset,
+            sum(each.size_bytes for each in log_now.segments),
+            sum(each.size_bytes for each in in_store),
+            len(in_store),
+            copy_lag(log_now, self.copied_offset),
+            CopyLag(sum(each.size_bytes for each in deletions), len(deletions)),
+            None if waiting is None else waiting.wait,
+            "" if waiting is None else waiting.reason,
+            None if waiting is None else waiting.until_ms,
+            self.last_error,
+            sum(each.state is STARTED for each in in_store),
+            is_ready=segments is not None,
+        )
 
     def stop(self) -> None:
         """End the work: this node leads no more, or it stops."""
@@ -235,6 +250,7 @@ class LedTier:
                 case deleting.MoveLogStart(offset):
                     self._move_log_start(offset)
                 case deleting.DeleteObjects(segment):
+                    self._figures.deletes += 1
                     self._parts.deleter(
                         partial(self._parts.storage.delete, segment), partial(self._deleted, segment)
                     )
@@ -265,7 +281,8 @@ class LedTier:
         except DiskFailure as failure:
             self._parts.replicas.directory_failed(failure)
             return
-        limits = CopyLimits(lambda: name in self._stopped_copies, self._parts.wait_for_quota)
+        limits = self._parts.copy_limits(lambda: name in self._stopped_copies)
+        self._figures.copies += 1
         scheduler.call_later(max(deadline_ms - scheduler.monotonic_ms(), 0) + 1, self.soon)
         self._parts.copier(
             partial(self._parts.storage.copy, segment, files, limits), partial(self._copied, segment)
@@ -279,8 +296,10 @@ class LedTier:
             return
         now_ms, wall_ms = self._times()
         if error is None:
+            self._figures.copied_bytes += segment.size_bytes
             self._carry_out(self._copies.objects_written(name, custom, now_ms, wall_ms))
             return
+        self._figures.copy_errors += 1
         if not was_stopped:
             log.warning("%s: the segment at offset %d was not copied: %s", self, segment.start_offset, _words(error))
         self._carry_out(self._copies.failed(name, _words(error), now_ms, wall_ms))
@@ -294,6 +313,7 @@ class LedTier:
             self._carry_out(self._deletions.objects_deleted(segment.id.segment_id, wall_ms))
         else:
             words = _words(error)
+            self._figures.delete_errors += 1
             log.warning("%s: the segment at offset %d was not deleted: %s", self, segment.start_offset, words)
             self._deletions.failed(segment.id.segment_id, words, now_ms)
             self._later()

@@ -7,6 +7,7 @@ memory, so it does not matter which fetch comes for it.
 Invariant: a result is for the offset that was asked for, and none of its batches is of another history than the log's.
 """
 
+import logging
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
@@ -14,6 +15,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from kpybroker.hosts.remote_log import segment_reads
+from kpybroker.hosts.remote_log.figures import TierFigures
 from kpybroker.hosts.remote_log.remote_storage import RemoteStorage, StoreFailed
 from kpybroker.hosts.remote_log.segment_reads import SegmentRecords
 from kpybroker.machines.errors import KafkaError
@@ -21,11 +23,14 @@ from kpybroker.machines.fetch.session import CachedPartition
 from kpybroker.machines.partition.role import Role
 from kpybroker.machines.remote_log import lineage
 from kpybroker.machines.remote_log.cache import RemoteSegments
+from kpybroker.machines.remote_log.quota import RemoteLogQuota
 from kpybroker.machines.remote_log.segments import RemoteLogSegment
 from kpybroker.runtime.io.scheduler import Scheduler, Submit
 from kpystorage.errors import CorruptObject
 from kpystorage.transaction_index import TransactionIndexEntry
 from kpywire import error_codes
+
+log = logging.getLogger("kpybroker.tiered")
 
 KEPT_MS: Final = 30_000.0
 FAILED_MS: Final = 1_000.0
@@ -54,9 +59,10 @@ class _Key(NamedTuple):
 class _Read:
     """One read, until it is done and for a while after that."""
 
-    __slots__ = ("aborted", "done_ms", "error", "found", "role", "segments", "waiting")
+    __slots__ = ("aborted", "began_ms", "done_ms", "error", "found", "role", "segments", "waiting")
 
-    def __init__(self, role: Role, segments: RemoteSegments) -> None:
+    def __init__(self, role: Role, segments: RemoteSegments, began_ms: float) -> None:
+        self.began_ms = began_ms
         self.role = role
         self.segments = segments
         self.waiting: dict[CachedPartition, None] = {}
@@ -86,20 +92,22 @@ class RemoteReads:
         storage: RemoteStorage,
         reader: Submit,
         most_waiting: Callable[[], int],
-        failed: Callable[[str, str], object],
+        quota: RemoteLogQuota,
+        figures: TierFigures,
     ) -> None:
         """``reader`` is the pool of threads. At most ``most_waiting`` reads are under way
-        (``remote.log.reader.max.pending.tasks``). ``failed`` is called with the topic and the words of a failure."""
+        (``remote.log.reader.max.pending.tasks``)."""
         self._scheduler = scheduler
         self._storage = storage
         self._reader = reader
         self._most_waiting = most_waiting
-        self._failed = failed
+        self._quota = quota
+        self._figures = figures
         self._reads: OrderedDict[_Key, _Read] = OrderedDict()
         self._kept_bytes = 0
         self.under_way = 0
-        """RemoteLogReaderTaskQueueSize."""
-        self.bytes_read = 0
+        self.last_error = ""
+        """The words of the last read, if it failed."""
 
     def read(
         self, entry: CachedPartition, topic_id: bytes, role: Role, segments: RemoteSegments, *, committed_only: bool
@@ -112,6 +120,11 @@ class RemoteReads:
             self._drop(key)
             read = None
         if read is None:
+            throttle_ms = self._quota.throttle_ms(int(self._scheduler.monotonic_ms()))
+            if throttle_ms:
+                self._quota.waited(throttle_ms, int(self._scheduler.monotonic_ms()))
+                self._scheduler.call_later(throttle_ms, entry.touch)
+                return None
             read = self._begin(key, role, segments, entry.max_bytes)
             if read is None:
                 return None
@@ -144,8 +157,9 @@ class RemoteReads:
         if self.under_way >= self._most_waiting():
             return None  # the client asks again
         until = min(lineage.agrees_until(segment, epochs, key.offset), role.high_watermark.offset)
-        read = self._reads[key] = _Read(role, segments)
+        read = self._reads[key] = _Read(role, segments, self._scheduler.monotonic_ms())
         self.under_way += 1
+        self._figures.of(role.log.topic).fetches += 1
         work = partial(
             segment_reads.read, self._storage, segment, key.offset, max(0, min(max_bytes, MOST_BYTES)), until
         )
@@ -220,8 +234,12 @@ class RemoteReads:
         if error is not None:
             read.found = None
             read.error = self._refusal(read.role, key, error)
+        else:
+            self.last_error = ""
         self._kept_bytes += read.size_bytes
-        self.bytes_read += read.size_bytes
+        self._figures.of(read.role.log.topic).fetched_bytes += read.size_bytes
+        self._figures.read_ms.add(read.done_ms - read.began_ms)
+        self._quota.use(read.size_bytes, int(read.done_ms))
         waiting, read.waiting = read.waiting, {}
         for entry in waiting:
             entry.touch()
@@ -229,7 +247,9 @@ class RemoteReads:
 
     def _refusal(self, role: Role, key: _Key, error: BaseException) -> KafkaError:
         words = str(error) if isinstance(error, StoreFailed | CorruptObject) else f"a defect: {error!r}"
-        self._failed(role.log.topic, f"{role.name}: offset {key.offset} was not read from the store: {words}")
+        self._figures.of(role.log.topic).fetch_errors += 1
+        self.last_error = words
+        log.warning("%s: offset %d was not read from the store: %s", role.name, key.offset, words)
         return KafkaError(error_codes.KAFKA_STORAGE_ERROR)
 
     def _drop(self, key: _Key) -> None:

@@ -11,6 +11,7 @@ from typing import Final
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.hosts.network.peer import Peer
 from kpybroker.hosts.remote_log.auxiliary_states import AuxiliaryStates
+from kpybroker.hosts.remote_log.figures import ThrottleTimes, TierState
 from kpybroker.hosts.remote_log.led_tier import LedTier, TierParts
 from kpybroker.hosts.remote_log.local_view import local_log
 from kpybroker.hosts.remote_log.partition_deletions import PartitionDeletions
@@ -43,12 +44,17 @@ class RemoteLog:
         reads: RemoteReads,
         searches: TimeSearches,
         auxiliary: AuxiliaryStates,
+        throttle_times: Callable[[], ThrottleTimes],
     ) -> None:
         self._parts = parts
         self._config = config
         self._reads = reads
         self._searches = searches
         self._auxiliary = auxiliary
+        self.throttle_times = throttle_times
+        self.figures = parts.figures
+        self.store = parts.storage.name
+        """The store in words without secrets."""
         self._untiered = NoTiering()
         self._led: dict[tuple[bytes, int], LedTier] = {}
         self._held: set[tuple[bytes, int]] = set()
@@ -77,6 +83,7 @@ class RemoteLog:
         self._parts.metadata.apply(image, delta)
         self._deletions.apply(image, delta)
         for topic in delta.deleted_topics.values():
+            self.figures.forget(topic.name)
             for index in topic.partitions:
                 self._release(topic.id, index)
         for topic_id, partitions in delta.partitions.items():
@@ -190,9 +197,19 @@ class RemoteLog:
         """The time for which a fetch waits for the store."""
         return int(self._config()["remote.fetch.max.wait.ms"])
 
-    def led(self) -> Iterator[LedTier]:
-        """The partitions that this node leads."""
-        return iter(self._led.values())
+    # The present, for people
+
+    @property
+    def store_error(self) -> str:
+        """The reason why the last call to the store failed; empty if it did not."""
+        return self._reads.last_error or next((each.last_error for each in self._led.values() if each.last_error), "")
+
+    def states(self) -> Iterator[TierState]:
+        """The partitions of tiered topics that this node leads."""
+        for tier in list(self._led.values()):
+            state = tier.state()
+            if state is not None:
+                yield state
 
 
 def _may_be_tiered(topic: HeldTopic) -> bool:

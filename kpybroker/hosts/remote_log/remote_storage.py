@@ -50,6 +50,10 @@ class CopyLimits(NamedTuple):
 class RemoteStorage(Protocol):
     """A store with a layout."""
 
+    @property
+    def name(self) -> str:
+        """The store in words without secrets, such as s3://bucket/prefix."""
+
     def check(self) -> None:
         """Write, read, list and delete a small object: StoreFailed says in one line what the store lacks."""
 

@@ -1,10 +1,12 @@
 """Searches by time among records that only the store has (``RemoteLogManager.findOffsetByTimestamp``)."""
 
+import logging
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 from kpybroker.hosts.remote_log import segment_reads
+from kpybroker.hosts.remote_log.figures import TierFigures
 from kpybroker.hosts.remote_log.remote_storage import RemoteStorage, StoreFailed
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.partition.role import Role
@@ -16,6 +18,8 @@ from kpybroker.runtime.io.scheduler import Scheduler, Submit, Timer
 from kpystorage.errors import CorruptObject
 from kpywire import error_codes
 
+log = logging.getLogger("kpybroker.tiered")
+
 
 class TimeSearches:
     """The searches of one node. The oldest segment that may have the record is searched first."""
@@ -26,14 +30,14 @@ class TimeSearches:
         storage: RemoteStorage,
         reader: Submit,
         timeout_ms: Callable[[], float],
-        failed: Callable[[str, str], object],
+        figures: TierFigures,
     ) -> None:
         """``timeout_ms`` is ``remote.list.offsets.request.timeout.ms``."""
         self._scheduler = scheduler
         self._storage = storage
         self._reader = reader
         self._timeout_ms = timeout_ms
-        self._failed = failed
+        self._figures = figures
 
     def find(self, role: Role, segments: RemoteSegments, timestamp: int) -> Pending | None:
         """Begin a search below the part on the disk; None if no segment can have such a record. The `Pending` resolves
@@ -49,12 +53,14 @@ class TimeSearches:
             return None
         candidates.sort(key=lambda each: each.start_offset)
         pending = Pending()
-        timer = self._scheduler.call_later(self._timeout_ms(), self._timed_out, pending)
+        timer = self._scheduler.call_later(self._timeout_ms(), self._timed_out, pending, role.name)
         self._next(pending, timer, role, iter(candidates), timestamp, start)
         return pending
 
-    def _timed_out(self, pending: Pending) -> None:
+    def _timed_out(self, pending: Pending, name: str) -> None:
         if not pending.resolved:
+            expired = self._figures.expired_list_offsets
+            expired[name] = expired.get(name, 0) + 1
             pending.resolve(KafkaError(error_codes.REQUEST_TIMED_OUT))
 
     def _next(
@@ -78,7 +84,8 @@ class TimeSearches:
                 return
             if error is not None:
                 words = str(error) if isinstance(error, StoreFailed | CorruptObject) else f"a defect: {error!r}"
-                self._failed(role.log.topic, f"{role.name}: the store was not searched by time: {words}")
+                self._figures.of(role.log.topic).fetch_errors += 1
+                log.warning("%s: the store was not searched by time: %s", role.name, words)
                 self._resolve(pending, timer, KafkaError(error_codes.KAFKA_STORAGE_ERROR))
             elif found is not None:
                 self._resolve(pending, timer, found)

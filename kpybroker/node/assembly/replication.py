@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.stored import CurrentConfig
 from kpybroker.config.topic import effective
+from kpybroker.hosts.network.peer import Peer
 from kpybroker.hosts.replicas.assignments import Assignments
 from kpybroker.hosts.replicas.cleaners import Cleaners, Processes, Threads
 from kpybroker.hosts.replicas.compaction import Compaction
@@ -15,9 +16,11 @@ from kpybroker.hosts.replicas.in_sync import InSyncKeeper
 from kpybroker.hosts.replicas.leader_throttle import LeaderThrottle
 from kpybroker.hosts.replicas.moves import Moves
 from kpybroker.hosts.replicas.neighbours import Neighbours
+from kpybroker.hosts.replicas.replica import Replica
 from kpybroker.hosts.replicas.replicas import Replicas
-from kpybroker.hosts.replicas.tiering import NoTiering
+from kpybroker.hosts.replicas.tiering import NoTiering, Tiering
 from kpybroker.hosts.replicas.upkeep import Upkeep
+from kpybroker.machines.metadata.image import MetadataImage
 from kpybroker.machines.partition.in_sync import Rules
 from kpybroker.node.assembly.platform import Platform
 from kpybroker.node.assembly.storage import StoredNode
@@ -48,6 +51,7 @@ def build_partitions(
     current: CurrentConfig,
     platform: Platform,
     kept: KeptLogs,
+    image: MetadataImage,
     cluster: ClusterLinks,
     channel: ActiveController,
 ) -> Partitions:
@@ -73,8 +77,8 @@ def build_partitions(
         Rules(float(config.replica_lag_time_max_ms)),
         Neighbours(assignments, moves, fetchers),
     )
-    remote_log = _remote_log(current, platform, cluster, replicas)
-    tiering = NoTiering() if remote_log is None else remote_log
+    remote_log = _remote_log(current, platform, image, cluster, replicas)
+    tiering: Tiering = NoTiering() if remote_log is None else remote_log
     directories.when_failed(lambda _directory: cluster.lifecycle.report())
     in_sync = InSyncKeeper(scheduler, channel.send, replicas, node_id, epoch)
     for end in (moves.stop, fetchers.stop, in_sync.stop):
@@ -92,14 +96,14 @@ def build_partitions(
 
 
 def _remote_log(
-    current: CurrentConfig, platform: Platform, cluster: ClusterLinks, replicas: Replicas
+    current: CurrentConfig, platform: Platform, image: MetadataImage, cluster: ClusterLinks, replicas: Replicas
 ) -> "RemoteLog | None":
     """Tiered storage; None where it is not enabled."""
     if not current.config["remote.log.storage.system.enable"]:
         return None
     from kpybroker.node.assembly.remote_log import build_remote_log  # not of a plain start
 
-    return build_remote_log(current, platform, cluster, replicas)
+    return build_remote_log(current, platform, image, cluster, replicas)
 
 
 def _cleaners(platform: Platform, disk: Disk) -> Cleaners:
