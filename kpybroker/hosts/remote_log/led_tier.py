@@ -184,9 +184,7 @@ class LedTier:
         """Take over from the leader before: what is copied, and where the log begins."""
         of_log = log_now.end_offset, log_now.epochs, log_now.log_start_offset, log_now.local_log_start_offset
         self._began = True
-        self._copies.copied = (
-            lineage.copied_without_gap(segments, *of_log) if len(segments) else NOTHING_COPIED
-        )
+        self._copies.copied = lineage.copied_without_gap(segments, *of_log) if len(segments) else NOTHING_COPIED
         self._close_gap(segments, log_now)
 
     def _close_gap(self, segments: RemoteSegments, log_now: LocalLog) -> None:
@@ -251,9 +249,7 @@ class LedTier:
                     self._move_log_start(offset)
                 case deleting.DeleteObjects(segment):
                     self._figures.deletes += 1
-                    self._parts.deleter(
-                        partial(self._parts.storage.delete, segment), partial(self._deleted, segment)
-                    )
+                    self._parts.deleter(partial(self._parts.storage.delete, segment), partial(self._deleted, segment))
 
     def _written(self, record: Any, refusal: str | None) -> None:
         """A record is committed, or certainly not in the log."""
@@ -284,9 +280,7 @@ class LedTier:
         limits = self._parts.copy_limits(lambda: name in self._stopped_copies)
         self._figures.copies += 1
         scheduler.call_later(max(deadline_ms - scheduler.monotonic_ms(), 0) + 1, self.soon)
-        self._parts.copier(
-            partial(self._parts.storage.copy, segment, files, limits), partial(self._copied, segment)
-        )
+        self._parts.copier(partial(self._parts.storage.copy, segment, files, limits), partial(self._copied, segment))
 
     def _copied(self, segment: RemoteLogSegment, custom: bytes | None, error: BaseException | None) -> None:
         name = segment.id.segment_id

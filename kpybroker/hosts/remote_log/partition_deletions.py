@@ -96,9 +96,7 @@ class PartitionDeletions:
                 done = partial(self._deleted, key, deletion, segment.id.segment_id)
                 self._parts.deleter(partial(self._parts.storage.delete, segment), done)
 
-    def _written(
-        self, key: tuple[bytes, int], deletion: PartitionDeletion, record: Any, refusal: str | None
-    ) -> None:
+    def _written(self, key: tuple[bytes, int], deletion: PartitionDeletion, record: Any, refusal: str | None) -> None:
         if self._under_way.get(key) is not deletion:
             return
         if isinstance(record, RemoteLogSegmentUpdate):

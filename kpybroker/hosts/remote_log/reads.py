@@ -19,7 +19,6 @@ from kpybroker.hosts.remote_log.figures import TierFigures
 from kpybroker.hosts.remote_log.remote_storage import RemoteStorage, StoreFailed
 from kpybroker.hosts.remote_log.segment_reads import SegmentRecords
 from kpybroker.machines.errors import KafkaError
-from kpybroker.machines.fetch.session import CachedPartition
 from kpybroker.machines.partition.role import Role
 from kpybroker.machines.remote_log import lineage
 from kpybroker.machines.remote_log.cache import RemoteSegments
@@ -48,6 +47,18 @@ class RemoteRecords(NamedTuple):
     aborted: list[TransactionIndexEntry]
 
 
+class WantedRecords(NamedTuple):
+    """What a reader asks for."""
+
+    topic_id: bytes
+    partition: int
+    offset: int
+    max_bytes: int
+    committed_only: bool
+    wake: Callable[[], object]
+    """Called when it is worth asking again."""
+
+
 class _Key(NamedTuple):
     topic_id: bytes
     partition: int
@@ -65,7 +76,7 @@ class _Read:
         self.began_ms = began_ms
         self.role = role
         self.segments = segments
-        self.waiting: dict[CachedPartition, None] = {}
+        self.waiting: dict[Callable[[], object], None] = {}
         self.found: SegmentRecords | None = None
         self.aborted: list[TransactionIndexEntry] = []
         self.error: KafkaError | None = None
@@ -109,32 +120,31 @@ class RemoteReads:
         self.last_error = ""
         """The words of the last read, if it failed."""
 
-    def read(
-        self, entry: CachedPartition, topic_id: bytes, role: Role, segments: RemoteSegments, *, committed_only: bool
-    ) -> RemoteRecords | None:
-        """The records at the offset of ``entry``, if they are there; else the entry is touched when they are. Raises
+    def read(self, wanted: WantedRecords, role: Role, segments: RemoteSegments) -> RemoteRecords | None:
+        """The records that are wanted, if they are there; else ``wanted.wake`` is called when they are. Raises
         KafkaError: OFFSET_OUT_OF_RANGE where the store has no such record, KAFKA_STORAGE_ERROR if it fails."""
-        key = _Key(topic_id, entry.index, role.epoch, entry.fetch_offset, committed_only)
+        now_ms = self._scheduler.monotonic_ms()
+        key = _Key(wanted.topic_id, wanted.partition, role.epoch, wanted.offset, wanted.committed_only)
         read = self._reads.get(key)
-        if read is not None and read.has_failed_before(self._scheduler.monotonic_ms() - FAILED_MS):
+        if read is not None and read.has_failed_before(now_ms - FAILED_MS):
             self._drop(key)
             read = None
         if read is None:
-            throttle_ms = self._quota.throttle_ms(int(self._scheduler.monotonic_ms()))
+            throttle_ms = self._quota.throttle_ms(int(now_ms))
             if throttle_ms:
-                self._quota.waited(throttle_ms, int(self._scheduler.monotonic_ms()))
-                self._scheduler.call_later(throttle_ms, entry.touch)
+                self._quota.waited(throttle_ms, int(now_ms))
+                self._scheduler.call_later(throttle_ms, wanted.wake)
                 return None
-            read = self._begin(key, role, segments, entry.max_bytes)
+            read = self._begin(key, role, segments, wanted.max_bytes)
             if read is None:
                 return None
         if not read.is_done:
-            read.waiting[entry] = None
+            read.waiting[wanted.wake] = None
             return None
         if read.error is not None or read.found is None:
             raise read.error or KafkaError(error_codes.OFFSET_OUT_OF_RANGE)
         self._reads.move_to_end(key)
-        self._read_ahead(key, read, entry.max_bytes)
+        self._read_ahead(key, read, wanted.max_bytes)
         return RemoteRecords(read.found.records, read.found.first_batch_bytes, read.aborted)
 
     def _read_ahead(self, key: _Key, read: _Read, max_bytes: int) -> None:
@@ -186,9 +196,7 @@ class RemoteReads:
             self._done(key, read, None)
             return
         until = min(lineage.agrees_until(following, epochs, segment.next_offset), read.role.high_watermark.offset)
-        work = partial(
-            segment_reads.read, self._storage, following, segment.next_offset, MOST_BYTES, until
-        )
+        work = partial(segment_reads.read, self._storage, following, segment.next_offset, MOST_BYTES, until)
         self._reader(work, partial(self._read, key, read, following))
 
     def _look_for_aborted(self, key: _Key, read: _Read, offset: int) -> None:
@@ -199,9 +207,7 @@ class RemoteReads:
         if segment is None:
             self._aborted_on_disk(key, read)
             return
-        work = partial(
-            segment_reads.aborted_transactions, self._storage, segment, key.offset, read.found.next_offset
-        )
+        work = partial(segment_reads.aborted_transactions, self._storage, segment, key.offset, read.found.next_offset)
         self._reader(work, partial(self._aborted_in, key, read, segment))
 
     def _aborted_in(self, key: _Key, read: _Read, segment: RemoteLogSegment, found: Any, error: Any) -> None:
@@ -241,8 +247,8 @@ class RemoteReads:
         self._figures.read_ms.add(read.done_ms - read.began_ms)
         self._quota.use(read.size_bytes, int(read.done_ms))
         waiting, read.waiting = read.waiting, {}
-        for entry in waiting:
-            entry.touch()
+        for wake in waiting:
+            wake()
         self._forget_old()
 
     def _refusal(self, role: Role, key: _Key, error: BaseException) -> KafkaError:

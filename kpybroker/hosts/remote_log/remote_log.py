@@ -15,12 +15,11 @@ from kpybroker.hosts.remote_log.figures import ThrottleTimes, TierState
 from kpybroker.hosts.remote_log.led_tier import LedTier, TierParts
 from kpybroker.hosts.remote_log.local_view import local_log
 from kpybroker.hosts.remote_log.partition_deletions import PartitionDeletions
-from kpybroker.hosts.remote_log.reads import RemoteReads, RemoteRecords
+from kpybroker.hosts.remote_log.reads import RemoteReads, RemoteRecords, WantedRecords
 from kpybroker.hosts.remote_log.time_search import TimeSearches
 from kpybroker.hosts.replicas.replica import HeldTopic, Replica
 from kpybroker.hosts.replicas.tiering import NoTiering
 from kpybroker.machines.errors import KafkaError
-from kpybroker.machines.fetch.session import CachedPartition
 from kpybroker.machines.metadata.delta import MetadataDelta
 from kpybroker.machines.metadata.image import TOPIC_RESOURCE, MetadataImage
 from kpybroker.machines.partition.role import Role
@@ -170,15 +169,12 @@ class RemoteLog:
 
     # Questions of requests
 
-    def read(self, entry: CachedPartition, role: Role, *, committed_only: bool) -> RemoteRecords | None:
-        """The records at the offset of ``entry``, which only the store has; None while they are read: the entry is
-        touched then. Raises KafkaError."""
-        assert entry.replica is not None
-        topic_id = entry.replica.topic.id
-        segments = self._parts.metadata.segments_of(topic_id, entry.index)
+    def read(self, wanted: WantedRecords, role: Role) -> RemoteRecords | None:
+        """The records that are wanted, which only the store has; None while they are read. Raises KafkaError."""
+        segments = self._parts.metadata.segments_of(wanted.topic_id, wanted.partition)
         if segments is None:
             raise _not_read_yet(role)
-        return self._reads.read(entry, topic_id, role, segments, committed_only=committed_only)
+        return self._reads.read(wanted, role, segments)
 
     def find_timestamp(self, replica: Replica, role: Role, timestamp: int) -> Pending | None:
         """A search among the records that only the store has; None if none of its segments can have one. The answer is

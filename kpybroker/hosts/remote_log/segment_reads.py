@@ -74,9 +74,7 @@ def _find(storage: RemoteStorage, segment: RemoteLogSegment, offset: int) -> tup
     return next(_batches_from(storage, segment, offset), None)
 
 
-def _batches_from(
-    storage: RemoteStorage, segment: RemoteLogSegment, offset: int
-) -> Iterator[tuple[int, BatchHeader]]:
+def _batches_from(storage: RemoteStorage, segment: RemoteLogSegment, offset: int) -> Iterator[tuple[int, BatchHeader]]:
     """Position and header of the batches from the one on that reaches ``offset``."""
     index = storage.index(segment, IndexType.OFFSET) or b""
     count = len(index) // _OFFSET_ENTRY.size

@@ -62,7 +62,6 @@ def build_partitions(
     moves = Moves(node_id, directories, scheduler, assignments, current.now)
     leaders = Leaders(cluster.nodes.address, platform.ways.fetchers)
 
-
     def begin_in_middle(replica: Replica, leader: Peer, done: Callable[[str | None], object]) -> None:
         tiering.begin_in_middle(replica, leader, done)
 

@@ -186,7 +186,6 @@ def _look_up(
     if request.replica_id == DEBUGGING_REPLICA:
         return ask_any_role(broker, topic, index, look_up, refuse)
 
-
     def ask(replica: Replica, leader: PartitionLeader) -> tuple[int, Found]:
         remote_log = broker.remote_log
         return look_up(leader, NOTHING_COPIED if remote_log is None else remote_log.copied_offset(replica))

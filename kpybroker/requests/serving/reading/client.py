@@ -21,6 +21,7 @@ from kpywire import error_codes
 from kpywire.messages.fetch import AbortedTransaction, EpochEndOffset, FetchRequest, PartitionData
 
 if TYPE_CHECKING:
+    from kpybroker.hosts.remote_log.reads import WantedRecords
     from kpybroker.hosts.remote_log.remote_log import RemoteLog
 
 FOLLOWERS_FROM: Final = 11
@@ -114,7 +115,7 @@ class ClientRead(Policy):
         KafkaError."""
         if self._committed_only:
             answer.aborted_transactions = []
-        found = remote_log.read(entry, role, committed_only=self._committed_only)
+        found = remote_log.read(_wanted(entry, committed_only=self._committed_only), role)
         if found is None:
             self.store_wait_ms = remote_log.fetch_wait_ms()
             return
@@ -154,6 +155,14 @@ class ClientRead(Policy):
                 held.bytes_out += len(answer.records)
             elif answer.error_code == error_codes.UNKNOWN_SERVER_ERROR:
                 held.failed_fetches += 1
+
+
+def _wanted(entry: CachedPartition, *, committed_only: bool) -> "WantedRecords":
+    from kpybroker.hosts.remote_log.reads import WantedRecords  # not of a plain start
+
+    assert entry.replica is not None
+    topic_id: bytes = entry.replica.topic.id
+    return WantedRecords(topic_id, entry.index, entry.fetch_offset, entry.max_bytes, committed_only, entry.touch)
 
 
 def _refuse_negative_size(role: Role, entry: CachedPartition, end_offset: int) -> None:
