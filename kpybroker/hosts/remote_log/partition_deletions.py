@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any, Final
 
 from kpybroker.hosts.remote_log.led_tier import TierParts
+from kpybroker.hosts.remote_log.metadata_pulse import MetadataPulse
 from kpybroker.machines.metadata.delta import MetadataDelta
 from kpybroker.machines.metadata.image import MetadataImage
 from kpybroker.machines.remote_log import deleting
@@ -21,20 +22,16 @@ from kpybroker.machines.remote_log.segments import RemoteLogSegmentUpdate, Remot
 log = logging.getLogger("kpybroker.tiered")
 
 MISSING_MS: Final = 600_000.0
-ADVANCED_MS: Final = 10_000.0
-NEVER_MS: Final = -1e18
 
 
 class PartitionDeletions:
     """The deletions of one node."""
 
-    def __init__(self, parts: TierParts) -> None:
+    def __init__(self, parts: TierParts, pulse: MetadataPulse) -> None:
         self._parts = parts
+        self._pulse = pulse
         self._under_way: dict[tuple[bytes, int], PartitionDeletion] = {}
         self._topics: Container[bytes] = ()
-        self._next_offset = -1
-        self._advanced_ms = NEVER_MS
-        """The time when the cluster's metadata were last seen to go on."""
         self._seen_go: set[bytes] = set()
         self._missing_since_ms: dict[bytes, float] = {}
 
@@ -42,8 +39,6 @@ class PartitionDeletions:
         """Take over a committed change of the cluster's metadata."""
         self._topics = image.topics_by_id
         self._seen_go.update(delta.deleted_topics)
-        if image.next_offset > self._next_offset:
-            self._next_offset, self._advanced_ms = image.next_offset, self._parts.scheduler.monotonic_ms()
 
     def look(self) -> Iterator[None]:
         """Begin what is due, one partition in a step."""
@@ -74,7 +69,7 @@ class PartitionDeletions:
             return True
         now_ms = self._parts.scheduler.monotonic_ms()
         since_ms = self._missing_since_ms.setdefault(topic_id, now_ms)
-        return now_ms - since_ms >= MISSING_MS and now_ms - self._advanced_ms <= ADVANCED_MS
+        return now_ms - since_ms >= MISSING_MS and self._pulse.beats
 
     def _go_on(self, key: tuple[bytes, int], deletion: PartitionDeletion) -> None:
         state = self._parts.metadata.deletion_of(*key)

@@ -6,7 +6,7 @@ may lose, and reads for clients what is in the store alone (`reads`, `time_searc
 
 import logging
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.hosts.network.peer import Peer
@@ -14,8 +14,10 @@ from kpybroker.hosts.remote_log.auxiliary_states import AuxiliaryStates
 from kpybroker.hosts.remote_log.figures import ThrottleTimes, TierState
 from kpybroker.hosts.remote_log.led_tier import LedTier, TierParts
 from kpybroker.hosts.remote_log.local_view import local_log
+from kpybroker.hosts.remote_log.metadata_pulse import MetadataPulse
 from kpybroker.hosts.remote_log.partition_deletions import PartitionDeletions
 from kpybroker.hosts.remote_log.reads import RemoteReads, RemoteRecords, WantedRecords
+from kpybroker.hosts.remote_log.sweeping import Sweeping
 from kpybroker.hosts.remote_log.time_search import TimeSearches
 from kpybroker.hosts.replicas.replica import HeldTopic, Replica
 from kpybroker.hosts.replicas.tiering import NoTiering
@@ -33,6 +35,21 @@ log = logging.getLogger("kpybroker.tiered")
 NOTHING_COPIED: Final = -1
 
 
+class StoreReaders(NamedTuple):
+    """The reading of records that only the store has, by offset and by time."""
+
+    reads: RemoteReads
+    searches: TimeSearches
+
+
+class StoreUpkeep(NamedTuple):
+    """The deletion of what no topic and no segment needs."""
+
+    deletions: PartitionDeletions
+    sweeping: Sweeping
+    pulse: MetadataPulse
+
+
 class RemoteLog:
     """The tiered partitions of one node."""
 
@@ -40,15 +57,14 @@ class RemoteLog:
         self,
         parts: TierParts,
         config: Callable[[], BrokerConfig],
-        reads: RemoteReads,
-        searches: TimeSearches,
+        readers: StoreReaders,
         auxiliary: AuxiliaryStates,
+        upkeep: StoreUpkeep,
         throttle_times: Callable[[], ThrottleTimes],
     ) -> None:
         self._parts = parts
         self._config = config
-        self._reads = reads
-        self._searches = searches
+        self._reads, self._searches = readers
         self._auxiliary = auxiliary
         self.throttle_times = throttle_times
         self.figures = parts.figures
@@ -57,19 +73,21 @@ class RemoteLog:
         self._untiered = NoTiering()
         self._led: dict[tuple[bytes, int], LedTier] = {}
         self._held: set[tuple[bytes, int]] = set()
-        self._deletions = PartitionDeletions(parts)
+        self._deletions, self._sweeping, self._pulse = upkeep
         self._timer: Timer | None = None
         self._is_looking = False
 
     def start(self) -> None:
         """Begin to copy and to expire, once the broker serves."""
         self._parts.metadata.start()
+        self._sweeping.start()
         self._timer = self._parts.scheduler.call_later(self._interval_ms(), self._periodic)
 
     def stop(self) -> None:
         """End all work. What was begun in the store is found by the next leader."""
         if self._timer is not None:
             self._timer.cancel()
+        self._sweeping.stop()
         for tier in self._led.values():
             tier.stop()
         self._led.clear()
@@ -79,6 +97,7 @@ class RemoteLog:
 
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Take over a committed change, after the replicas did."""
+        self._pulse.note(image)
         self._parts.metadata.apply(image, delta)
         self._deletions.apply(image, delta)
         for topic in delta.deleted_topics.values():

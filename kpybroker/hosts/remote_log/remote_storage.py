@@ -3,7 +3,7 @@
 All calls block, so they run in threads, several at the same time.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, Protocol
 
 from kpybroker.machines.remote_log.segments import RemoteLogSegment
@@ -72,6 +72,9 @@ class RemoteStorage(Protocol):
 
     def listed(self) -> Iterator[ListedObject]:
         """All objects of the layout under the prefix. StoreFailed."""
+
+    def delete_objects(self, objects: Iterable[ListedObject]) -> None:
+        """Delete single objects that were `listed`. StoreFailed."""
 
     def close(self) -> None:
         """End threads and connections."""

@@ -8,12 +8,15 @@ from kpybroker.hosts.network.nodes import Nodes
 from kpybroker.hosts.remote_log.auxiliary_states import AuxiliaryStates
 from kpybroker.hosts.remote_log.figures import ThrottleTimes, TierFigures
 from kpybroker.hosts.remote_log.led_tier import TierParts
+from kpybroker.hosts.remote_log.metadata_pulse import MetadataPulse
 from kpybroker.hosts.remote_log.metadata_topic import RemoteLogMetadataTopic
 from kpybroker.hosts.remote_log.pace import CopyPace, copy_quota, fetch_quota
+from kpybroker.hosts.remote_log.partition_deletions import PartitionDeletions
 from kpybroker.hosts.remote_log.pools import counted
 from kpybroker.hosts.remote_log.reads import RemoteReads
-from kpybroker.hosts.remote_log.remote_log import RemoteLog
+from kpybroker.hosts.remote_log.remote_log import RemoteLog, StoreReaders, StoreUpkeep
 from kpybroker.hosts.remote_log.stores import build_remote_storage
+from kpybroker.hosts.remote_log.sweeping import Sweeping
 from kpybroker.hosts.remote_log.time_search import TimeSearches
 from kpybroker.hosts.replicas.replicas import Replicas
 from kpybroker.machines.metadata.image import MetadataImage
@@ -72,12 +75,18 @@ def build_remote_log(
     reader = counted(scheduler.pool("remote-reader", readers), figures.readers)
     most_waiting = lambda: int(now()["remote.log.reader.max.pending.tasks"])  # noqa: E731
     timeout_ms = lambda: float(now()["remote.list.offsets.request.timeout.ms"])  # noqa: E731
+    pulse = MetadataPulse(scheduler)
+    sweep_ms = lambda: float(now()["kpybroker.remote.sweep.interval.ms"])  # noqa: E731
+    sweeping = Sweeping(scheduler, metadata, storage, parts.deleter, pulse, sweep_ms, parts.abandoned_after_ms)
     remote_log = RemoteLog(
         parts,
         now,
-        RemoteReads(scheduler, storage, reader, most_waiting, fetches, figures),
-        TimeSearches(scheduler, storage, reader, timeout_ms, figures),
+        StoreReaders(
+            RemoteReads(scheduler, storage, reader, most_waiting, fetches, figures),
+            TimeSearches(scheduler, storage, reader, timeout_ms, figures),
+        ),
         AuxiliaryStates(scheduler, metadata.segments_of, storage),
+        StoreUpkeep(PartitionDeletions(parts, pulse), sweeping, pulse),
         throttle_times,
     )
     platform.ends.callback(remote_log.stop)
