@@ -47,7 +47,11 @@ class MetadataChaos:
         node = self.rng.choice(list(self.world.nodes.values()))
         if node.metadata is None:
             return
-        open_ones = [each for each, state in self.reported.items() if state < DELETED and each not in self.writing]
+        open_ones = [
+            number
+            for number, state in self.reported.items()
+            if state < DELETED and number not in self.writing and self.known(node, number) == state
+        ]
         for _ in range(self.rng.randint(1, 4)):
             if open_ones and self.rng.random() < 0.6:
                 number = open_ones.pop(self.rng.randrange(len(open_ones)))

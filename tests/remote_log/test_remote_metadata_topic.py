@@ -349,4 +349,4 @@ def test_a_topic_with_another_number_of_partitions_is_not_used(caplog: pytest.Lo
     world.need()
     world.run(SOON_MS)
     assert world.nodes[1].state(copy_of(1)) is False
-    assert f"has 2 partitions, not 3, so nothing is tiered or read from the store: set {PARTITIONS}=2" in caplog.text
+    assert f"has 2 partitions, not 3, so it is not used: set {PARTITIONS}=2" in caplog.text

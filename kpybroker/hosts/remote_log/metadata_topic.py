@@ -150,9 +150,7 @@ class RemoteLogMetadataTopic:
         if found != configured:
             if self._refused_id != topic.id:
                 wanted = f"set {self._prefix}{PARTITIONS}={found} on all brokers"
-                log.error(
-                    "%s has %d partitions, not %d, so the store is not used: %s", TOPIC, found, configured, wanted
-                )
+                log.error("%s has %d partitions, not %d, so it is not used: %s", TOPIC, found, configured, wanted)
             self._refused_id = topic.id
             return
         self._topic, self._partitions = topic, found
