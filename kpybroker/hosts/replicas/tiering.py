@@ -33,10 +33,13 @@ class Tiering(Protocol):
 
 
 class NoTiering:
-    """The retention of logs of which no part is kept elsewhere."""
+    """The retention of logs of which no part is kept elsewhere. Of others it does not know what a store has, so it
+    deletes nothing of them."""
 
     def expendable(self, replica: "Replica", role: Role, now_ms: int) -> int:  # noqa: ARG002
         log = role.log
+        if log.config.is_tiered:
+            return 0
         bounds = log.end.offset, log.local_log_start_offset, role.high_watermark.offset
         with log.directory.failing():
             return expendable(log.segments, *bounds, log.config, now_ms)
