@@ -13,6 +13,7 @@ from kpybroker.hosts.replicas.losses import LostRecords
 from kpybroker.hosts.replicas.neighbours import Neighbours
 from kpybroker.hosts.replicas.new_logs import NewLogs
 from kpybroker.hosts.replicas.replica import HeldTopic, Replica
+from kpybroker.hosts.replicas.tiering import NoTiering, Tiering
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.fetch.session import CachedPartition
 from kpybroker.machines.metadata.delta import MetadataDelta
@@ -43,6 +44,7 @@ class Replicas:
         topic_config: TopicConfigOf,
         rules: Rules,
         neighbours: Neighbours,
+        tiering: Tiering | None = None,
     ) -> None:
         """``topic_config`` makes a topic's configuration from its overrides. By ``rules`` all leaders here decide which
         followers are in sync."""
@@ -52,6 +54,7 @@ class Replicas:
         self.topic_config = topic_config
         self.rules = rules
         self._assignments, self._moves, self._fetchers = neighbours
+        self._tiering = NoTiering() if tiering is None else tiering
         self.bytes_to_followers = 0
         """Bytes sent to followers."""
         self.topics: dict[str, HeldTopic] = {}
@@ -329,7 +332,8 @@ class Replicas:
         return first is not None and first.size == 0 and recovered_to == 0
 
     def open_log(self, replica: Replica) -> Log:
-        """The log of a replica, made if it is missing. KafkaError while another replica is about to lead."""
+        """The log of a replica, made if it is missing. KafkaError while another replica is about to lead, or while it
+        is not known where the log of a tiered topic begins that lost its disk."""
         topic = replica.topic
         self._forget_leaving(topic.name, replica.index)  # of an earlier topic of this name
         found = self.directories.find_of_topic(topic.name, replica.index, topic.id)
@@ -352,6 +356,8 @@ class Replicas:
             # Later on the file may tell of what has been cut since it was written.
             checkpointed = found.directory.high_watermarks.get((topic.name, replica.index), 0)
             replica.checkpointed_high_watermark = checkpointed
+        if topic.config.tier is not None and replica.partition.leader == self.node_id:
+            self._tiering.check_beginning(replica, found)
         return found
 
     def _directory_for(self, replica: Replica) -> LogDirectory:

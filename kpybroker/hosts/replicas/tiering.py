@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from kpybroker.hosts.network.peer import Peer
 from kpybroker.machines.partition.role import Role
+from kpystorage.log import Log
 from kpystorage.retention import expendable
 
 if TYPE_CHECKING:
@@ -22,6 +23,14 @@ class Tiering(Protocol):
 
         ``done`` gets None, or the reason why this has to be tried again."""
 
+    def skips_tiered(self, replica: "Replica") -> bool:
+        """Whether a follower is empty, and is to begin behind what is copied
+        (``follower.fetch.last.tiered.offset.enable``, KIP-1023)."""
+
+    def check_beginning(self, replica: "Replica", log: Log) -> None:
+        """Check the log of a tiered topic before this node's leadership begins with it: a log that lost its disk has to
+        begin behind what the store has. KafkaError: NOT_LEADER_OR_FOLLOWER, as long as that is not known."""
+
 
 class NoTiering:
     """The retention of logs of which no part is kept elsewhere. Of others it does not know what a store has, so it
@@ -37,3 +46,8 @@ class NoTiering:
 
     def begin_in_middle(self, replica: "Replica", leader: Peer, done: Callable[[str | None], object]) -> None:  # noqa: ARG002
         done("tiered storage is not enabled on this broker")
+
+    def skips_tiered(self, replica: "Replica") -> bool:  # noqa: ARG002
+        return False
+
+    def check_beginning(self, replica: "Replica", log: Log) -> None: ...
