@@ -1,4 +1,4 @@
-"""The store of a broker, for ``kpybroker tiers check``: opened by its server.properties, and read segment by segment."""
+"""The store of a broker, for ``kpybroker tiers check``: opened by its configs, and read segment by segment."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -60,7 +60,7 @@ def problem_of(storage: RemoteStorage, segment: RemoteLogSegment) -> str | None:
         return str(error)
     if found:
         return f"its last {len(found)} bytes are no batch"
-    if offset != segment.next_offset:
+    if offset > segment.next_offset:
         return f"its records end at offset {offset - 1}, the metadata say {segment.end_offset}"
     return None
 

@@ -181,7 +181,9 @@ def check(config: Path, reads_all: bool, as_json: bool, server: str) -> None:
         compared = compare(listing, metadata, is_plain=is_plain)
         findings = compared.findings
         if reads_all:
-            with click.progressbar(length=compared.segments, label="Reading", file=click.get_text_stream("stderr")) as bar:
+            with click.progressbar(
+                length=compared.segments, label="Reading", file=click.get_text_stream("stderr")
+            ) as bar:
                 findings += read_all(metadata, lambda segment: problem_of(storage, segment), lambda: bar.update(1))
     if as_json:
         show_json(
@@ -203,6 +205,5 @@ def _show_findings(segments: int, objects: int, size_bytes: int, findings: Itera
     for each in listed:
         click.echo(printable(f"{each.kind:<10}  {each.place}: {each.text}"))
     reported = plural(len(listed), "finding") if listed else "nothing is wrong"
-    click.echo(
-        f"{plural(segments, 'segment')}, {plural(objects, 'object')}, {bytes_text(size_bytes)} in the store: {reported}."
-    )
+    parts = (plural(segments, "segment"), plural(objects, "object"), f"{bytes_text(size_bytes)} in the store")
+    click.echo(f"{', '.join(parts)}: {reported}.")

@@ -242,7 +242,6 @@ class Broker:
         """The process that does long work on batches, made when there is some for the first time."""
         if self._labour is None:
             from kpybroker.hosts.labour.labour import Labour
-    from kpybroker.hosts.remote_log.figures import TierView
 
             self._labour = Labour(self.scheduler)
         return self._labour

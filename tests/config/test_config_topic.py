@@ -101,7 +101,16 @@ TIERED_CASES: list[tuple[dict[str, str], dict[str, str]]] = [
     ({}, {**TIERED, "local.retention.ms": "-3"}),
     ({}, {**TIERED, "retention.bytes": "100", "local.retention.bytes": "101"}),
     ({}, {**TIERED, "retention.bytes": "100", "local.retention.bytes": "-1"}),
-    ({}, {**TIERED, "retention.bytes": "1", "local.retention.bytes": "2", "retention.ms": "1", "local.retention.ms": "2"}),
+    (
+        {},
+        {
+            **TIERED,
+            "retention.bytes": "1",
+            "local.retention.bytes": "2",
+            "retention.ms": "1",
+            "local.retention.ms": "2",
+        },
+    ),
     ({}, {"retention.ms": "100", "local.retention.ms": "101"}),
     ({}, {**TIERED, "remote.copy.lag.ms": "604800000"}),
     ({}, {**TIERED, "remote.copy.lag.ms": "604800001"}),

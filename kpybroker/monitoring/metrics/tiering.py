@@ -33,15 +33,11 @@ _COUNTED: Final = (
 
 def _per_second(name: str, about: str) -> Measure:
     stem = f"kafka_server_brokertopicmetrics_{name.lower()}"
-    return kafka(
-        COUNTER, f"{stem}_total", about, f"{_TOPIC_BEAN},name={name}PerSec", confluent=f"{stem}persec"
-    )
+    return kafka(COUNTER, f"{stem}_total", about, f"{_TOPIC_BEAN},name={name}PerSec", confluent=f"{stem}persec")
 
 
 def _of_topic(name: str, about: str) -> Measure:
-    return kafka(
-        GAUGE, f"kafka_server_brokertopicmetrics_{name.lower()}", about, f"{_TOPIC_BEAN},name={name}"
-    )
+    return kafka(GAUGE, f"kafka_server_brokertopicmetrics_{name.lower()}", about, f"{_TOPIC_BEAN},name={name}")
 
 
 TOPIC_COUNTS = Table(("topic",), tuple(_per_second(name, about) for name, about in _COUNTED))
