@@ -1,12 +1,13 @@
 """The report of ``kpybroker tiers``: what is where, how far copies are behind, and what it costs. Pure."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from kpybroker.client.client import Spot
 from kpybroker.client.tier_requests import TierOffsets
 from kpybroker.machines.remote_log.cache import RemoteSegments
-from kpybroker.machines.remote_log.segments import FINISHED, STARTED, RemoteLogSegmentState
+from kpybroker.machines.remote_log.segments import DELETING, FINISHED, STARTED
 
 GIB: Final = 1 << 30
 WRITES_PER_SEGMENT: Final = 3
@@ -79,16 +80,18 @@ def partition_tiers(
 ) -> PartitionTiers:
     """The report of one partition. ``segments`` are None where the metadata have none."""
     known = [] if segments is None else list(segments.all())
-    states = {state: 0 for state in RemoteLogSegmentState if state is not RemoteLogSegmentState.DELETE_SEGMENT_FINISHED}
-    for each in known:
-        states[each.state] += 1
+    states = Counter(each.state for each in known)
     started = [each.event_timestamp_ms for each in known if each.state is STARTED]
     return PartitionTiers(
         *spot,
-        *offsets,
+        offsets.log_start,
+        offsets.local_start,
+        offsets.last_tiered,
+        offsets.pending,
+        offsets.end,
         local_bytes,
         sum(each.size_bytes for each in known if each.state is FINISHED),
-        {state.name: count for state, count in states.items()},
+        {state.name: states[state] for state in (STARTED, FINISHED, DELETING)},
         max(0, offsets.end - max(offsets.last_tiered + 1, offsets.log_start)),
         len(started),
         max(0, now_ms - min(started)) if started else None,
