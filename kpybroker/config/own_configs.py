@@ -31,6 +31,7 @@ OTLP_HEADERS: Final = "kpybroker.otlp.headers"
 OTLP_INTERVAL_MS: Final = "kpybroker.otlp.interval.ms"
 LOG_FORMAT: Final = "kpybroker.log.format"
 GROUP_READABLE: Final = "kpybroker.log.dirs.group.readable"
+REMOTE_STORE: Final = "kpybroker.remote.store"
 TEXT_LOG: Final = "text"
 JSON_LOG: Final = "json"
 METRIC_DIALECTS: Final = ("strimzi", "confluent", "kafka_exporter", "kafka_lag_exporter", "native")
@@ -134,6 +135,7 @@ OWN_CONFIGS: Definitions = define(
         ConfigKey(OTLP_ENDPOINT, STRING, "", LOW, HttpUrl()),
         ConfigKey(OTLP_HEADERS, PASSWORD, None, LOW),
         ConfigKey(OTLP_INTERVAL_MS, INT, 60_000, LOW, at_least(1000)),
+        ConfigKey(REMOTE_STORE, STRING, "", MEDIUM),
     ]
 )
 
@@ -247,4 +249,9 @@ OWN_DOCUMENTATION: Final = {
     ),
     OTLP_HEADERS: "Headers of these requests, as name=value,name=value; for the credentials that a collector demands.",
     OTLP_INTERVAL_MS: "The time between two pushes of all metrics.",
+    REMOTE_STORE: (
+        "The store of tiered storage (KIP-405) in Aiven's layout: s3://bucket/prefix, gs://bucket/prefix, "
+        "az://container/prefix, file:///directory, or memory: for tests. Endpoints, credentials and caches are the "
+        "configs of Aiven's plugin behind remote.log.storage.manager.impl.prefix. Empty where these name the store."
+    ),
 }

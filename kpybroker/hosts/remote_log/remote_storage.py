@@ -20,6 +20,14 @@ class ObjectMissing(StoreFailed):
     """The store does not have the object."""
 
 
+class StoreAway(StoreFailed):
+    """The store cannot be reached, is full, or does not answer in time: a later try may succeed."""
+
+
+class StoreRefuses(StoreFailed):
+    """The store refuses: no rights, no bucket, or a setting that does not fit. A person has to change something."""
+
+
 class CopyStopped(Exception):
     """The copy was stopped by its `CopyLimits`."""
 
