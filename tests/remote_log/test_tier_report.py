@@ -2,7 +2,16 @@
 
 import pytest
 
-from kpybroker.cli.tier_report import GIB, MONTH_MS, PART_BYTES, Prices, cost_of, partition_tiers, worst_first, writes_of
+from kpybroker.cli.tier_report import (
+    GIB,
+    MONTH_MS,
+    PART_BYTES,
+    Prices,
+    cost_of,
+    partition_tiers,
+    worst_first,
+    writes_of,
+)
 from kpybroker.client.client import Spot
 from kpybroker.client.tier_requests import TierOffsets
 from kpybroker.machines.remote_log.cache import RemoteSegments
