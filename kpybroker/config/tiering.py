@@ -6,6 +6,7 @@ A broker in ZooKeeper mode has the rules of Kafka 3.9: tiering of a topic cannot
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from kpybroker.config.broker_configs import BROKER_CONFIGS
 from kpybroker.machines.config_def import ConfigError, invalid_value
 from kpybroker.machines.remote_log.local_log import AS_RETENTION, UNLIMITED
 
@@ -21,6 +22,7 @@ SWITCHED_OFF: Final = (
     "cluster-wide"
 )
 """The sentence for a broker that has tiered topics and tiering switched off."""
+_METADATA_CLASS: Final = "remote.log.metadata.manager.class.name"
 _NOT_HERE: Final = (
     "Tiered Storage functionality is disabled in the broker. Topic cannot be configured with remote log storage."
 )
@@ -66,7 +68,13 @@ def check_topic(
 
 
 def check_broker(config: "BrokerValues") -> None:
-    """Raise ConfigError if topics that set nothing could not be tiered (``validateBrokerLogConfigValues``)."""
+    """Raise ConfigError if topics that set nothing could not be tiered (``validateBrokerLogConfigValues``), or if the
+    metadata should be elsewhere."""
+    if config[_METADATA_CLASS] != BROKER_CONFIGS[_METADATA_CLASS].default:
+        raise ConfigError(
+            f"{_METADATA_CLASS}: classes written in Java cannot be loaded; the metadata are in the topic "
+            "__remote_log_metadata"
+        )
     values = {
         "retention.bytes": config["log.retention.bytes"],
         "retention.ms": config.log_retention_ms,

@@ -105,8 +105,9 @@ class TopicConfig:
         self.segment_index_bytes: int = values["segment.index.bytes"]
         self.segment_jitter_ms: int = values["segment.jitter.ms"]
         self.segment_ms: int = values["segment.ms"]
-        self.tier = _tier(values) if values["remote.storage.enable"] else None
-        """The settings of the part in the store; None for a topic that has all of it on disks."""
+        self.tier = _tier(values) if values["remote.storage.enable"] and not self.compact else None
+        """The settings of the part in the store; None for a topic that has all of it on disks. A compacted one has,
+        even if the broker's default made it compacted after it was tiered."""
 
     @property
     def max_segment_ms(self) -> int:

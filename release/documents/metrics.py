@@ -74,7 +74,7 @@ of groups and readers are left out, and `kpybroker_partitions_left_out` and `kpy
 ## Dashboards and alerts
 
 [docker/monitoring](../docker/monitoring) has what a person needs who runs Prometheus and Grafana. It asks only for
-names that a node shows without configuration.
+names that a node shows without configuration, and for three of tiered storage, where that is configured.
 
 | file | shows |
 |---|---|

@@ -39,7 +39,6 @@ class TierRow:
 class TiersPage:
     """Tiered storage of a node; ``is_on`` is false where it is not configured."""
 
-    is_on: bool
     store: str
     store_error: str
     """The reason why the last call to the store failed; empty if it did not."""
@@ -54,9 +53,10 @@ class TiersPage:
     copy_throttle_ms: float
     fetch_throttle_ms: float
     """The average time that the quotas made copies and reads wait lately."""
+    is_on: bool
 
 
-NOT_CONFIGURED: Final = TiersPage(False, "", "", 1, 1, 0, (), 0, 0, 0, 0.0, 0.0)
+NOT_CONFIGURED: Final = TiersPage("", "", 1, 1, 0, (), 0, 0, 0, 0.0, 0.0, is_on=False)
 TIER_KEYS: Final[Keys[TierRow]] = {
     "partition": lambda row: (row.topic, row.partition),
     "lag": lambda row: row.lag_bytes,

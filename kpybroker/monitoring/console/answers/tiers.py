@@ -26,7 +26,6 @@ async def tiers(node: NodeParts, viewer: Viewer, query: Query) -> TiersPage:
     page, pages = pages_of(len(rows), query.number("page", 1, lowest=1))
     throttled = remote_log.throttle_times()
     return TiersPage(
-        True,
         remote_log.store,
         remote_log.store_error,
         page,
@@ -38,6 +37,7 @@ async def tiers(node: NodeParts, viewer: Viewer, query: Query) -> TiersPage:
         sum(row.lag_segments for row in rows),
         round(throttled.copy_mean, 3),
         round(throttled.fetch_mean, 3),
+        is_on=True,
     )
 
 
