@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
 from kpybroker.hosts.remote_log.figures import TierFigures, TierState
-from kpybroker.hosts.remote_log.local_view import local_log, segment_files
+from kpybroker.hosts.remote_log.local_view import ClosedSegment, closed_segment, has_aborted_transactions, local_log
 from kpybroker.hosts.remote_log.metadata_topic import RemoteLogMetadataTopic
 from kpybroker.hosts.remote_log.remote_storage import CopyLimits, CopyStopped, RemoteStorage, StoreFailed
 from kpybroker.hosts.replicas.replica import Replica
@@ -29,7 +29,8 @@ from kpybroker.machines.remote_log.lineage import NOTHING_COPIED
 from kpybroker.machines.remote_log.local_log import LocalLog, TierSettings
 from kpybroker.machines.remote_log.segments import STARTED, RemoteLogSegment, RemoteLogSegmentUpdate
 from kpybroker.runtime.io.scheduler import Scheduler, Submit
-from kpystorage.errors import CorruptObject, DiskFailure
+from kpystorage.errors import DiskFailure, StorageError
+from kpywire.errors import Malformed
 
 log = logging.getLogger("kpybroker.tiered")
 
@@ -231,8 +232,7 @@ class LedTier:
         following = copying.candidates(log_now, self._copies.from_offset(log_now), tier, wall_ms)
         if leader is None or not following:
             return False
-        at = leader.log.base_offsets.index(following[0].base_offset)
-        return next(leader.log.segments[at].transaction_index.entries(), None) is None
+        return not has_aborted_transactions(leader.log, following[0].base_offset)
 
     # What the machines ask for
 
@@ -273,14 +273,18 @@ class LedTier:
         if leader is None:
             return
         try:
-            files = segment_files(leader.log, segment.start_offset)
+            closed = closed_segment(leader.log, segment.start_offset)
         except DiskFailure as failure:
             self._parts.replicas.directory_failed(failure)
+            return
+        except (StorageError, ValueError) as error:
+            self._copied(segment, None, error)
             return
         limits = self._parts.copy_limits(lambda: name in self._stopped_copies)
         self._figures.copies += 1
         scheduler.call_later(max(deadline_ms - scheduler.monotonic_ms(), 0) + 1, self.soon)
-        self._parts.copier(partial(self._parts.storage.copy, segment, files, limits), partial(self._copied, segment))
+        work = partial(_copy, self._parts.storage, segment, closed, limits)
+        self._parts.copier(work, partial(self._copied, segment))
 
     def _copied(self, segment: RemoteLogSegment, custom: bytes | None, error: BaseException | None) -> None:
         name = segment.id.segment_id
@@ -355,8 +359,13 @@ class LedTier:
         return None if leader is None else local_log(leader.log, leader)
 
 
+def _copy(storage: RemoteStorage, segment: RemoteLogSegment, closed: ClosedSegment, limits: CopyLimits) -> bytes | None:
+    """Runs in a thread."""
+    return storage.copy(segment, closed.files(), limits)
+
+
 def _words(error: BaseException) -> str:
-    if isinstance(error, StoreFailed | CopyStopped | CorruptObject | OSError):
+    if isinstance(error, StoreFailed | CopyStopped | StorageError | Malformed | ValueError | OSError):
         return str(error) or type(error).__name__
     log.error("A call to the store failed because of a defect", exc_info=error)
     return f"a defect: {type(error).__name__}"

@@ -16,6 +16,7 @@ from kpybroker.machines.metadata.delta import MetadataDelta
 from kpybroker.machines.metadata.image import MetadataImage
 from kpybroker.machines.remote_log import deleting
 from kpybroker.machines.remote_log.cache import RemoteSegments
+from kpybroker.machines.remote_log.copying import AppendRecord
 from kpybroker.machines.remote_log.deleting import PartitionDeletion
 from kpybroker.machines.remote_log.segments import RemoteLogSegmentUpdate, RemotePartitionDeleteState
 
@@ -84,7 +85,7 @@ class PartitionDeletions:
         self, key: tuple[bytes, int], deletion: PartitionDeletion, effects: Iterable[deleting.Effect]
     ) -> None:
         for effect in effects:
-            if isinstance(effect, deleting.AppendRecord):
+            if isinstance(effect, AppendRecord):
                 self._parts.metadata.write(effect.record, partial(self._written, key, deletion, effect.record))
             elif isinstance(effect, deleting.DeleteObjects):
                 segment = effect.segment

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.hosts.network.peer import Peer
 from kpybroker.hosts.remote_log.auxiliary_states import AuxiliaryStates
+from kpybroker.hosts.remote_log.empty_leaders import EmptyLeaders
 from kpybroker.hosts.remote_log.figures import ThrottleTimes, TierState
 from kpybroker.hosts.remote_log.led_tier import LedTier, TierParts
 from kpybroker.hosts.remote_log.local_view import local_log
@@ -28,9 +29,10 @@ from kpybroker.machines.partition.role import Role
 from kpybroker.machines.remote_log import expiry
 from kpybroker.runtime.calls.pending import Pending
 from kpybroker.runtime.io.scheduler import Timer
+from kpystorage.log import Log
 from kpywire import error_codes
 
-log = logging.getLogger("kpybroker.tiered")
+logger = logging.getLogger("kpybroker.tiered")
 
 NOTHING_COPIED: Final = -1
 
@@ -40,6 +42,13 @@ class StoreReaders(NamedTuple):
 
     reads: RemoteReads
     searches: TimeSearches
+
+
+class LogBeginnings(NamedTuple):
+    """The logs that begin behind what the store has: those of followers, and those of leaders that lost their disks."""
+
+    followers: AuxiliaryStates
+    leaders: EmptyLeaders
 
 
 class StoreUpkeep(NamedTuple):
@@ -58,14 +67,14 @@ class RemoteLog:
         parts: TierParts,
         config: Callable[[], BrokerConfig],
         readers: StoreReaders,
-        auxiliary: AuxiliaryStates,
+        beginnings: LogBeginnings,
         upkeep: StoreUpkeep,
         throttle_times: Callable[[], ThrottleTimes],
     ) -> None:
         self._parts = parts
         self._config = config
         self._reads, self._searches = readers
-        self._auxiliary = auxiliary
+        self._auxiliary, self._empty_leaders = beginnings
         self.throttle_times = throttle_times
         self.figures = parts.figures
         self.store = parts.storage.name
@@ -74,6 +83,7 @@ class RemoteLog:
         self._led: dict[tuple[bytes, int], LedTier] = {}
         self._held: set[tuple[bytes, int]] = set()
         self._deletions, self._sweeping, self._pulse = upkeep
+        parts.metadata.changed.append(self._metadata_changed)
         self._timer: Timer | None = None
         self._is_looking = False
 
@@ -88,6 +98,7 @@ class RemoteLog:
         if self._timer is not None:
             self._timer.cancel()
         self._sweeping.stop()
+        self._empty_leaders.stop()
         for tier in self._led.values():
             tier.stop()
         self._led.clear()
@@ -141,7 +152,7 @@ class RemoteLog:
             self._held.discard(key)
             self._parts.metadata.release(topic_id, index)
 
-    def metadata_changed(self, topic_id: bytes, index: int) -> None:
+    def _metadata_changed(self, topic_id: bytes, index: int) -> None:
         """Look at a partition again: its metadata were read for the first time."""
         tier = self._led.get((topic_id, index))
         if tier is not None and not tier.is_begun:
@@ -164,7 +175,7 @@ class RemoteLog:
                 try:
                     tier.look()
                 except Exception:
-                    log.exception("The periodic work on %s in the store failed because of a defect", tier)
+                    logger.exception("The periodic work on %s in the store failed because of a defect", tier)
                 yield
             yield from self._deletions.look()
         finally:
@@ -185,6 +196,14 @@ class RemoteLog:
     def begin_in_middle(self, replica: Replica, leader: Peer, done: Callable[[str | None], object]) -> None:
         """Make the log of a follower begin where its leader's begins on the disk."""
         self._auxiliary.begin(replica, leader, done)
+
+    def skips_tiered(self, replica: Replica) -> bool:
+        """Whether a follower is empty, and is to begin behind what is copied."""
+        return self._auxiliary.skips_tiered(replica)
+
+    def check_beginning(self, replica: Replica, log: Log) -> None:
+        """Check the log of a tiered topic before this node's leadership begins with it. KafkaError."""
+        self._empty_leaders.check(replica, log)
 
     # Questions of requests
 

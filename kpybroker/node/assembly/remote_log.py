@@ -1,21 +1,27 @@
 """Tiered storage of a broker, put together. Imported only where ``remote.log.storage.system.enable`` is on."""
 
+import logging
+from collections.abc import Callable
 from typing import Final
 
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.stored import CurrentConfig
 from kpybroker.hosts.network.nodes import Nodes
+from kpybroker.hosts.quorum.recovery import StartRefused
 from kpybroker.hosts.remote_log.auxiliary_states import AuxiliaryStates
+from kpybroker.hosts.remote_log.empty_leaders import EmptyLeaders
 from kpybroker.hosts.remote_log.figures import ThrottleTimes, TierFigures
 from kpybroker.hosts.remote_log.led_tier import TierParts
 from kpybroker.hosts.remote_log.metadata_pulse import MetadataPulse
-from kpybroker.hosts.remote_log.metadata_topic import RemoteLogMetadataTopic
+from kpybroker.hosts.remote_log.metadata_topic import MetadataNodes, RemoteLogMetadataTopic
 from kpybroker.hosts.remote_log.pace import CopyPace, copy_quota, fetch_quota
 from kpybroker.hosts.remote_log.partition_deletions import PartitionDeletions
 from kpybroker.hosts.remote_log.pools import counted
 from kpybroker.hosts.remote_log.reads import RemoteReads
-from kpybroker.hosts.remote_log.remote_log import RemoteLog, StoreReaders, StoreUpkeep
-from kpybroker.hosts.remote_log.stores import build_remote_storage
+from kpybroker.hosts.remote_log.remote_log import LogBeginnings, RemoteLog, StoreReaders, StoreUpkeep
+from kpybroker.hosts.remote_log.remote_storage import RemoteStorage, StoreAway, StoreFailed
+from kpybroker.hosts.remote_log.segment_ends import SegmentEnds
+from kpybroker.hosts.remote_log.stores import build
 from kpybroker.hosts.remote_log.sweeping import Sweeping
 from kpybroker.hosts.remote_log.time_search import TimeSearches
 from kpybroker.hosts.replicas.replicas import Replicas
@@ -23,6 +29,8 @@ from kpybroker.machines.metadata.image import MetadataImage
 from kpybroker.machines.remote_log.copying import CopySettings
 from kpybroker.node.assembly.platform import Platform
 from kpybroker.requests.broker import ClusterLinks
+
+log = logging.getLogger("kpybroker.tiered")
 
 POOLS: Final = (
     "remote.log.reader.threads",
@@ -38,12 +46,20 @@ def build_remote_log(
 ) -> RemoteLog:
     """The tiered partitions of this node. Raises StartRefused if the store cannot be used."""
     config, scheduler, now = current.config, platform.scheduler, current.now
-    storage = build_remote_storage(config)
+    storage = _storage(config, now, replicas)
     platform.ends.callback(storage.close)
-    # Reads of the metadata wait for records, so these connections serve nothing else.
-    nodes = Nodes(image, config.inter_broker_listener_name, platform.broker_peers(config, "tiers"))
-    platform.ends.callback(nodes.close)
+    nodes = MetadataNodes(
+        *(
+            Nodes(image, config.inter_broker_listener_name, platform.broker_peers(config, name))
+            for name in ("remote-metadata-polls", "remote-metadata-produces")
+        )
+    )
+    for each in nodes:
+        platform.ends.callback(each.close)
     metadata = RemoteLogMetadataTopic(config.node_id, scheduler, replicas, nodes, cluster.controller.send, now)
+    ends = SegmentEnds(
+        storage, scheduler.pool("remote-followers", int(config["remote.log.manager.follower.thread.pool.size"]))
+    )
     copies, fetches = copy_quota(config), fetch_quota(config)
     pace = CopyPace(copies, lambda: int(scheduler.monotonic_ms()))
 
@@ -75,6 +91,7 @@ def build_remote_log(
     reader = counted(scheduler.pool("remote-reader", readers), figures.readers)
     most_waiting = lambda: int(now()["remote.log.reader.max.pending.tasks"])  # noqa: E731
     timeout_ms = lambda: float(now()["remote.list.offsets.request.timeout.ms"])  # noqa: E731
+    failed = replicas.directory_failed
     pulse = MetadataPulse(scheduler)
     sweep_ms = lambda: float(now()["kpybroker.remote.sweep.interval.ms"])  # noqa: E731
     sweeping = Sweeping(scheduler, metadata, storage, parts.deleter, pulse, sweep_ms, parts.abandoned_after_ms)
@@ -85,12 +102,29 @@ def build_remote_log(
             RemoteReads(scheduler, storage, reader, most_waiting, fetches, figures),
             TimeSearches(scheduler, storage, reader, timeout_ms, figures),
         ),
-        AuxiliaryStates(scheduler, metadata.segments_of, storage),
+        LogBeginnings(
+            AuxiliaryStates(config.node_id, scheduler, metadata.segments_of, ends, now, figures, failed),
+            EmptyLeaders(scheduler, metadata.segments_of, ends, failed),
+        ),
         StoreUpkeep(PartitionDeletions(parts, pulse), sweeping, pulse),
         throttle_times,
     )
     platform.ends.callback(remote_log.stop)
     return remote_log
+
+
+def _storage(config: BrokerConfig, now: Callable[[], BrokerConfig], replicas: Replicas) -> RemoteStorage:
+    """The store, if it can be used. One that is away may be there later."""
+    first = next(iter(replicas.directories), None)
+    storage = build(config, now, None if first is None else first.path)
+    try:
+        storage.check()
+    except StoreAway as error:
+        log.warning("The store cannot be reached, so nothing is copied for now: %s", error)
+    except StoreFailed as error:
+        storage.close()
+        raise StartRefused(f"tiered storage: {error}") from None
+    return storage
 
 
 def _copy_settings(config: BrokerConfig) -> CopySettings:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.stored import CurrentConfig
 from kpybroker.config.topic import effective
-from kpybroker.hosts.network.peer import Peer
 from kpybroker.hosts.replicas.assignments import Assignments
 from kpybroker.hosts.replicas.cleaners import Cleaners, Processes, Threads
 from kpybroker.hosts.replicas.compaction import Compaction
@@ -16,9 +15,8 @@ from kpybroker.hosts.replicas.in_sync import InSyncKeeper
 from kpybroker.hosts.replicas.leader_throttle import LeaderThrottle
 from kpybroker.hosts.replicas.moves import Moves
 from kpybroker.hosts.replicas.neighbours import Neighbours
-from kpybroker.hosts.replicas.replica import Replica
 from kpybroker.hosts.replicas.replicas import Replicas
-from kpybroker.hosts.replicas.tiering import NoTiering, Tiering
+from kpybroker.hosts.replicas.tiering import LateTiering, NoTiering, Tiering
 from kpybroker.hosts.replicas.upkeep import Upkeep
 from kpybroker.machines.metadata.image import MetadataImage
 from kpybroker.machines.partition.in_sync import Rules
@@ -61,13 +59,8 @@ def build_partitions(
     assignments = Assignments(scheduler, channel.send, node_id, epoch)
     moves = Moves(node_id, directories, scheduler, assignments, current.now)
     leaders = Leaders(cluster.nodes.address, platform.ways.fetchers)
-
-    def begin_in_middle(replica: Replica, leader: Peer, done: Callable[[str | None], object]) -> None:
-        tiering.begin_in_middle(replica, leader, done)
-
-    fetchers = Fetchers(
-        node_id, scheduler, leaders, directories, current.now, epoch, moves.source_was_cut, begin_in_middle
-    )
+    late = LateTiering(lambda: tiering)
+    fetchers = Fetchers(node_id, scheduler, leaders, directories, current.now, epoch, moves.source_was_cut, late)
     replicas = Replicas(
         node_id,
         directories,
@@ -75,6 +68,7 @@ def build_partitions(
         lambda overrides: effective(overrides, current.config),
         Rules(float(config.replica_lag_time_max_ms)),
         Neighbours(assignments, moves, fetchers),
+        late,
     )
     remote_log = _remote_log(current, platform, image, cluster, replicas)
     tiering: Tiering = NoTiering() if remote_log is None else remote_log
