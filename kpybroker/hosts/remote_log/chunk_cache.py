@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from threading import Lock, Thread
 from typing import Final, Protocol
 
-from kpybroker.hosts.remote_log.disk_chunks import DiskChunks
+from kpybroker.hosts.remote_log.disk_chunks import ChunkName, DiskChunks
 from kpybroker.hosts.remote_log.flights import Flights
-from kpybroker.hosts.remote_log.memory_chunks import ChunkName, MemoryChunks
+from kpybroker.hosts.remote_log.recent_bytes import RecentBytes
 from kpybroker.hosts.remote_log.remote_storage import StoreFailed
 from kpystorage.errors import CorruptObject
 from kpywire.varint import Buffer
@@ -39,7 +39,7 @@ class ChunkSource(Protocol):
 class ChunkCache:
     """The caches, and the requests under way."""
 
-    def __init__(self, memory: MemoryChunks, disk: DiskChunks | None, prefetch_bytes: int) -> None:
+    def __init__(self, memory: RecentBytes[ChunkName], disk: DiskChunks | None, prefetch_bytes: int) -> None:
         self._memory = memory
         self._disk = disk
         self._prefetch_bytes = prefetch_bytes
@@ -56,7 +56,7 @@ class ChunkCache:
 
     def remove_segment(self, segment_id: bytes) -> None:
         """Forget the chunks of a segment that is deleted."""
-        self._memory.remove_segment(segment_id)
+        self._memory.remove_where(lambda name: name.segment_id == segment_id)
         if self._disk is not None:
             self._disk.remove_segment(segment_id)
 

@@ -14,9 +14,8 @@ from collections import OrderedDict
 from contextlib import suppress
 from struct import Struct
 from threading import Lock
-from typing import Final
+from typing import Final, NamedTuple
 
-from kpybroker.hosts.remote_log.memory_chunks import ChunkName
 from kpywire.crc import crc32c
 from kpywire.uuid import from_string, to_string
 from kpywire.varint import Buffer
@@ -29,6 +28,13 @@ _MAGIC: Final = b"kpyC"
 _FILE: Final = re.compile(r"([A-Za-z0-9_-]{22})-(0|[1-9][0-9]{0,9})")
 _PART: Final = ".part"
 _NOTHING: Final = (0, 0.0)
+
+
+class ChunkName(NamedTuple):
+    """A chunk of a segment."""
+
+    segment_id: bytes
+    number: int
 
 
 class DiskChunks:
