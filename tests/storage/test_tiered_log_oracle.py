@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from log_making import open_directory
+from log_making import headers_of, open_directory
 from test_log_oracle import Oracle, Pair, as_kafka_says, contents
 
 from kpybroker.hosts.remote_log.local_view import closed_segment, has_aborted_transactions
@@ -91,9 +91,11 @@ def test_a_log_whose_oldest_segments_are_in_a_store_is_in_the_state_of_kafkas(
             pair.log.advance_log_start(start)
             pair.check_start()
         if number % 3 == 2:
-            target = pair.rng.randint(pair.log.local_log_start_offset, pair.log.end.offset)
+            whole = [headers_of(each.log.pread(each.size, 0)) for each in pair.log.segments]
+            target = pair.rng.choice([each.base_offset for headers in whole for each in headers])
             oracle.tell("truncate", target)
             pair.log.truncate_to(target, pair.now_ms)
+            pair.replicate()
             pair.epoch += 1
             pair.sequences, pair.in_transaction = {}, set()
             pair.check_start()
@@ -132,14 +134,16 @@ def test_each_opens_the_tiered_log_of_the_other(oracle: TieredOracle, tmp_path: 
     assert checkpoint.parse_offsets(starts.read_bytes(), "") == {("t", 0): 7}
     pair.directory = open_directory(RealDisk(), str(pair.our_path), config=pair.config)
     pair.log = pair.directory.logs["t", 0].open()
-    pair.check_start()
     pair.replicate()
+    pair.check_start()
     for _ in range(20):
         pair.step()
     pair.shorten()
     pair.check_start()
     pair.close()
-    assert contents(ours) == contents(kafkas)
+    # After a crash Kafka keeps the snapshot where recovery ended.
+    assert contents(ours).items() <= contents(kafkas).items()
+    assert not clean or contents(ours) == contents(kafkas)
 
 
 def test_a_log_that_is_no_longer_tiered_begins_where_kafkas_does(oracle: TieredOracle, tmp_path: Path) -> None:
