@@ -1,6 +1,5 @@
 """A log on a disk in memory, as the decisions and the copies of tiering see it."""
 
-
 import pytest
 
 from kpybroker.hosts.remote_log.local_view import closed_segment, has_aborted_transactions, local_log
