@@ -18,12 +18,11 @@ from kpybroker.machines.metadata.topic import Topic
 from kpybroker.runtime.io.scheduler import Scheduler, Timer
 from kpywire import error_codes
 from kpywire.errors import Malformed
-from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
+from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 from kpywire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
-    ListOffsetsResponse,
     ListOffsetsTopic,
 )
 
@@ -136,7 +135,7 @@ class MetadataFeed:
             replica_id=CONSUMER, topics=[ListOffsetsTopic(name=topic.name, partitions=partitions)]
         )
 
-        def answered(response: ListOffsetsResponse | NoResponse) -> None:
+        def answered(response: Any) -> None:
             if self._has_answer(response):
                 answers = {each.partition_index: each for topic in response.topics for each in topic.partitions}
                 for each in self._still(asked):
@@ -167,7 +166,7 @@ class MetadataFeed:
             topics=[FetchTopic(topic_id=topic.id, topic=topic.name, partitions=partitions)],
         )
 
-        def answered(response: FetchResponse | NoResponse) -> None:
+        def answered(response: Any) -> None:
             if self._has_answer(response):
                 answers = {each.partition_index: each for topic in response.responses for each in topic.partitions}
                 self._is_busy = True

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.config.remote_metadata import PARTITIONS, PREFIX, remote_metadata_settings
+from kpybroker.config.remote_metadata import PARTITIONS, PREFIX, RemoteMetadataSettings, remote_metadata_settings
 from kpybroker.hosts.network.nodes import Nodes
 from kpybroker.hosts.remote_log.metadata_append import MetadataAppends
 from kpybroker.hosts.remote_log.metadata_creation import MetadataTopicCreation, SendToController
@@ -80,7 +80,7 @@ class RemoteLogMetadataTopic:
         self._scheduler = scheduler
         self._replicas = replicas
         self._nodes = nodes
-        self._settings = lambda: remote_metadata_settings(config())
+        self._settings: Callable[[], RemoteMetadataSettings] = lambda: remote_metadata_settings(config())
         self._prefix = str(config()[PREFIX])
         self._appends = MetadataAppends(node_id, scheduler, replicas, nodes.produces)
         self._creation = MetadataTopicCreation(scheduler, send_to_controller, self._settings)

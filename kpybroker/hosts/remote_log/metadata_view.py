@@ -130,6 +130,7 @@ class MetadataView:
                 if self.reader is not reader:
                     return
                 self.next_offset = header.next_offset
+                self._records += header.record_count
             position = following
         if self.reader is not reader:
             return
@@ -140,7 +141,7 @@ class MetadataView:
     def _apply(self, data: bytes, header: BatchHeader, position: int, reader: object) -> Iterator[None]:
         machine, is_ready, watch = self._filling, self.is_ready, self._watch
         try:
-            for count, (offset, value) in enumerate(_values(data, header, position), 1):
+            for count, (offset, _, value) in enumerate(_records(data, header, position), 1):
                 if self.next_offset <= offset < header.next_offset:
                     record = self._record(value, offset)
                     self.next_offset = offset + 1
@@ -156,7 +157,6 @@ class MetadataView:
             self._damage(f"a batch at offset {header.base_offset}: {error}")
 
     def _record(self, value: bytes | None, offset: int) -> Record | None:
-        self._records += 1
         try:
             if value is None:
                 raise Malformed("it has no value")
@@ -171,9 +171,9 @@ class MetadataView:
             log.error("%s: records that cannot be read are left out; the first is %s", self, what)
 
 
-def _values(data: bytes, header: BatchHeader, position: int) -> Iterator[tuple[int, bytes | None]]:
-    """The offsets and values of a batch."""
+def _records(data: bytes, header: BatchHeader, position: int) -> Iterator[tuple[int, bytes | None, bytes | None]]:
+    """The (offset, key, value) of the records of a batch."""
     if header.attributes & CODEC_MASK:
-        return ((record.offset, record.value) for record in read_batch(data, header, position))
+        return ((record.offset, record.key, record.value) for record in read_batch(data, header, position))
     section = data[position + HEADER_BYTES : position + header.size]
-    return ((offset, value) for offset, _, value in plain_records(section, header.record_count, header.base_offset))
+    return plain_records(section, header.record_count, header.base_offset)
