@@ -224,6 +224,26 @@ def test_records_that_were_deleted_from_the_start_of_the_log_are_skipped() -> No
     assert [world.nodes[2].state(copy_of(number)) for number in (1, 2, 3, 4)] == [None, None, STARTED, STARTED]
 
 
+def test_a_node_that_catches_up_knows_what_was_reported_elsewhere_before() -> None:
+    world = ready()
+    made, reached = copy_of(1), []
+
+    def catch_up(_reason: str | None) -> None:
+        for node in world.nodes.values():
+            assert node.metadata is not None
+            node.metadata.catch_up(USER_TOPIC, 0, lambda node=node: reached.append(node.state(made)))
+
+    world.cut = {(1, 3), (3, 1)}
+    world.lead(1, isr=[1, 2])
+    assert world.nodes[2].metadata is not None
+    world.nodes[2].metadata.write(made, catch_up)
+    world.run(SOON_MS)
+    assert reached == [STARTED] * 2
+    world.cut = set()
+    world.run(5_000)
+    assert reached == [STARTED] * 3
+
+
 # Damage
 
 

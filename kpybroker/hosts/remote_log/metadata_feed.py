@@ -83,6 +83,10 @@ class MetadataFeed:
         """Read a partition from the next request on."""
         view.begin(self)
         self._fed[view.index] = _FedView(view)
+        self.look()
+
+    def look(self) -> None:
+        """Ask soon for what is missing; a poll that is under way has to end before."""
         self._scheduler.call_soon(self._go)
 
     def remove(self, index: int) -> None:

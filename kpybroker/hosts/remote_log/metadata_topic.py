@@ -290,6 +290,19 @@ class RemoteLogMetadataTopic:
         found = known.segments_of(topic_id, index)
         return RemoteSegments(topic_id, "", index) if found is None else found
 
+    def catch_up(self, topic_id: bytes, index: int, done: Callable[[], object]) -> None:
+        """Call ``done`` when all records about a needed partition are known here that are committed now: for a new
+        leader, which decides by what a former one wrote."""
+        each = self._read.get(self._needed.get((topic_id, index), -1))
+        if each is not None:
+            each.view.catch_up(lambda: _call(done))
+        else:
+            self._scheduler.call_later(AGAIN_MS, self._catch_up_later, topic_id, index, done)
+
+    def _catch_up_later(self, topic_id: bytes, index: int, done: Callable[[], object]) -> None:
+        if self._is_started and (topic_id, index) in self._needed:
+            self.catch_up(topic_id, index, done)
+
     def deletion_of(self, topic_id: bytes, index: int) -> RemotePartitionDeleteState | None:
         """How far the deletion of a partition is; None if it has not begun, or is not known yet."""
         known = self._metadata_of(topic_id, index)

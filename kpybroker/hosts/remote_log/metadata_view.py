@@ -10,7 +10,7 @@ unclean election: then it stays until the new log was read.
 
 import logging
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Final, Protocol
 
 from kpybroker.hosts.remote_log.metadata_values import read_value
 from kpybroker.machines.remote_log.metadata import RemoteLogMetadata
@@ -49,6 +49,13 @@ class ViewWatch:
         """Called when the view was read to its end: at first, and again after an unclean election."""
 
 
+class MetadataSource(Protocol):
+    """The place from which a view is read."""
+
+    def look(self) -> None:
+        """Ask for the end of the partition if the view lacks it."""
+
+
 class MetadataView:
     """A partition of the topic, and the place up to which it was read."""
 
@@ -56,15 +63,17 @@ class MetadataView:
         self.index = index
         self.known: RemoteLogMetadata | None = None
         """What may be asked; None until the partition was read to its end once."""
-        self.reader: object = None
+        self.reader: MetadataSource | None = None
         """The source that reads it at present. Another one stops at its next step."""
         self.next_offset = 0
         self.last_epoch = NO_EPOCH
         """The leader epoch of the last batch."""
         self.ready_at: int | None = None
-        """The end of the partition when the reading began; None until the leader has said it."""
+        """The end of the partition when it was last asked for; None until the leader has said it."""
         self._filling = RemoteLogMetadata()
         self._watch = watch
+        self._waiting: list[Callable[[], object]] = []
+        """Called when the end is reached."""
         self._records = 0
         self._has_damage = False
 
@@ -78,11 +87,18 @@ class MetadataView:
 
     # Places
 
-    def begin(self, reader: object) -> None:
+    def begin(self, reader: MetadataSource) -> None:
         """Another source reads it from now on, whose end it has to reach if it is not ready."""
         self.reader = reader
-        if not self.is_ready:
+        if not self.is_ready or self._waiting:
             self.ready_at = None
+
+    def catch_up(self, done: Callable[[], object]) -> None:
+        """Call ``done`` when all is known that is committed now."""
+        self._waiting.append(done)
+        self.ready_at = None
+        if self.reader is not None:
+            self.reader.look()
 
     def begin_again(self, offset: int) -> None:
         """Read the partition anew from its start, at ``offset``: records that were read are in the log no more."""
@@ -99,11 +115,15 @@ class MetadataView:
 
     def reached(self) -> None:
         """Look whether the end is reached."""
-        if self.is_ready or self.ready_at is None or self.next_offset < self.ready_at:
+        if self.ready_at is None or self.next_offset < self.ready_at:
             return
-        self.known = self._filling
-        log.info("%s was read up to offset %d, with %d records", self, self.next_offset, self._records)
-        self._watch.ready(self)
+        if not self.is_ready:
+            self.known = self._filling
+            log.info("%s was read up to offset %d, with %d records", self, self.next_offset, self._records)
+            self._watch.ready(self)
+        waiting, self._waiting = self._waiting, []
+        for done in waiting:
+            done()
 
     # Records
 
@@ -138,7 +158,7 @@ class MetadataView:
             raise Malformed(f"nothing can be read at offset {before}")
         self.reached()
 
-    def _apply(self, data: bytes, header: BatchHeader, position: int, reader: object) -> Iterator[None]:
+    def _apply(self, data: bytes, header: BatchHeader, position: int, reader: MetadataSource | None) -> Iterator[None]:
         machine, is_ready, watch = self._filling, self.is_ready, self._watch
         try:
             for count, (offset, _, value) in enumerate(_records(data, header, position), 1):
