@@ -7,6 +7,7 @@ from metadata_world import PARTITIONS, USER_TOPIC, MetadataWorld, copy_of
 from remote_log_histories import update
 
 from kpybroker.hosts.remote_log.metadata_values import read_value, written_value
+from kpybroker.hosts.remote_log.metadata_view import MetadataView, ViewWatch
 from kpybroker.machines.remote_log.segments import (
     DELETED,
     DELETING,
@@ -275,6 +276,15 @@ def test_batches_of_other_producers_are_read_compressed_or_not(codec: int) -> No
     segments = metadata.segments_of(USER_TOPIC, 0)
     assert segments is not None
     assert len(segments) == 200
+
+
+@pytest.mark.parametrize("records", [1, 400])
+def test_records_are_applied_in_steps_however_small_or_large_their_batches_are(records: int) -> None:
+    view = MetadataView(0, ViewWatch(lambda *_: None, lambda _: None))
+    values = [Record(timestamp=0, key=None, value=written_value(copy_of(number))) for number in range(400)]
+    data = b"".join(build_batch(values[at : at + records], base_offset=at) for at in range(0, 400, records))
+    assert sum(1 for _ in view.steps(data)) >= 400 // 32
+    assert view.next_offset == 400
 
 
 # Which partitions, and who is told

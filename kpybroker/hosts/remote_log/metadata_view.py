@@ -133,7 +133,7 @@ class MetadataView:
         Raises Malformed if no batch begins where one has to.
         """
         data, reader, before = bytes(data), self.reader, self.next_offset
-        view, position, end = memoryview(data), 0, len(data)
+        view, position, end, since = memoryview(data), 0, len(data), 0
         while position + HEADER_BYTES <= end and self.reader is reader:
             header = BatchHeader._make(HEADER.unpack_from(data, position))
             following = position + header.batch_length + LENGTH_END
@@ -151,6 +151,10 @@ class MetadataView:
                     return
                 self.next_offset = header.next_offset
                 self._records += header.record_count
+                since += header.record_count
+                if since >= RECORDS_PER_STEP:
+                    since = 0
+                    yield
             position = following
         if self.reader is not reader:
             return
