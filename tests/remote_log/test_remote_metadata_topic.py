@@ -248,7 +248,7 @@ def test_a_node_that_catches_up_knows_what_was_reported_elsewhere_before() -> No
 # Damage
 
 
-def test_records_that_cannot_be_read_are_left_out_and_said_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_records_that_cannot_be_read_are_left_out_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     world = ready(2)
     replica = world.nodes[1].replica()
     values = [b"", None, b"\x01\x09\x00", b"\x01\x00\x05", written_value(copy_of(1))]
@@ -257,9 +257,9 @@ def test_records_that_cannot_be_read_are_left_out_and_said_once(caplog: pytest.L
     replica.changed()
     world.run(SOON_MS)
     assert [node.state(copy_of(1)) for node in world.nodes.values()] == [STARTED] * 2
-    said = [each.message for each in caplog.records if each.levelno == logging.ERROR]
-    assert len(said) == 2
-    assert all("records that cannot be read are left out" in each for each in said)
+    errors = [each.message for each in caplog.records if each.levelno == logging.ERROR]
+    assert len(errors) == 2
+    assert all("records that cannot be read are left out" in each for each in errors)
 
 
 @pytest.mark.parametrize("codec", [0, 1, 3])
@@ -287,10 +287,10 @@ def test_records_are_applied_in_steps_however_small_or_large_their_batches_are(r
     assert view.next_offset == 400
 
 
-# Which partitions, and who is told
+# Which partitions, and the callbacks
 
 
-def test_a_change_is_told_once_it_is_known_and_so_is_the_end_of_the_reading() -> None:
+def test_a_change_is_reported_when_it_is_known_and_so_is_the_end_of_the_reading() -> None:
     world = MetadataWorld(2)
     node = world.nodes[2]
     world.nodes[1].write(copy_of(1))

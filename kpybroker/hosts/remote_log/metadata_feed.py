@@ -198,7 +198,7 @@ class MetadataFeed:
         return False
 
     def _still(self, asked: Iterable[_FedView]) -> list[_FedView]:
-        """Those that are still read here."""
+        """The views that are still read here."""
         return [each for each in asked if self._fed.get(each.view.index) is each]
 
     def _place(self, each: _FedView, timestamp: int, answer: ListOffsetsPartitionResponse | None) -> None:

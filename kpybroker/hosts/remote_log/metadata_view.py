@@ -2,7 +2,7 @@
 
 The records come from a log of this node (`kpybroker.hosts.remote_log.metadata_log`) or from another broker
 (`kpybroker.hosts.remote_log.metadata_feed`), always committed ones in their order. A damaged record, and one of a newer
-version, is left out, and said once.
+version, is left out, and logged once.
 
 Invariant: ``known`` has applied a whole beginning of the partition, which is never shorter than before, but after an
 unclean election: then it stays until the new log was read.
@@ -49,7 +49,7 @@ class ViewWatch:
         """Called when the view was read to its end: at first, and again after an unclean election."""
 
 
-class MetadataSource(Protocol):
+class ViewSource(Protocol):
     """The place from which a view is read."""
 
     def look(self) -> None:
@@ -62,8 +62,8 @@ class MetadataView:
     def __init__(self, index: int, watch: ViewWatch) -> None:
         self.index = index
         self.known: RemoteLogMetadata | None = None
-        """What may be asked; None until the partition was read to its end once."""
-        self.reader: MetadataSource | None = None
+        """The content for those who ask; None until the partition was read to its end once."""
+        self.reader: ViewSource | None = None
         """The source that reads it at present. Another one stops at its next step."""
         self.next_offset = 0
         self.last_epoch = NO_EPOCH
@@ -87,7 +87,7 @@ class MetadataView:
 
     # Places
 
-    def begin(self, reader: MetadataSource) -> None:
+    def begin(self, reader: ViewSource) -> None:
         """Another source reads it from now on, whose end it has to reach if it is not ready."""
         self.reader = reader
         if not self.is_ready or self._waiting:
@@ -101,7 +101,7 @@ class MetadataView:
             self.reader.look()
 
     def begin_again(self, offset: int) -> None:
-        """Read the partition anew from its start, at ``offset``: records that were read are in the log no more."""
+        """Read the partition again from its start, at ``offset``: records that were read are in the log no more."""
         if self.next_offset:
             log.error("%s was cut below offset %d, and is read again from the start", self, self.next_offset)
         self._filling = RemoteLogMetadata()
@@ -162,7 +162,7 @@ class MetadataView:
             raise Malformed(f"nothing can be read at offset {before}")
         self.reached()
 
-    def _apply(self, data: bytes, header: BatchHeader, position: int, reader: MetadataSource | None) -> Iterator[None]:
+    def _apply(self, data: bytes, header: BatchHeader, position: int, reader: ViewSource | None) -> Iterator[None]:
         machine, is_ready, watch = self._filling, self.is_ready, self._watch
         try:
             for count, (offset, _, value) in enumerate(_records(data, header, position), 1):
