@@ -20,6 +20,7 @@ from kpybroker.machines.remote_log.sweep import ListedObject
 from kpystorage import producer_snapshot
 from kpystorage.checkpoint import render_epochs
 from kpystorage.log import Log
+from kpystorage.log_config import LogConfig
 from kpystorage.remote.indexes import IndexType
 from kpystorage.sim_disk import SimDisk
 from kpywire.metadata_records.partition_change_record import PartitionChangeRecord
@@ -82,6 +83,8 @@ class Tiers(NoTiering):
 class TieredReplicas(World):
     """The nodes and the store."""
 
+    log_config = LogConfig(is_tiered=True)
+
     def __init__(self, nodes: int = 2, *, partitions: int = 1, overrides: dict[str, str] | None = None) -> None:
         self.store = IndexStore()
         self.segments = {index: RemoteSegments(TOPIC_ID, TOPIC, index) for index in range(partitions)}
@@ -135,7 +138,9 @@ class TieredReplicas(World):
 
     def leave_disk(self, node_id: int, count: int, index: int = 0) -> None:
         """Delete a log's oldest segments from the disk."""
-        self.nodes[node_id].log(index).delete_oldest(count, self.scheduler.now_ms())
+        log = self.nodes[node_id].log(index)
+        log.flush()
+        assert log.delete_oldest(count, self.scheduler.now_ms()) == count
 
     def tell_isr(self, *isr: int) -> None:
         """Set the in-sync set of all partitions."""

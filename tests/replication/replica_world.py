@@ -220,7 +220,8 @@ class WorldNode:
         self.config = BrokerConfig.load(None, {"node.id": str(self.id), **world.overrides})
         self.log_directories = []
         for path in DATA[: world.directories]:
-            directory = LogDirectory(path, self.disk, Random(f"{self.id} {self.life}"), world.lines.append, LogConfig())
+            random = Random(f"{self.id} {self.life}")
+            directory = LogDirectory(path, self.disk, random, world.lines.append, world.log_config)
             directory.open(scheduler.now_ms())
             for _ in directory.recover():
                 pass
@@ -355,6 +356,9 @@ class WorldNode:
 
 class World:
     """The nodes, the clock, the way between them, and what is committed of the metadata."""
+
+    log_config = LogConfig()
+    """The config of logs whose topic is not known yet."""
 
     def __init__(
         self,
