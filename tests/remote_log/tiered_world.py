@@ -144,7 +144,7 @@ class TieredWorld:
         self.sweep = sweep.ObjectSweep(WAIT_MS)
         self.counted: dict[str, int] = {}
         self.written: dict[tuple[int, int], Written] = {}
-        """What was ever written, by epoch and offset."""
+        """Every record that was ever written, by epoch and offset."""
         self._lead()
 
     # Parts

@@ -72,8 +72,10 @@ class EmptyLeaders:
         self._ends = ends
         self._disk_failed = disk_failed
         self._waiting: dict[Replica, LeaderBeginning] = {}
-        """All that have not begun. Of these, the metadata are looked at again when ``_fetching`` does not have them."""
+        """All that have not begun. The metadata are read again for those that ``_fetching`` does not have."""
         self._fetching: set[Replica] = set()
+        self._begun = 0
+        """The logs that have begun since the last line of the log about them."""
         self._is_looking = self._is_stopped = False
 
     def __len__(self) -> int:
@@ -170,9 +172,9 @@ class EmptyLeaders:
                 self._disk_failed(error)
             self._later(of, str(error))
             return
-        log.warning(
-            "%s was empty though the store has it: its log begins at offset %d, readers may begin at %d. Records that"
-            " were not copied yet are lost, unless another replica has them",
+        self._begun += 1
+        log.info(
+            "%s was empty though the store has it: its log begins at offset %d, readers may begin at %d",
             of.replica, start.offset, start.log_start_offset,
         )  # fmt: skip
         self._end(of)
@@ -182,6 +184,13 @@ class EmptyLeaders:
         replica = of.replica
         if self._waiting.get(replica) is of:
             del self._waiting[replica]
+        if not self._waiting and self._begun:
+            log.warning(
+                "%d logs were empty though the store has their partitions, and begin behind it now. Records that were"
+                " not copied yet are lost, unless another replica has them",
+                self._begun,
+            )
+            self._begun = 0
         try:
             if replica.is_led_here:
                 replica.held()
