@@ -132,6 +132,7 @@ def test_a_log_whose_epochs_are_lost_is_refused_as_its_store_would_be_emptied(co
     again = open_directory(disk, config=TIERED)
     with pytest.raises(CorruptLog, match="restore the file, or move the directory away"):
         again.logs["t", 0].open()
+    again.abandon()
     assert reopened(disk, PLAIN).log_start_offset == 20
 
 
