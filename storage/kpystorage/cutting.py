@@ -62,8 +62,8 @@ def start_at(log: "Log", offset: int, now_ms: int) -> None:
 def begin_in_middle(
     log: "Log", offset: int, log_start_offset: int, epochs: Epochs, snapshot: bytes | None, now_ms: int
 ) -> None:
-    """Remove everything and go on at ``offset`` as a log that began at ``log_start_offset``, durably. OSError,
-    DiskFailure; CorruptFile before anything is done."""
+    """Remove everything and go on at ``offset`` as a log that began at ``log_start_offset``: durably, unless a crash can
+    only leave an empty log again. OSError, DiskFailure; CorruptFile before anything is done."""
     path = log.snapshots.path(offset)
     producers = [] if snapshot is None else producer_snapshot.parse(snapshot, path)
     kept = _epochs_before(offset, log_start_offset, epochs)
@@ -73,9 +73,10 @@ def begin_in_middle(
     log.write_epochs()
     if snapshot is not None:
         log.snapshots.keep(offset, snapshot, synchronize=had_records)
-    begins_with_epochs = kept.earliest is not None and kept.earliest[1] == log_start_offset >= log.log_start_offset
+    noted = max(log.log_start_offset, log.directory.log_starts.get((log.topic, log.partition), 0))
+    is_told_by_epochs = kept.earliest is not None and kept.earliest[1] == log_start_offset >= noted
     log.log_start_offset = log_start_offset
-    if had_records or not begins_with_epochs:
+    if had_records or not is_told_by_epochs:
         log.directory.write_checkpoint(names.LOG_STARTS, log.directory.render_log_starts())
         log.directory.noted()
     _go_on_at(log, offset, now_ms)
@@ -88,8 +89,10 @@ def begin_in_middle(
 
 
 def preparation(log: "Log", offset: int, log_start_offset: int, epochs: Epochs) -> Callable[[], None] | None:
-    """The part of `begin_in_middle` that waits for a disk, to be run in a thread before it; OSError. None for a log that
-    has records, whose epochs these are not. An empty log ignores them after a crash."""
+    """The part of `begin_in_middle` that waits for a disk, to be run in a thread before it; OSError.
+
+    None for a log that has records, whose epochs these are not. An empty log ignores them after a crash.
+    """
     if log.size > 0:
         return None
     log.folder.render_epochs(render_epochs(_epochs_before(offset, log_start_offset, epochs).entries()))

@@ -12,6 +12,7 @@ from kpybroker.machines.remote_log.follower import EARLIEST_PENDING_UPLOAD
 from kpybroker.requests.handlers import list_offsets
 from kpystorage.remote.indexes import IndexType
 from kpywire import error_codes
+from kpywire.messages.fetch import FetchResponse
 from kpywire.messages.list_offsets import ListOffsetsRequest
 from tests.replication.replica_world import TOPIC, TOPIC_ID
 
@@ -212,6 +213,31 @@ def test_a_node_dies_at_each_step_of_the_attempt() -> None:
         world.nodes[2].start()
         world.settle()
         assert_same(world)
+
+
+def test_a_fetch_below_the_leaders_disk_is_answered_as_kafka_does() -> None:
+    world = TieredReplicas()
+    tiered(world)
+    world.nodes[1].log().advance_log_start(7)
+    with_new_replica(world)
+    leader, answers = world.nodes[1], []
+    handle = leader.handle
+
+    def noted(request: Any, call: Any) -> Any:
+        answer = handle(request, call)
+        if isinstance(answer, FetchResponse):
+            answers.extend(each for topic in answer.responses for each in topic.partitions)
+        return answer
+
+    leader.handle = noted  # type: ignore[method-assign]
+    world.settle()
+    below, moved = answers[:2]
+    assert below.error_code == error_codes.OFFSET_OUT_OF_RANGE
+    assert below.high_watermark == -1
+    assert moved.error_code == error_codes.OFFSET_MOVED_TO_TIERED_STORAGE
+    assert (moved.high_watermark, moved.last_stable_offset, moved.log_start_offset) == (33, -1, 7)
+    assert moved.records == b""
+    assert all(each.error_code == 0 for each in answers[2:])
 
 
 def test_the_position_of_a_replica_below_the_leaders_disk_is_not_noted() -> None:
