@@ -4,11 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tiered_world import play
+from tiered_world import TieredWorld, play
 
 from kpybroker.machines.remote_log import copying, deleting, empty_leader, expiry, follower, lineage, sweep
 from kpybroker.machines.remote_log.cache import EpochSegments, RemoteSegments
-from kpybroker.machines.remote_log.metadata import RemoteLogMetadata
 from kpybroker.machines.remote_log.segments import FINISHED, STARTED, RemoteLogSegmentUpdate
 
 SEEDS = 60
@@ -64,7 +63,7 @@ def _reads_copies_that_began(self: RemoteSegments, record: Any) -> Any:
 
 
 BEGIN, DUE = deleting.Deletions.begin, deleting.Deletions.due
-APPLY, REFUSAL = RemoteSegments.apply, RemoteLogMetadata.refusal
+APPLY = RemoteSegments.apply
 
 BUGS: dict[str, tuple[object, str, object]] = {
     "the disk loses what is only committed": (
@@ -81,7 +80,7 @@ BUGS: dict[str, tuple[object, str, object]] = {
     "expired segments go before the log start": (deleting.Deletions, "begin", _begins_at_once),
     "objects go before the record": (deleting.Deletions, "due", _announces_nothing),
     "copies that began are read": (RemoteSegments, "apply", _reads_copies_that_began),
-    "a former leader writes": (RemoteLogMetadata, "refusal", lambda self, record, _epoch=-1: REFUSAL(self, record)),
+    "a former leader writes": (TieredWorld, "is_fenced", lambda *_: False),
     "open copies are never overdue": (expiry.UnfinishedCopies, "overdue", lambda *_: frozenset()),
     "objects are swept at once": (
         sweep.ObjectSweep,

@@ -15,7 +15,7 @@ from kpybroker.machines.remote_log.cache import RemoteSegments
 from kpybroker.machines.remote_log.expiry import UnfinishedCopies, local_expiry, remote_expiry
 from kpybroker.machines.remote_log.lineage import agrees_until, copied_without_gap, log_start, segment_for
 from kpybroker.machines.remote_log.local_log import LocalLog, LocalSegment, TierSettings
-from kpybroker.machines.remote_log.metadata import Lead, RemoteLogMetadata
+from kpybroker.machines.remote_log.metadata import RemoteLogMetadata
 from kpybroker.machines.remote_log.segments import (
     DELETED,
     FINISHED,
@@ -176,7 +176,6 @@ class TieredWorld:
         self.copies = copying.SegmentCopies(TOPIC_ID, "t", 0, limits)
         self.deletions = deleting.Deletions(self.leading, at_once=3)
         self.reign = Reign(self.copies, self.deletions, self.epoch)
-        self.metadata.decide(Lead(None, TOPIC_ID, 0, self.epoch), 0)
         self.unfinished = UnfinishedCopies(WAIT_MS)
         if not replica.records:
             self._begins_behind_store(replica)
@@ -406,14 +405,18 @@ class TieredWorld:
                 self._delete_objects(name)
                 self._queue(reign, reign.deletions.objects_deleted(name, self.wall_ms))
 
+    def is_fenced(self, reign: Reign) -> bool:
+        """Whether a leader has no say any more. The records do not tell: brokers stop when they lead no longer."""
+        return reign is not self.reign
+
     def _append(self, record: Record, reign: Reign, *, fails: bool) -> None:
         assert not isinstance(record, RemotePartitionDelete)
         name = record.id.segment_id
-        if fails or self.metadata.refusal(record, reign.epoch) is not None:
+        if fails or self.is_fenced(reign) or self.metadata.refusal(record) is not None:
             reign.deletions.failed(name, "refused", self.now_ms)
             self._queue(reign, reign.copies.failed(name, "refused", self.now_ms, self.wall_ms))
             return
-        self.metadata.apply(record, 0, None)
+        self.metadata.apply(record)
         if record.state is DELETED:
             self.note("deleted")
         self._queue(reign, reign.copies.committed(record))

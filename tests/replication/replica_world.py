@@ -63,6 +63,7 @@ LISTENER = "PLAINTEXT"
 PORT = 9092
 DATA = ("/data", "/more")
 VERSIONS = {
+    api.PRODUCE: (3, 13),
     api.FETCH: (4, 18),
     api.LIST_OFFSETS: (1, 11),
     api.API_VERSIONS: (0, 4),
@@ -319,7 +320,7 @@ class WorldNode:
     # What it holds.
 
     def replica(self, index: int = 0) -> Replica:
-        return self.replicas.find(TOPIC, index)
+        return self.replicas.find(TOPIC_ID, index)
 
     def log(self, index: int = 0) -> Log:
         return self.replica(index).held().log
@@ -357,6 +358,8 @@ class WorldNode:
 class World:
     """The nodes, the clock, the way between them, and what is committed of the metadata."""
 
+    topic_name = TOPIC
+    node_type: type[WorldNode] = WorldNode
     log_config = LogConfig()
     """The config of logs whose topic is not known yet."""
 
@@ -389,14 +392,14 @@ class World:
         self.records: list[Any] = [
             FeatureLevelRecord(name="metadata.version", feature_level=25),
             *(self.registration(node_id) for node_id in ids),
-            TopicRecord(name=TOPIC, topic_id=TOPIC_ID),
+            TopicRecord(name=self.topic_name, topic_id=TOPIC_ID),
             *(
-                ConfigRecord(resource_type=TOPIC_RESOURCE, resource_name=TOPIC, name=name, value=value)
+                ConfigRecord(resource_type=TOPIC_RESOURCE, resource_name=self.topic_name, name=name, value=value)
                 for name, value in (topic or {}).items()
             ),
             *(self.partition(index, ids) for index in range(partitions)),
         ]
-        self.nodes = {node_id: WorldNode(self, node_id) for node_id in ids}
+        self.nodes = {node_id: self.node_type(self, node_id) for node_id in ids}
         for node in self.nodes.values():
             node.start()
         self.run()

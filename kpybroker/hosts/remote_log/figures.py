@@ -3,7 +3,8 @@
 The parts of tiered storage count in place; metrics, the console and the command line read. All on the event loop.
 """
 
-from typing import Final, NamedTuple
+from collections.abc import Iterator
+from typing import Final, NamedTuple, Protocol
 
 from kpybroker.machines.remote_log.copying import CopyLag, Wait
 
@@ -67,6 +68,21 @@ class PoolFigures:
     def idle_share(self) -> float:
         """The share of its threads that do nothing now, as Kafka counts it: 1.0 if all do nothing."""
         return max(0.0, 1 - self.busy / self.threads) if self.threads else 1.0
+
+
+class ReadTimes:
+    """The time that reads of the store took: how many, and milliseconds in all."""
+
+    __slots__ = ("count", "total_ms")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.total_ms = 0.0
+
+    def add(self, took_ms: float) -> None:
+        """Count one read."""
+        self.count += 1
+        self.total_ms += took_ms
 
 
 class TierState(NamedTuple):
@@ -140,16 +156,30 @@ class TierFigures:
         return tuple([sum(column) for column in columns])
 
 
-class ReadTimes:
-    """The time that reads of the store took: how many, and milliseconds in all."""
+class ThrottleTimes(NamedTuple):
+    """The average and the longest time that the quotas made copies and reads wait lately, in ms."""
 
-    __slots__ = ("count", "total_ms")
+    copy_mean: float = 0.0
+    copy_max: int = 0
+    fetch_mean: float = 0.0
+    fetch_max: int = 0
 
-    def __init__(self) -> None:
-        self.count = 0
-        self.total_ms = 0.0
 
-    def add(self, took_ms: float) -> None:
-        """Count one read."""
-        self.count += 1
-        self.total_ms += took_ms
+class TierView(Protocol):
+    """The tiered storage of a broker, as metrics and the console see it."""
+
+    @property
+    def figures(self) -> TierFigures: ...
+
+    @property
+    def store(self) -> str:
+        """The store in words without secrets, such as s3://bucket/prefix."""
+
+    @property
+    def store_error(self) -> str:
+        """The reason why the last call to the store failed; empty if it did not."""
+
+    def states(self) -> Iterator[TierState]:
+        """The partitions of tiered topics that this node leads."""
+
+    def throttle_times(self) -> ThrottleTimes: ...

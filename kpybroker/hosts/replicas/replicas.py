@@ -6,6 +6,7 @@ changed topic configs, and drops deleted topics, whose directories are renamed f
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
+from typing import Final
 
 from kpybroker.config.topic import TopicConfig
 from kpybroker.hosts.replicas.directories import Directories
@@ -19,7 +20,7 @@ from kpybroker.machines.fetch.session import CachedPartition
 from kpybroker.machines.metadata.delta import MetadataDelta
 from kpybroker.machines.metadata.image import TOPIC_RESOURCE, MetadataImage
 from kpybroker.machines.metadata.topic import NO_LEADER, Partition, Topic
-from kpybroker.machines.metadata.topic_name import INTERNAL
+from kpybroker.machines.metadata.topic_name import INTERNAL, NEVER_TIERED
 from kpybroker.machines.partition.in_sync import UNKNOWN_OFFSET, Rules
 from kpybroker.runtime.io.scheduler import Scheduler
 from kpystorage import names
@@ -30,6 +31,7 @@ from kpywire import error_codes
 
 log = logging.getLogger("kpybroker.replicas")
 
+TIERED: Final = "remote.storage.enable"
 TopicConfigOf = Callable[[Mapping[str, str]], TopicConfig]
 
 
@@ -170,7 +172,7 @@ class Replicas:
                 self._forget(held.replicas.pop(index))
             return
         if held is None:
-            config = self.topic_config(image.configs_of(TOPIC_RESOURCE, topic.name))
+            config = self._config_of(topic.name, image.configs_of(TOPIC_RESOURCE, topic.name))
             held = HeldTopic(topic.name, topic.id, config, config.validation(is_internal=topic.name in INTERNAL))
             self.topics[topic.name] = self.by_id[topic.id] = held
         replica = held.replicas.get(index)
@@ -209,9 +211,28 @@ class Replicas:
         replica.log_start_moved()
         self._fetchers.log_start_moved(replica)
 
+    def move_log_start(self, replica: Replica, offset: int, moved: Callable[[], object] = bool) -> None:
+        """Move the start of the log that this node leads to ``offset``, once that is on disk; then call ``moved``. A
+        log that is closed or gone by then stays as it is."""
+        leader = replica.leader
+        if leader is None or offset <= leader.log.log_start_offset:
+            moved()
+            return
+        found = leader.log
+        found.directory.promise_log_start(found, offset)
+
+        def written() -> None:
+            may_move = found.directory.failure is None and found.is_open and not replica.gone
+            if may_move and found.advance_log_start(offset):
+                replica.log_start_moved()
+            moved()
+
+        content = found.directory.render_log_starts()
+        self.directories.write_checkpoint(found.directory, names.LOG_STARTS, content, written)
+
     def configure(self, held: HeldTopic, overrides: Mapping[str, str]) -> None:
         """Apply a change of a topic's configuration, or of a default below it."""
-        held.config = self.topic_config(overrides)
+        held.config = self._config_of(held.name, overrides)
         held.validation = held.config.validation(is_internal=held.is_internal)
         changed = held.config.log()
         for replica in held.replicas.values():
@@ -224,6 +245,12 @@ class Replicas:
                 held.config.min_insync_replicas, self.scheduler.monotonic_ms()
             ):
                 replica.changed()
+
+    def _config_of(self, name: str, overrides: Mapping[str, str]) -> TopicConfig:
+        """The configuration of a topic. Kafka's own topics are not tiered, whatever is set (``isRemoteLogEnabled``)."""
+        if name in NEVER_TIERED and TIERED in overrides:
+            overrides = {key: value for key, value in overrides.items() if key != TIERED}
+        return self.topic_config(overrides)
 
     def configure_all(self) -> None:
         """Apply a change of the broker's defaults for topics."""

@@ -51,3 +51,22 @@ class NoTiering:
         return False
 
     def check_beginning(self, replica: "Replica", log: Log) -> None: ...
+
+
+class LateTiering:
+    """The tiered storage of a node for its replicas, which are made before it."""
+
+    def __init__(self, made: Callable[[], Tiering]) -> None:
+        self._made = made
+
+    def expendable(self, replica: "Replica", role: Role, now_ms: int) -> int:
+        return self._made().expendable(replica, role, now_ms)
+
+    def begin_in_middle(self, replica: "Replica", leader: Peer, done: Callable[[str | None], object]) -> None:
+        self._made().begin_in_middle(replica, leader, done)
+
+    def skips_tiered(self, replica: "Replica") -> bool:
+        return self._made().skips_tiered(replica)
+
+    def check_beginning(self, replica: "Replica", log: Log) -> None:
+        self._made().check_beginning(replica, log)

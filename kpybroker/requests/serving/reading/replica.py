@@ -40,6 +40,7 @@ class ReplicaRead(Policy):
         self, broker: Context, request: FetchRequest, session: FetchSession, replica_id: int, call: Call
     ) -> None:
         self.is_replica = True
+        self.store_wait_ms = 0
         self._broker = broker
         self._session = session
         self._counters = call.counters
