@@ -8,8 +8,6 @@ import pytest
 from tiered_replicas import TieredReplicas
 
 from kpybroker.machines.errors import KafkaError
-from kpybroker.machines.remote_log.follower import EARLIEST_PENDING_UPLOAD
-from kpybroker.requests.handlers import list_offsets
 from kpystorage.remote.indexes import IndexType
 from kpywire import error_codes
 from kpywire.messages.fetch import FetchResponse
@@ -265,14 +263,11 @@ def test_below_the_log_start_a_replica_begins_at_the_log_start_first() -> None:
 
 
 @pytest.mark.parametrize("log_start", [0, 5])
-def test_an_empty_replica_asks_for_the_offset_to_be_copied_next(
-    log_start: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_empty_replica_asks_for_the_offset_to_be_copied_next(log_start: int) -> None:
     """follower.fetch.last.tiered.offset.enable, as the leader's records are gone from its disk, or from the log."""
     world = TieredReplicas(overrides={"follower.fetch.last.tiered.offset.enable": "true"})
     tiered(world)
     world.nodes[1].log().advance_log_start(log_start)
-    monkeypatch.setattr(list_offsets, "_find", with_pending_upload(30))
     with_new_replica(world)
     world.requests.clear()
     world.settle()
@@ -285,18 +280,6 @@ def test_an_empty_replica_asks_for_the_offset_to_be_copied_next(
     log = world.nodes[2].log()
     assert (log.log_start_offset, log.local_log_start_offset, log.end.offset) == (log_start, 30, 33)
     assert_same(world)
-
-
-def with_pending_upload(offset: int) -> Any:
-    """The lookup of a leader that copies ``offset`` next."""
-    found = list_offsets._find
-
-    def find(role: Any, timestamp: int, *arguments: Any, **options: Any) -> Any:
-        if timestamp == EARLIEST_PENDING_UPLOAD:
-            return -1, offset, role.log.epochs.epoch_for(offset)
-        return found(role, timestamp, *arguments, **options)
-
-    return find
 
 
 # Leaders without records.

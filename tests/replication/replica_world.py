@@ -233,6 +233,7 @@ class WorldNode:
         directories = Directories(identified, scheduler, world.lines.append)
         self.labour = Labour(scheduler)
         self.authorizer = None
+        self.remote_log: Any = None
         self.image = MetadataImage("cluster")
         self.fetch_sessions = FetchSessions(1000, Random(self.id))
         self.node_id = self.id
