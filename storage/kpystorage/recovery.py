@@ -181,9 +181,9 @@ class LogLoader:
         if not self.epochs_known or (first is None and checkpointed >= 0):
             # Segments in the store whose epochs are unknown would pass for those of another log, and be deleted there.
             raise CorruptLog(
-                f"{self.path}/{names.LEADER_EPOCHS}: damaged or missing, and nothing else on this disk tells the epochs "
-                f"from offset {max(checkpointed, 0)} up to {first_base}, which a store has. Nothing is removed: restore "
-                "the file, or move the directory away to have it fetched again"
+                f"{self.path}/{names.LEADER_EPOCHS}: damaged or missing, and nothing else on this disk tells the "
+                f"epochs from offset {max(checkpointed, 0)} up to {first_base}, which a store has. Nothing is removed: "
+                "restore the file, or move the directory away to have it fetched again"
             )
         return max(checkpointed, first_base if first is None else min(first[1], first_base))
 

@@ -25,7 +25,7 @@ ROOMS = {
     "kpybroker.hosts.leases": 3,
     "kpybroker.hosts.network": 7,
     "kpybroker.hosts.quorum": 22,
-    "kpybroker.hosts.replicas": 21,
+    "kpybroker.hosts.replicas": 22,
     "kpybroker.machines.authorization": 6,
     "kpybroker.machines.controller": 16,
     "kpybroker.machines.coordination": 2,

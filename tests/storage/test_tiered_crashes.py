@@ -1,4 +1,4 @@
-"""The disk dies at every call of a workload with logs that begin in a store: what only the store has stays reachable."""
+"""The disk dies at every call of a workload with logs that begin in a store: what the store has stays reachable."""
 
 from functools import partial
 

@@ -66,7 +66,9 @@ class TieredPair(Pair):
                 found.producer_snapshot,
                 found.leader_epochs,
             ]
-            kafkas = [None if each == "-" else b64decode(each) for each in self.oracle.ask("files", base_offset).split()]
+            kafkas = [
+                None if each == "-" else b64decode(each) for each in self.oracle.ask("files", base_offset).split()
+            ]
             assert ours == kafkas
             assert has_aborted_transactions(self.log, base_offset) == bool(kafkas[3])
 

@@ -1,9 +1,10 @@
 """A log whose beginning is in a store: what is gone from this disk is not gone for readers (KIP-405)."""
 
+from random import Random
 from typing import NamedTuple
 
 import pytest
-from log_making import NOW_MS, PATH, TOPIC_ID, append, append_records, make_batch, make_marker, open_directory
+from log_making import NOW_MS, PATH, TOPIC_ID, append, append_records, make_batch, open_directory
 
 from kpystorage import names, producer_snapshot
 from kpystorage.checkpoint import parse_epochs, read_offsets
@@ -14,7 +15,7 @@ from kpystorage.log import Log
 from kpystorage.log_config import LogConfig
 from kpystorage.producer_snapshot import SnapshotEntry
 from kpystorage.producer_states import ProducerStates
-from kpystorage.sim_disk import SimDisk
+from kpystorage.sim_disk import SimDisk, SimulatedCrash
 
 TIERED = LogConfig(is_tiered=True, file_delete_delay_ms=0)
 PLAIN = TIERED._replace(is_tiered=False)
@@ -32,8 +33,6 @@ class Tiered(NamedTuple):
 
 
 def new_disk() -> SimDisk:
-    from random import Random
-
     disk = SimDisk(Random(1))
     disk.make_directory(PATH)
     disk.synchronize_directory("/")
@@ -282,7 +281,7 @@ def test_a_crash_while_a_log_begins_in_the_middle_leaves_the_old_the_new_or_an_e
         disk.crash_at = disk.calls + call
         try:
             log.begin_in_middle(offset, start, epochs, snapshot_at(offset), NOW_MS)
-        except BaseException:  # noqa: BLE001
+        except SimulatedCrash:
             left = disk.after_power_failure() if is_power else disk.after_process_death()
             seen.add(_check_left(left, offset, start))
         else:
