@@ -32,7 +32,7 @@ class LogFolder:
 
     def render_epochs(self, content: bytes) -> None:
         """Have this written by the next :meth:`write_epochs`, in whichever thread. Called by the log's thread."""
-        self._rendered = content
+        self._rendered = self._written if content == self._written else content
 
     def write_epochs(self) -> None:
         """Replace the leader epoch checkpoint by the last rendering, if that is not on disk yet."""

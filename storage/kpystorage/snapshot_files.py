@@ -46,9 +46,9 @@ class SnapshotFiles:
         self.drop(self._passing)
         self._passing = offset if passing else -1
 
-    def keep(self, offset: int, content: bytes) -> None:
-        """Write the only snapshot there is, durably, as it came from another replica."""
-        self._disk.write(self.path(offset), content, synchronize=True)
+    def keep(self, offset: int, content: bytes, *, synchronize: bool) -> None:
+        """Write the only snapshot there is, as it came from another replica."""
+        self._disk.write(self.path(offset), content, synchronize=synchronize)
         self.offsets = [offset]
         self.unflushed.append(offset)  # its name
 

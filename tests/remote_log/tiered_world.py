@@ -75,6 +75,8 @@ class Replica:
 
     def append(self, record: Written) -> None:
         if not self.epochs or self.epochs[-1][0] < record.epoch:
+            while self.epochs and self.epochs[-1][1] >= self.end:  # none of its records are left
+                self.epochs.pop()
             self.epochs.append((record.epoch, self.end))
         self.records.append(record)
         self.history.append(record)
@@ -142,7 +144,7 @@ class TieredWorld:
         self.sweep = sweep.ObjectSweep(WAIT_MS)
         self.counted: dict[str, int] = {}
         self.written: dict[tuple[int, int], Written] = {}
-        """What was ever written, by epoch and offset."""
+        """Every record that was ever written, by epoch and offset."""
         self._lead()
 
     # Parts

@@ -30,6 +30,7 @@ from kpybroker.machines.remote_log.follower import (
     Step,
 )
 from kpybroker.runtime.io.scheduler import Scheduler
+from kpystorage.cutting import preparation
 from kpystorage.errors import DiskFailure, StorageError
 from kpywire import error_codes
 from kpywire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
@@ -135,7 +136,7 @@ class AuxiliaryStates:
         elif isinstance(step, FetchIndexes):
             self._ends.fetch(step.segment, partial(self._fetched, of))
         elif isinstance(step, StartAt):
-            self._start(of, step)
+            self._prepare(of, step)
         else:
             self._fail(of, step.reason)
 
@@ -202,11 +203,24 @@ class AuxiliaryStates:
         else:
             self._take(of, of.state.fetched(end.epochs, end.producer_snapshot))
 
-    def _start(self, of: FollowerBeginning, start: StartAt) -> None:
-        before, begins = of.log.end.offset, of.log.log_start_offset
-        if start.offset == before == begins == start.log_start_offset:
+    def _prepare(self, of: FollowerBeginning, start: StartAt) -> None:
+        if start.offset == start.log_start_offset == of.log.end.offset == of.log.log_start_offset:
             of.done(None)  # the leader has everything on its disk
             return
+        work = preparation(of.log, start.offset, start.log_start_offset, start.epochs)
+        if work is None:
+            self._start(of, start)
+        else:
+            self._scheduler.submit_flush(work, partial(self._prepared, of, start))
+
+    def _prepared(self, of: FollowerBeginning, start: StartAt, _result: None, _error: BaseException | None) -> None:
+        if of.is_over:
+            of.done(ENDED)
+        else:
+            self._start(of, start)  # which writes again, and fails again, where the thread failed
+
+    def _start(self, of: FollowerBeginning, start: StartAt) -> None:
+        before = of.log.end.offset
         try:
             of.follower.begin_in_middle(*start, self._scheduler.now_ms())
         except StorageError as error:

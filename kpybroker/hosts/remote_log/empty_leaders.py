@@ -22,6 +22,7 @@ from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.remote_log.empty_leader import EmptyLeader, LeaderStep, StayEmpty
 from kpybroker.machines.remote_log.follower import FetchIndexes, StartAt
 from kpybroker.runtime.io.scheduler import Scheduler
+from kpystorage.cutting import preparation
 from kpystorage.errors import DiskFailure, StorageError
 from kpystorage.log import Log
 from kpywire import error_codes
@@ -72,8 +73,11 @@ class EmptyLeaders:
         self._ends = ends
         self._disk_failed = disk_failed
         self._waiting: dict[Replica, LeaderBeginning] = {}
-        """All that have not begun. Of these, the metadata are looked at again when ``_fetching`` does not have them."""
-        self._fetching: set[Replica] = set()
+        """All that have not begun. The metadata are read again for those that ``_busy`` does not have."""
+        self._busy: set[Replica] = set()
+        """Those of which a thread fetches or writes something."""
+        self._begun = 0
+        """The logs that have begun since the last line of the log about them."""
         self._is_looking = self._is_stopped = False
 
     def __len__(self) -> int:
@@ -117,7 +121,7 @@ class EmptyLeaders:
             for replica in list(self._waiting):
                 of = self._waiting.get(replica)
                 is_due = of is not None and of.due_ms <= self._scheduler.monotonic_ms()
-                if of is not None and is_due and replica not in self._fetching:
+                if of is not None and is_due and replica not in self._busy:
                     self._begin(of)
                 yield
         finally:
@@ -137,15 +141,15 @@ class EmptyLeaders:
         if isinstance(step, StayEmpty):
             self._end(of)
         elif isinstance(step, FetchIndexes):
-            self._fetching.add(of.replica)
+            self._busy.add(of.replica)
             self._ends.fetch(step.segment, partial(self._fetched, of))
         elif isinstance(step, StartAt):
-            self._start(of, step)
+            self._prepare(of, step)
         else:
             self._later(of, step.reason)
 
     def _fetched(self, of: LeaderBeginning, end: SegmentEnd | str) -> None:
-        self._fetching.discard(of.replica)
+        self._busy.discard(of.replica)
         if self._is_stopped:
             return
         if of.is_over:
@@ -162,6 +166,23 @@ class EmptyLeaders:
             log.warning("%s is not led yet, its log is empty and the store has it: %s", of.replica, reason)
             of.reason = reason
 
+    def _prepare(self, of: LeaderBeginning, start: StartAt) -> None:
+        work = preparation(of.found, start.offset, start.log_start_offset, start.epochs)
+        if work is None:
+            self._start(of, start)
+            return
+        self._busy.add(of.replica)
+        self._scheduler.submit_flush(work, partial(self._prepared, of, start))
+
+    def _prepared(self, of: LeaderBeginning, start: StartAt, _result: None, _error: BaseException | None) -> None:
+        self._busy.discard(of.replica)
+        if self._is_stopped:
+            return
+        if of.is_over:
+            self._end(of)
+        else:
+            self._start(of, start)  # which writes again, and fails again, where the thread failed
+
     def _start(self, of: LeaderBeginning, start: StartAt) -> None:
         try:
             of.found.begin_in_middle(*start, self._scheduler.now_ms())
@@ -170,9 +191,9 @@ class EmptyLeaders:
                 self._disk_failed(error)
             self._later(of, str(error))
             return
-        log.warning(
-            "%s was empty though the store has it: its log begins at offset %d, readers may begin at %d. Records that"
-            " were not copied yet are lost, unless another replica has them",
+        self._begun += 1
+        log.info(
+            "%s was empty though the store has it: its log begins at offset %d, readers may begin at %d",
             of.replica, start.offset, start.log_start_offset,
         )  # fmt: skip
         self._end(of)
@@ -182,6 +203,13 @@ class EmptyLeaders:
         replica = of.replica
         if self._waiting.get(replica) is of:
             del self._waiting[replica]
+        if not self._waiting and self._begun:
+            log.warning(
+                "%d logs were empty though the store has their partitions, and begin behind it now. Records that were"
+                " not copied yet are lost, unless another replica has them",
+                self._begun,
+            )
+            self._begun = 0
         try:
             if replica.is_led_here:
                 replica.held()
