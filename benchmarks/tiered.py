@@ -78,21 +78,18 @@ class Asked:
         """Until the disk has the active segments alone."""
         with connect(self.servers) as raw:
             for index in range(partitions):
-                eventually(
-                    lambda index=index: (
-                        offset_at(raw, topic, EARLIEST_LOCAL, partition=index)[2]
-                        == offset_at(raw, topic, LATEST_TIERED, partition=index)[2] + 1
-                        > 1
-                    ),
-                    f"{topic}-{index} in the store",
-                    PATIENCE_S,
-                )
+                eventually(partial(_is_tiered, raw, topic, index), f"{topic}-{index} in the store", PATIENCE_S)
 
     def delete_topic(self, topic: str) -> None:
         self.admin.delete_topics([topic])[topic].result(ADMIN_TIMEOUT_S)
 
     def cpu_seconds(self) -> float:
         return sum(processes.cpu_seconds(node.pid) for node in self.cluster.nodes.values())
+
+
+def _is_tiered(raw: RawClient, topic: str, index: int) -> bool:
+    on_disk = offset_at(raw, topic, EARLIEST_LOCAL, partition=index)[2]
+    return on_disk > 0 and on_disk == offset_at(raw, topic, LATEST_TIERED, partition=index)[2] + 1
 
 
 def read(asked: Asked) -> Figures:
