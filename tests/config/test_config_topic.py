@@ -80,7 +80,7 @@ def test_produced_records_are_held_against_the_topic(config, codec, level):
     assert validation.compacted
 
 
-TIERING = {"remote.log.storage.system.enable": "true"}
+TIERING = {"remote.log.storage.system.enable": "true", "kpybroker.remote.store": "memory:"}
 TIERED = {"remote.storage.enable": "true"}
 READ_ONLY = {**TIERED, "remote.log.copy.disable": "true"}
 DISABLED = {"remote.storage.enable": "false"}
