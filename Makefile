@@ -274,6 +274,10 @@ parity: setup ## record again what Java's tools and Admin do on Apache Kafka and
 	$(PYTEST) compat-tests -k "java_commands or java_admin" --record --target kpybroker-zookeeper -m "not slow" || true
 	$(MAKE) --no-print-directory tables
 
+.PHONY: tiered
+tiered: setup ## tiered storage beside Apache Kafka: answers, directories that move both ways, clusters replaced under load (TARGET=…)
+	$(PYTEST) compat-tests/tiered --target $(TARGET) -o timeout=0
+
 .PHONY: kafka
 kafka: setup ## write all that is generated from Apache Kafka's jars, of the version in compat-tests/oracle/jars.py (CONTRIBUTING.md)
 	PYTHONPATH=compat-tests $(BIN)/python -m oracle.regenerate
@@ -328,6 +332,10 @@ sink-kills: setup ## a Spark query writes exactly once while its driver, workers
 .PHONY: failover
 failover: setup ## a million acknowledged records for each way in which nodes of a cluster fail: none lost, doubled or out of order (PROGRAM=…, OPTIONS=--secured or '--zookeeper --pause-s 7')
 	PYTHONPATH=.:compat-tests $(BIN)/python -m failover --program $(PROGRAM) $(OPTIONS)
+
+.PHONY: tiered-kills
+tiered-kills: setup ## a million acknowledged records while nodes are killed in copies and deletions; then all local logs are deleted (PROGRAM=…)
+	PYTHONPATH=.:compat-tests $(BIN)/python -m tiered --program $(PROGRAM) $(OPTIONS)
 
 .PHONY: secured
 secured: setup ## security in use: a cluster moves to SASL_SSL and exchanges certificates under load; then failover with both (TARGET=…)

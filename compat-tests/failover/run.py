@@ -3,7 +3,7 @@
 import random
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from confluent_kafka import Consumer, TopicPartition
@@ -46,11 +46,15 @@ def run(
     seed: int,
     rounds: int = 1,
     clients: Sequence[str] = tuple(WRITERS),
+    configs: Mapping[str, str] | None = None,
     progress: Callable[[int], object] = lambda _records: None,
 ) -> Outcome:
-    """Write with each of the clients until enough records are acknowledged and the fault came ``rounds`` times."""
+    """Write with each of the clients until enough records are acknowledged and the fault came ``rounds`` times.
+
+    ``configs`` are more ones of the topic.
+    """
     admin = AdminClient(cluster.access.librdkafka)
-    config = {"min.insync.replicas": "2"}
+    config = {"min.insync.replicas": "2", **(configs or {})}
     admin.create_topics([NewTopic(TOPIC, PARTITIONS, len(cluster.nodes), config=config)])[TOPIC].result(60)
     wait_for_in_sync(cluster, TOPIC, len(cluster.nodes))
     writers = [WRITERS[name](name, cluster.access, TOPIC, PARTITIONS) for name in clients]

@@ -71,7 +71,8 @@ class ApacheKafka(BrokerProcess):
 
     ``properties`` are added to the one-node configuration and win over it; ``tuning`` is ``SMALL_PROPERTIES`` or
     ``SERVER_PROPERTIES``; ``jvm`` holds the JVM flags and ``heap`` (such as ``"512m"``) replaces their ``-Xmx``.
-    ``formatting`` are options of ``kafka-storage format``, used where nothing is formatted yet.
+    ``formatting`` are options of ``kafka-storage format``, used where nothing is formatted yet. ``plugins`` are more
+    directories and jars of its class path.
     Without a ``directory`` it works in a temporary one, removed at the end. Raises BrokerProcessError.
     """
 
@@ -88,8 +89,10 @@ class ApacheKafka(BrokerProcess):
         heap: str | None = None,
         release: str = KAFKA_VERSION,
         formatting: Sequence[str] = ("--standalone",),
+        plugins: Sequence[Path] = (),
     ) -> None:
         self.release = release
+        self.plugins = plugins
         self.formatting = formatting
         self._temporary = directory is None
         super().__init__(directory or Path(tempfile.mkdtemp(prefix="apache-kafka-")), port or free_port())
@@ -127,7 +130,7 @@ class ApacheKafka(BrokerProcess):
     def command(self) -> Sequence[str]:
         receives = self.properties.items() >= RECEIVER.items()
         classes = [compile_java(HERE / "TelemetryReceiver.java")] if receives else []
-        jars = classpath(*classes, release=self.release)
+        jars = classpath(*classes, *self.plugins, release=self.release)
         return ["java", *self.jvm, LOGGING, "-cp", jars, "kafka.Kafka", str(self.properties_file)]
 
     def __exit__(

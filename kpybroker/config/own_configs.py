@@ -30,6 +30,8 @@ OTLP_ENDPOINT: Final = "kpybroker.otlp.endpoint"
 OTLP_HEADERS: Final = "kpybroker.otlp.headers"
 OTLP_INTERVAL_MS: Final = "kpybroker.otlp.interval.ms"
 LOG_FORMAT: Final = "kpybroker.log.format"
+REMOTE_COPY_DEADLINE_MS: Final = "kpybroker.remote.copy.deadline.ms"
+REMOTE_SWEEP_INTERVAL_MS: Final = "kpybroker.remote.sweep.interval.ms"
 GROUP_READABLE: Final = "kpybroker.log.dirs.group.readable"
 REMOTE_STORE: Final = "kpybroker.remote.store"
 TEXT_LOG: Final = "text"
@@ -135,6 +137,8 @@ OWN_CONFIGS: Definitions = define(
         ConfigKey(OTLP_ENDPOINT, STRING, "", LOW, HttpUrl()),
         ConfigKey(OTLP_HEADERS, PASSWORD, None, LOW),
         ConfigKey(OTLP_INTERVAL_MS, INT, 60_000, LOW, at_least(1000)),
+        ConfigKey(REMOTE_COPY_DEADLINE_MS, INT, 600_000, LOW, at_least(1000)),
+        ConfigKey(REMOTE_SWEEP_INTERVAL_MS, INT, 21_600_000, LOW, at_least(-1)),
         ConfigKey(REMOTE_STORE, STRING, "", MEDIUM),
     ]
 )
@@ -242,6 +246,12 @@ OWN_DOCUMENTATION: Final = {
     "kpybroker.oauthbearer.allowed.urls": (
         "The URLs that sasl.oauthbearer.jwks.endpoint.url and sasl.oauthbearer.token.endpoint.url may have; by default "
         "none. It takes the place of the JVM's system property org.apache.kafka.sasl.oauthbearer.allowed.urls."
+    ),
+    REMOTE_COPY_DEADLINE_MS: (
+        "The longest time that the copy of one segment to the store may take; then it is tried again under another id."
+    ),
+    REMOTE_SWEEP_INTERVAL_MS: (
+        "The time between two searches for objects in the store that belong to no segment; -1 for none."
     ),
     OTLP_ENDPOINT: (
         "The http or https URL of an OpenTelemetry collector that the metrics are pushed to (OTLP, Protobuf); its path "

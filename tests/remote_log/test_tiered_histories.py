@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from tiered_world import TieredWorld, play
 
-from kpybroker.machines.remote_log import copying, deleting, expiry, follower, lineage, sweep
+from kpybroker.machines.remote_log import copying, deleting, empty_leader, expiry, follower, lineage, sweep
 from kpybroker.machines.remote_log.cache import EpochSegments, RemoteSegments
 from kpybroker.machines.remote_log.segments import FINISHED, STARTED, RemoteLogSegmentUpdate
 
@@ -20,6 +20,7 @@ def test_no_committed_record_is_ever_lost() -> None:
         for what, count in play(seed).counted.items():
             counted[what] = counted.get(what, 0) + count
     assert all(counted[what] > SEEDS // 4 for what in ("copied", "deleted", "built", "left the disk", "unclean"))
+    assert counted["behind the store"] > 0
 
 
 def _replaces_as_kafka(self: EpochSegments, start: int, end: int, segment_id: bytes) -> None:
@@ -87,6 +88,7 @@ BUGS: dict[str, tuple[object, str, object]] = {
         lambda _self, listing, *_: [(each, sweep.Belonging.ORPHAN) for each in listing],
     ),
     "objects are never swept": (sweep.ObjectSweep, "judge", lambda *_: []),
+    "an empty leader begins at its end": (empty_leader.EmptyLeader, "found", lambda *_: empty_leader.StayEmpty()),
     "the follower takes a lost lineage": (
         follower.AuxiliaryState,
         "_agrees",

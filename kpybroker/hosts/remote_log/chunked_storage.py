@@ -66,6 +66,10 @@ class ChunkedStorage:
         self._segments = segments
         self._rate = rate
 
+    @property
+    def name(self) -> str:
+        return self._store.name
+
     def check(self) -> None:
         object_store.check(self._store, f"{self._form.key_prefix}kpybroker-check-{token_hex(8)}")
 
@@ -111,6 +115,9 @@ class ChunkedStorage:
             if found is not None:
                 name = found.segment
                 yield ListedObject(each.key, name.topic_id, name.partition, name.segment_id, each.size_bytes)
+
+    def delete_objects(self, objects: Iterable[ListedObject]) -> None:
+        self._store.delete([each.key for each in objects])
 
     def close(self) -> None:
         self._cache.close()

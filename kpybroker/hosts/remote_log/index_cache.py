@@ -14,7 +14,7 @@ import os
 import re
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from threading import Lock
 from typing import Final, NamedTuple
@@ -64,6 +64,10 @@ class CachedIndexes:
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
         self._find()
 
+    @property
+    def name(self) -> str:
+        return self._storage.name
+
     def check(self) -> None:
         self._storage.check()
 
@@ -88,6 +92,9 @@ class CachedIndexes:
 
     def listed(self) -> Iterator[ListedObject]:
         return self._storage.listed()
+
+    def delete_objects(self, objects: Iterable[ListedObject]) -> None:
+        self._storage.delete_objects(objects)
 
     def close(self) -> None:
         self._storage.close()

@@ -3,7 +3,7 @@
 It is the store of Kafka's own tests, without checksums: the batches of a range that is read are compared with theirs.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from secrets import token_hex
 from typing import Final
 
@@ -37,6 +37,10 @@ class LocalTieredStorage:
     def __init__(self, store: ObjectStore, *, deletes: bool = True) -> None:
         self._store = store
         self._deletes = deletes
+
+    @property
+    def name(self) -> str:
+        return self._store.name
 
     def check(self) -> None:
         # Not where segments are: Kafka's own class takes every name there for that of a partition.
@@ -82,6 +86,10 @@ class LocalTieredStorage:
             if found is not None:
                 name = found.segment
                 yield ListedObject(each.key, name.topic_id, name.partition, name.segment_id, each.size_bytes)
+
+    def delete_objects(self, objects: Iterable[ListedObject]) -> None:
+        if self._deletes:
+            self._store.delete([each.key for each in objects])
 
     def close(self) -> None:
         self._store.close()

@@ -222,8 +222,9 @@ class _Beside:
 
     def has_to_wait(self, record: Record) -> bool:
         """Whether it can be judged only when one of these is applied."""
-        is_of_segment = not isinstance(record, RemotePartitionDelete)
-        return key_of(record) in self._deletions or (is_of_segment and record.id.segment_id in self._segments)
+        if key_of(record) in self._deletions:
+            return True
+        return not isinstance(record, RemotePartitionDelete) and record.id.segment_id in self._segments
 
 
 def _tell(record: Record, settled: list[Done], reason: str | None) -> None:

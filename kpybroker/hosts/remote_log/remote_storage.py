@@ -3,7 +3,7 @@
 All calls block, so they run in threads, several at the same time.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, Protocol
 
 from kpybroker.machines.remote_log.segments import RemoteLogSegment
@@ -58,6 +58,10 @@ class CopyLimits(NamedTuple):
 class RemoteStorage(Protocol):
     """A store with a layout."""
 
+    @property
+    def name(self) -> str:
+        """The store in words without secrets, such as s3://bucket/prefix."""
+
     def check(self) -> None:
         """Write, read, list and delete a small object: StoreFailed says in one line what the store lacks."""
 
@@ -76,6 +80,9 @@ class RemoteStorage(Protocol):
 
     def listed(self) -> Iterator[ListedObject]:
         """All objects of the layout under the prefix. StoreFailed."""
+
+    def delete_objects(self, objects: Iterable[ListedObject]) -> None:
+        """Delete single objects that were `listed`. StoreFailed."""
 
     def close(self) -> None:
         """End threads and connections."""

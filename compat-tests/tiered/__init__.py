@@ -1,0 +1,1 @@
+"""Tiered storage beside Apache Kafka: what it answers, directories that move both ways, and kills under load."""

@@ -1,0 +1,55 @@
+"""The store of a cluster as its files: their names, sizes and times, and which segments are whole."""
+
+from collections import defaultdict
+from pathlib import Path
+from typing import NamedTuple
+
+from kpystorage.remote.local_tiered_storage import LocalFile, missing, parse_path
+from kpystorage.remote.segment_name import RemoteSegmentName
+
+
+class StoredFile(NamedTuple):
+    """The facts of a file that change when it is written again."""
+
+    size: int
+    mtime_ns: int
+    inode: int
+
+
+def stored(store: Path) -> dict[str, StoredFile]:
+    """Every file of the store by its path."""
+    found = {}
+    for path in store.rglob("*"):
+        try:
+            status = path.stat()
+        except FileNotFoundError:
+            continue
+        if path.is_file():
+            found[str(path.relative_to(store))] = StoredFile(status.st_size, status.st_mtime_ns, status.st_ino)
+    return found
+
+
+def of_topic(files: dict[str, StoredFile], topic: str) -> dict[str, StoredFile]:
+    """The files of one topic."""
+    return {path: file for path, file in files.items() if (name := parse_path(path)) and name.segment.topic == topic}
+
+
+def segments(store: Path, topic: str) -> dict[RemoteSegmentName, set[LocalFile]]:
+    """The segments of a topic of which the store has something, and what it has."""
+    found: dict[RemoteSegmentName, set[LocalFile]] = defaultdict(set)
+    for path in of_topic(stored(store), topic):
+        name = parse_path(path)
+        assert name is not None
+        found[name.segment].add(name.file)
+    return found
+
+
+def torn(store: Path, topic: str) -> list[RemoteSegmentName]:
+    """The segments that are not whole: they are being copied or deleted, or that was cut off."""
+    return [segment for segment, files in segments(store, topic).items() if missing(files)]
+
+
+def start_offsets(store: Path, topic: str, partition: int = 0) -> list[int]:
+    """Where the whole segments of a partition start, in their order."""
+    found = segments(store, topic).items()
+    return sorted(name.start_offset for name, files in found if name.partition == partition and not missing(files))
