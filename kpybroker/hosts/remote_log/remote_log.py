@@ -173,6 +173,7 @@ class RemoteLog:
         try:
             for tier in list(self._led.values()):
                 try:
+                    yield from tier.expire()
                     tier.look()
                 except Exception:
                     logger.exception("The periodic work on %s in the store failed because of a defect", tier)

@@ -16,6 +16,9 @@ from kpybroker.machines.remote_log.segments import (
 _HEAD: Final = Struct("<qqqqiiIBB")
 _EPOCH: Final = Struct("<iq")
 _STATE_AT: Final = _HEAD.size - 2
+_START: Final = Struct("<q")
+_SIZE: Final = Struct("<i")
+_SIZE_AT: Final = 36
 _EMPTY_INDEX: Final = 1
 _HAS_CUSTOM_METADATA: Final = 2
 _STATES: Final = tuple(RemoteLogSegmentState)
@@ -70,6 +73,23 @@ def parts_of(row: bytes) -> list[tuple[int, int, int]]:
     rows = list(_EPOCH.iter_unpack(row[_HEAD.size : _HEAD.size + count * _EPOCH.size]))
     lasts = [min(start - 1, end) for _, start in rows[1:]]
     return [(epoch, start, last) for (epoch, start), last in zip(rows, (*lasts, end), strict=True)]
+
+
+def start_of(row: bytes) -> int:
+    """The start offset alone."""
+    start: int = _START.unpack_from(row)[0]
+    return start
+
+
+def size_of(row: bytes) -> int:
+    """The size of the log file alone."""
+    size_bytes: int = _SIZE.unpack_from(row, _SIZE_AT)[0]
+    return size_bytes
+
+
+def is_transaction_index_empty(row: bytes) -> bool:
+    """Whether it has no aborted transactions."""
+    return bool(row[_STATE_AT + 1] & _EMPTY_INDEX)
 
 
 def state_of(row: bytes) -> RemoteLogSegmentState:
