@@ -77,6 +77,7 @@ def begin_in_middle(
     log.directory.noted()
     _go_on_at(log, offset, now_ms)
     log.folder.synchronize()
+    log.recovery_point = offset
     log.producers.load(producers, offset)
     log.producers.expire(now_ms, log.config.producer_id_expiration_ms)
 
