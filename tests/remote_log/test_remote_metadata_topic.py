@@ -20,6 +20,7 @@ from kpywire.messages.create_topics import CreateTopicsRequest
 from kpywire.messages.fetch import FetchRequest
 from kpywire.messages.produce import ProduceRequest
 from kpywire.metadata_records.remove_topic_record import RemoveTopicRecord
+from kpywire.metadata_records.topic_record import TopicRecord
 from kpywire.record import Record, build_batch, read_records
 from kpywire.remote_log_record import partition_of
 from tests.replication.replica_world import TOPIC_ID
@@ -369,6 +370,34 @@ def test_a_configured_replication_factor_is_not_lowered() -> None:
     world.run(100)
     (request,) = asked_topics(world, 1)
     assert (request.topics[0].replication_factor, request.topics[0].num_partitions) == (5, 7)
+
+
+def test_a_topic_that_was_deleted_and_made_again_is_read_and_gets_the_writes_that_wait() -> None:
+    world = MetadataWorld(1)
+    world.need()
+    world.nodes[1].write(copy_of(1))
+    world.run(SOON_MS)
+    assert world.nodes[1].state(copy_of(1)) is STARTED
+    world.tell(RemoveTopicRecord(topic_id=TOPIC_ID))
+    result = world.nodes[1].write(copy_of(2))
+    world.run(SOON_MS)
+    assert world.nodes[1].state(copy_of(1)) is False
+    assert len(asked_topics(world, 1)) == 1
+    again = world.partition(0, [1])
+    again.topic_id = bytes(reversed(TOPIC_ID))
+    world.tell(TopicRecord(name="__remote_log_metadata", topic_id=again.topic_id), again)
+    world.run(SOON_MS)
+    assert result == [None]
+    assert [world.nodes[1].state(copy_of(number)) for number in (1, 2)] == [None, STARTED]
+
+
+def test_partitions_that_are_added_to_the_topic_are_not_used(caplog: pytest.LogCaptureFixture) -> None:
+    world = ready(1)
+    world.tell(world.partition(1, [1]))
+    results = [world.nodes[1].write(copy_of(number, partition=number)) for number in range(20)]
+    world.run(SOON_MS)
+    assert results == [[None]] * 20
+    assert "__remote_log_metadata-1 is not used: the topic has to keep its 1 partitions" in caplog.text
 
 
 def test_a_topic_with_another_number_of_partitions_is_not_used(caplog: pytest.LogCaptureFixture) -> None:

@@ -121,7 +121,7 @@ class RemoteLogMetadataTopic:
         before = self._topic
         topic = image.topics.get(TOPIC)
         if before is not None and (topic is None or topic.id != before.id):
-            log.error("%s was deleted: what is in the store is unknown until its records are back", TOPIC)
+            log.error("%s was deleted, and with it all that is known of what is in the store", TOPIC)
             self._begin_anew()
         if topic is None or self._topic is None:
             self._look()

@@ -27,8 +27,7 @@ from kpywire.batch import (
 )
 from kpywire.crc import crc32c
 from kpywire.errors import Malformed
-from kpywire.plain_records import plain_records
-from kpywire.record import read_batch
+from kpywire.record import plain_records, read_batch
 from kpywire.remote_log_record import TOPIC
 
 log = logging.getLogger("kpybroker.remote_log")
