@@ -34,7 +34,7 @@ class BrokerConfig(BrokerValues):
         refusals.check_security(self)
         checks.check(self)
         self.warnings = refusals.check_features(self)
-        if self["remote.log.storage.system.enable"] and self.is_broker:
+        if self["remote.log.storage.system.enable"] and (self.is_broker or self.is_in_zookeeper_mode):
             from kpybroker.config import remote_storage  # not of a plain start
 
             remote_storage.read(self)

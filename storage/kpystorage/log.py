@@ -479,7 +479,7 @@ class Log:
         return self.delete_oldest(gone, now_ms)
 
     def delete_oldest(self, count: int, now_ms: int) -> int:
-        """Delete so many of the oldest segments from the disk, none during compaction. Return how many. DiskFailure.
+        """Delete ``count`` of the oldest segments from the disk, none during compaction. Return how many. DiskFailure.
 
         The log start stays where a store has them (``is_tiered``), and none goes before its successor is durable.
         """

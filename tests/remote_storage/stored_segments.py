@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from kpybroker.hosts.remote_log.chunk_cache import ChunkCache
 from kpybroker.hosts.remote_log.chunked_storage import ChunkedForm, ChunkedStorage
-from kpybroker.hosts.remote_log.disk_chunks import DiskChunks
-from kpybroker.hosts.remote_log.memory_chunks import MemoryChunks
+from kpybroker.hosts.remote_log.disk_chunks import ChunkName, DiskChunks
 from kpybroker.hosts.remote_log.object_store import ObjectStore
 from kpybroker.hosts.remote_log.open_segments import OpenSegments
+from kpybroker.hosts.remote_log.recent_bytes import RecentBytes
 from kpybroker.hosts.remote_log.remote_storage import CopyLimits, SegmentFiles
 from kpybroker.machines.remote_log.segments import STARTED, RemoteLogSegment, RemoteLogSegmentId
 from kpystorage.log_slice import LogSlice
@@ -93,7 +93,7 @@ def chunked(
 ) -> ChunkedStorage:
     """A storage in Aiven's layout, whose caches are empty."""
     form = form or ChunkedForm("p/", 1000)
-    memory = MemoryChunks(memory_bytes, NEVER_MS, lambda: 0)
+    memory: RecentBytes[ChunkName] = RecentBytes(memory_bytes, NEVER_MS, lambda: 0)
     cache = ChunkCache(memory, None if disk is None else DiskChunks(str(disk), disk_bytes, NEVER_MS), prefetch_bytes)
     return ChunkedStorage(store, form, cache, OpenSegments(store, form.key_prefix, form.key_ring, 100), None)
 

@@ -77,7 +77,7 @@ def check_recovered(world: TieredWorld, disk: SimDisk, shutdown: Shutdown) -> No
 
 
 def check_elsewhere(world: TieredWorld, log: Log) -> None:
-    """What only the store has is below the log's end, and the log knows its start and epochs."""
+    """The log ends behind all that only the store has, and knows the start and the epochs of that."""
     first = log.base_offsets[0]
     assert log.log_start_offset <= log.local_log_start_offset <= log.end.offset
     assert log.log_start_offset >= min(world.starts[log.partition], log.end.offset)

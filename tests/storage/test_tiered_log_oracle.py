@@ -33,8 +33,8 @@ class TieredOracle(Oracle):
     """Kafka's log, of which nothing stays on the disk that was copied and is closed."""
 
     def open(self, path: Path, config: LogConfig, *, clean: bool = True, start: int = 0, recovery: int = 0) -> None:
-        said = f"{as_kafka_says(config)},remote.storage.enable={str(config.is_tiered).lower()},local.retention.bytes=0"
-        self.tell("open", path, str(clean).lower(), start, recovery, said)
+        settings = f"{as_kafka_says(config)},remote.storage.enable={str(config.is_tiered).lower()},local.retention.bytes=0"
+        self.tell("open", path, str(clean).lower(), start, recovery, settings)
 
 
 class TieredPair(Pair):

@@ -49,6 +49,12 @@ AT_RARE_MOMENTS = {
     "errors.deadletterqueue.topic.name.prefix": DEAD_LETTERS,
     "kpybroker.log.dirs.group.readable": "kpybroker.node.node:_run",
     "kpybroker.log.format": "kpybroker.node.node:_run",
+    "local.retention.bytes": "kpybroker.config.topic:_tier",
+    "local.retention.ms": "kpybroker.config.topic:_tier",
+    "remote.copy.lag.bytes": "kpybroker.config.topic:_tier",
+    "remote.copy.lag.ms": "kpybroker.config.topic:_tier",
+    "remote.log.copy.disable": "kpybroker.config.topic:_tier",
+    "remote.log.delete.on.disable": "kpybroker.config.tiering:check_topic",
     "replica.selector.class": "kpybroker.requests.serving.preferred_replica:chooser_of",
     "sasl.kerberos.principal.to.local.rules": "kpybroker.node.assembly.logins:gssapi",
     "ssl.allow.dn.changes": "kpybroker.config.listener_tls:check_entries",
@@ -69,6 +75,7 @@ REFUSED_OTHERWISE = {
     },
 }
 """Configs with one value that can be used, each with a configuration that is refused for another."""
+TIERED = {"remote.log.storage.system.enable": "true", "kpybroker.remote.store": "memory:"}
 CHOOSES_THE_MODE = frozenset({"process.roles", "zookeeper.metadata.migration.enable"})
 NOT_ASKED = {
     "zookeeper.clientCnxnSocket": "a Java class; TLS needs none here",
@@ -118,7 +125,7 @@ def _setups(mode: str, directory: Path) -> list[dict[str, str]]:
     """Configurations of one node with everything that a plain one has not."""
     tokens = _by_tokens(secret=True), _by_tokens(secret=False)
     secured = _secured(directory)
-    found = [{"log.dir": "/data"}, secured, secured | _with_tokens_of_clients(), _by_kerberos(), *tokens]
+    found = [{"log.dir": "/data"}, TIERED, secured, secured | _with_tokens_of_clients(), _by_kerberos(), *tokens]
     if mode == ZOOKEEPER:
         store = secured["ssl.keystore.location"]
         found.append(

@@ -68,7 +68,7 @@ class ChunkedStorage:
 
     @property
     def name(self) -> str:
-        return self._store.name
+        return f"{self._store.name}/{self._form.key_prefix}".rstrip("/")
 
     def check(self) -> None:
         object_store.check(self._store, f"{self._form.key_prefix}kpybroker-check-{token_hex(8)}")

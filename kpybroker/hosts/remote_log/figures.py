@@ -102,7 +102,7 @@ class TierState(NamedTuple):
     """The segments in the store, in every state but the last (RemoteLogMetadataCount)."""
     copy_lag: CopyLag
     delete_lag: CopyLag
-    """What retention has given up and the store still has."""
+    """The segments that retention has given up and the store still has."""
     wait: Wait | None
     """None if a copy may begin now, or if the metadata are still being read."""
     reason: str

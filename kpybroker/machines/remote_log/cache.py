@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from enum import Enum
 from typing import Final
 
-from kpybroker.machines.remote_log.packing import packed, state_of, unpacked
+from kpybroker.machines.remote_log.packing import packed, parts_of, state_of, unpacked, updated
 from kpybroker.machines.remote_log.segments import (
     DELETED,
     DELETING,
@@ -64,6 +64,12 @@ class EpochSegments:
         """A copy is complete: its records of this epoch are from ``start`` to ``end``, inclusive."""
         starts, ends, ids = self._starts, self._ends, self._ids
         self.highest_offset = max(self.highest_offset, end)
+        if not starts or (start > starts[-1] and end > ends[-1]):
+            starts.append(start)
+            ends.append(end)
+            ids.append(segment_id)
+            self.unreferenced.discard(segment_id)
+            return
         before = bisect_right(starts, start)
         if before and ends[before - 1] > end:
             if ids[before - 1] != segment_id:
@@ -126,30 +132,32 @@ class RemoteSegments:
     def apply(self, record: RemoteLogSegment | RemoteLogSegmentUpdate) -> RecordVerdict:
         """Apply a record of the log; one that does not apply changes nothing."""
         verdict = self.verdict(record)
-        if verdict is not RecordVerdict.APPLIES:
-            return verdict
-        if isinstance(record, RemoteLogSegment):
-            self._begin(record)
-        else:
-            segment = unpacked(self._rows[record.id.segment_id], record.id).with_update(record)
-            self._change(segment)
+        if verdict is RecordVerdict.APPLIES:
+            if isinstance(record, RemoteLogSegment):
+                self._begin(record)
+            else:
+                self._change(record)
         return verdict
 
     def _begin(self, segment: RemoteLogSegment) -> None:
         name = segment.id.segment_id
-        before = self.get(name)
-        for epoch, _ in () if before is None else before.leader_epochs:
+        before = self._rows.get(name)
+        for epoch, _, _ in () if before is None else parts_of(before):
             self._epochs[epoch].unreferenced.discard(name)
         for epoch, _ in segment.leader_epochs:
-            self._epochs.setdefault(epoch, EpochSegments()).unreferenced.add(name)
+            of_epoch = self._epochs.get(epoch)
+            if of_epoch is None:
+                of_epoch = self._epochs[epoch] = EpochSegments()
+            of_epoch.unreferenced.add(name)
         self._rows[name] = packed(segment)
 
-    def _change(self, segment: RemoteLogSegment) -> None:
-        name, state = segment.id.segment_id, segment.state
-        for epoch, start in segment.leader_epochs:
-            of_epoch = self._epochs.setdefault(epoch, EpochSegments())
+    def _change(self, update: RemoteLogSegmentUpdate) -> None:
+        name, state = update.id.segment_id, update.state
+        row = self._rows[name]
+        for epoch, start, end in parts_of(row):
+            of_epoch = self._epochs[epoch]
             if state is FINISHED:
-                of_epoch.finish(start, segment.epoch_end(epoch) - 1, name)
+                of_epoch.finish(start, end, name)
             elif state is DELETED:
                 of_epoch.unreferenced.discard(name)
             else:
@@ -157,19 +165,19 @@ class RemoteSegments:
         if state is DELETED:
             del self._rows[name]
         else:
-            self._rows[name] = packed(segment)
+            self._rows[name] = updated(row, update)
         if state is DELETING:
-            self._read_again(segment)
+            self._read_again(row)
 
-    def _read_again(self, deleted: RemoteLogSegment) -> None:
-        """SegmentCopies that lay within one that is deleted now are read in its place."""
-        for epoch, _ in deleted.leader_epochs:
+    def _read_again(self, deleted: bytes) -> None:
+        """Copies that lay within one that is deleted now are read in its place."""
+        for epoch, _, _ in parts_of(deleted):
             of_epoch = self._epochs[epoch]
             for name in sorted(of_epoch.unreferenced):
                 row = self._rows[name]
                 if state_of(row) is FINISHED:
-                    segment = unpacked(row, self._id(name))
-                    of_epoch.finish(segment.epoch_start(epoch), segment.epoch_end(epoch) - 1, name)
+                    start, end = next(part[1:] for part in parts_of(row) if part[0] == epoch)
+                    of_epoch.finish(start, end, name)
 
     # Questions
 
