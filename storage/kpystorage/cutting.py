@@ -81,6 +81,7 @@ def begin_in_middle(
     _go_on_at(log, offset, now_ms)
     if had_records:
         log.folder.synchronize()
+        log.recovery_point = offset
     else:  # a crash before the next flush leaves an empty log again
         log.directory.rolled[log] = None
     log.producers.load(producers, offset)

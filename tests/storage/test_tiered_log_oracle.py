@@ -33,7 +33,9 @@ class TieredOracle(Oracle):
     """Kafka's log, of which nothing stays on the disk that was copied and is closed."""
 
     def open(self, path: Path, config: LogConfig, *, clean: bool = True, start: int = 0, recovery: int = 0) -> None:
-        settings = f"{as_kafka_says(config)},remote.storage.enable={str(config.is_tiered).lower()},local.retention.bytes=0"
+        settings = (
+            f"{as_kafka_says(config)},remote.storage.enable={str(config.is_tiered).lower()},local.retention.bytes=0"
+        )
         self.tell("open", path, str(clean).lower(), start, recovery, settings)
 
 
@@ -161,3 +163,31 @@ def test_a_log_that_is_no_longer_tiered_begins_where_kafkas_does(oracle: TieredO
     assert pair.log.log_start_offset == pair.log.base_offsets[0] > 0
     assert [pair.log.log_start_offset, pair.log.end.offset] == [int(each) for each in oracle.ask("state").split()[:2]]
     pair.close()
+
+
+def test_kafka_opens_a_log_that_began_in_the_middle_and_goes_on_with_its_producers(
+    oracle: TieredOracle, tmp_path: Path
+) -> None:
+    pair = TieredPair(oracle, tmp_path, TIERED, seed=24)
+    for _ in range(60):
+        pair.step()
+        pair.epoch += pair.rng.random() < 0.1
+    log = pair.log
+    offset = log.base_offsets[-1]
+    copied = closed_segment(log, log.base_offsets[-2]).files()
+    epochs = checkpoint.parse_epochs(copied.leader_epochs, "")
+    log.begin_in_middle(offset, 7, epochs, copied.producer_snapshot, pair.now_ms)
+    pair.close()
+    shutil.rmtree(pair.kafka_path)
+    shutil.copytree(pair.our_path / "t-0", pair.kafka_path, ignore=shutil.ignore_patterns("*.deleted"))
+    oracle.open(pair.kafka_path, pair.config, start=7, recovery=offset)
+    pair.directory = open_directory(RealDisk(), str(pair.our_path), config=pair.config)
+    pair.log = pair.directory.logs["t", 0].open()
+    assert (pair.log.log_start_offset, pair.log.base_offsets, pair.log.end.offset) == (7, [offset], offset)
+    pair.replicate()
+    pair.check_start()
+    for _ in range(40):
+        pair.step()
+    pair.check_start()
+    pair.close()
+    pair.check_files()

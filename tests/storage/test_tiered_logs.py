@@ -135,6 +135,15 @@ def test_a_log_whose_epochs_are_lost_is_refused_as_its_store_would_be_emptied(co
     assert reopened(disk, PLAIN).log_start_offset == 20
 
 
+def test_epochs_that_are_lost_are_read_from_the_batches_where_the_disk_has_them_all() -> None:
+    disk, directory, _ = tiered(local_from=0)
+    directory.close()
+    disk.write(f"{PATH}/t-0/{names.LEADER_EPOCHS}", b"nonsense", synchronize=True)
+    disk.unlink(f"{PATH}/{names.LOG_STARTS}")
+    log = reopened(disk)
+    assert (starts(log), log.epochs.entries()) == ((0, 0, 40), EPOCHS)
+
+
 def test_a_log_that_is_no_longer_tiered_begins_on_its_disk_and_stays_so() -> None:
     disk, directory, log = tiered()
     log.configure(PLAIN)
