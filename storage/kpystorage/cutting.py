@@ -7,8 +7,7 @@ begins again.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kpystorage import names, producer_snapshot
 from kpystorage.checkpoint import render_epochs
@@ -72,7 +71,7 @@ def begin_in_middle(
     log.epochs, kept.dirty = kept, True
     log.write_epochs()
     if snapshot is not None:
-        log.snapshots.keep(offset, snapshot, synchronize=had_records)
+        log.snapshots.keep(offset, snapshot)
     noted = max(log.log_start_offset, log.directory.log_starts.get((log.topic, log.partition), 0))
     is_told_by_epochs = kept.earliest is not None and kept.earliest[1] == log_start_offset >= noted
     log.log_start_offset = log_start_offset
@@ -89,16 +88,36 @@ def begin_in_middle(
     log.producers.expire(now_ms, log.config.producer_id_expiration_ms)
 
 
-def preparation(log: "Log", offset: int, log_start_offset: int, epochs: Epochs) -> Callable[[], None] | None:
-    """The part of `begin_in_middle` that waits for a disk, to be run in a thread before it; OSError.
+class Preparation(NamedTuple):
+    """The part of `begin_in_middle` that waits for a disk, of a log without records: its epochs and its producers."""
 
-    None for a log that has records, whose epochs these are not. An empty log ignores them after a crash.
-    """
+    log: "Log"
+    offset: int
+    snapshot: bytes | None
+
+    def run(self) -> None:
+        """Write them, in a thread, before the log begins there. An empty log ignores them after a crash. OSError."""
+        folder = self.log.folder
+        if self.snapshot is not None:
+            folder.write(names.segment_file(self.offset, names.PRODUCER_SNAPSHOT), self.snapshot)
+        folder.write_epochs()
+        folder.synchronize()
+
+    def give_up(self) -> None:
+        """Remove them, as the log does not begin there after all. OSError."""
+        if self.log.is_open and self.offset not in self.log.snapshots.offsets:
+            self.log.folder.unlink(names.segment_file(self.offset, names.PRODUCER_SNAPSHOT))
+
+
+def preparation(
+    log: "Log", offset: int, log_start_offset: int, epochs: Epochs, snapshot: bytes | None
+) -> Preparation | None:
+    """The preparation of `begin_in_middle`; None for a log that has records, since these are not their epochs."""
     if log.size > 0:
         return None
     log.folder.render_epochs(render_epochs(_epochs_before(offset, log_start_offset, epochs).entries()))
     log.epochs.dirty = True  # as the file is about to have others, if the log does not begin there after all
-    return log.folder.write_epochs
+    return Preparation(log, offset, snapshot)
 
 
 def _epochs_before(offset: int, log_start_offset: int, epochs: Epochs) -> LeaderEpochs:

@@ -137,6 +137,8 @@ class Log:
         self.epochs = loaded.epochs
         self.producers = loaded.producers
         self.snapshots = loaded.snapshots
+        if not loaded.is_complete:  # a process that died has flushed its last ones, perhaps
+            self.snapshots.unflushed = [*self.snapshots.offsets]
         self._unsnapshotted_bytes = 0
         self.unflushed_bytes = 0
         for segment, following in pairwise(segments):

@@ -46,6 +46,12 @@ class LogFolder:
         """Note that the log's thread has written the last rendering in another way, while no thread was at work."""
         self._written = self._rendered
 
+    def write(self, name: str, content: bytes) -> None:
+        """Write a small file durably. Its name is durable after `synchronize`."""
+        with self._lock:
+            if not self.is_leaving:
+                self._disk.write(f"{self.path}/{name}", content, synchronize=True)
+
     def synchronize(self) -> None:
         """Make the names in the directory durable."""
         with self._lock:

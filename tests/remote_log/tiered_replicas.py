@@ -1,9 +1,11 @@
 """Nodes that follow one another, with one store: the test copies segments, and says when the metadata are read."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import pairwise
 from random import Random
 from struct import Struct
+from typing import Any
 
 from remote_log_histories import segment_id
 
@@ -11,6 +13,7 @@ from kpybroker.hosts.network.peer import Peer
 from kpybroker.hosts.remote_log.auxiliary_states import AuxiliaryStates
 from kpybroker.hosts.remote_log.empty_leaders import EmptyLeaders
 from kpybroker.hosts.remote_log.figures import TierFigures
+from kpybroker.hosts.remote_log.local_view import closed_segment
 from kpybroker.hosts.remote_log.remote_storage import CopyLimits, ObjectMissing, SegmentFiles, StoreFailed
 from kpybroker.hosts.remote_log.segment_ends import SegmentEnds
 from kpybroker.hosts.replicas.directories import Directories
@@ -20,8 +23,7 @@ from kpybroker.machines.remote_log.cache import RemoteSegments
 from kpybroker.machines.remote_log.lineage import highest_copied
 from kpybroker.machines.remote_log.segments import FINISHED, STARTED, RemoteLogSegment, RemoteLogSegmentId
 from kpybroker.machines.remote_log.sweep import ListedObject
-from kpystorage import producer_snapshot
-from kpystorage.checkpoint import render_epochs
+from kpystorage.checkpoint import parse_epochs
 from kpystorage.log import Log
 from kpystorage.log_config import LogConfig
 from kpystorage.remote.indexes import IndexType
@@ -106,12 +108,20 @@ class TieredReplicas(World):
         self.store = IndexStore()
         self.segments = {index: RemoteSegments(TOPIC_ID, TOPIC, index) for index in range(partitions)}
         self.are_metadata_read = True
+        self.held: list[Callable[[], object]] | None = None
+        """The calls to the store, while the test keeps them back."""
         self.figures = TierFigures()
         self.copied = 0
         super().__init__(nodes, partitions=partitions, overrides=overrides, topic=TIERED)
 
     def tiering_of(self, node: WorldNode, directories: Directories) -> Tiers:
-        ends = SegmentEnds(self.store, node.scheduler.submit_waiting)
+        def submit(work: Callable[[], Any], done: Callable[[Any, BaseException | None], object]) -> None:
+            if self.held is None:
+                node.scheduler.submit_waiting(work, done)
+            else:
+                self.held.append(partial(node.scheduler.submit_waiting, work, done))
+
+        ends = SegmentEnds(self.store, submit)
         node.remote_log = CopiedOffsets(self.segments)
 
         def segments_of(topic_id: bytes, index: int) -> RemoteSegments | None:
@@ -144,16 +154,16 @@ class TieredReplicas(World):
         for base, end in pairwise(log.base_offsets):
             if end > until:
                 break
-            epochs = [each for each in log.epochs.entries() if each[1] < end]
+            files = closed_segment(log, base).files()
+            epochs = parse_epochs(files.leader_epochs, "epochs")
             of_segment = tuple((epoch, max(start, base)) for epoch, start in _within(epochs, base))
             if segments.find(of_segment[-1][0], end - 1) is not None:
                 continue
             self.copied += 1
             name = RemoteLogSegmentId(TOPIC_ID, TOPIC, index, segment_id(self.copied))
             made = RemoteLogSegment(name, base, end - 1, node_id, 0, 0, of_segment, 100, None, STARTED, True)
-            snapshot = producer_snapshot.render(log.snapshots.read(end))
-            self.store.indexes[name.segment_id, IndexType.LEADER_EPOCH] = render_epochs(epochs)
-            self.store.indexes[name.segment_id, IndexType.PRODUCER_SNAPSHOT] = snapshot
+            self.store.indexes[name.segment_id, IndexType.LEADER_EPOCH] = files.leader_epochs
+            self.store.indexes[name.segment_id, IndexType.PRODUCER_SNAPSHOT] = files.producer_snapshot
             self.store.batches[name.segment_id] = {each: batches[each] for each in batches if base <= each < end}
             segments.apply(made)
             segments.apply(made.update(FINISHED, node_id, 0))

@@ -7,7 +7,7 @@ from log_making import NOW_MS, PATH, TOPIC_ID, append_records, open_directory
 
 from kpystorage import names, producer_snapshot
 from kpystorage.checkpoint import render_epochs
-from kpystorage.cutting import preparation
+from kpystorage.cutting import Preparation, preparation
 from kpystorage.directory import LogDirectory
 from kpystorage.log import Log
 from kpystorage.log_config import LogConfig
@@ -42,10 +42,11 @@ def empty() -> tuple[CountingDisk, LogDirectory, Log]:
     return disk, directory, directory.create_log("t", 0, TOPIC_ID, TIERED, NOW_MS)
 
 
-def prepared(log: Log) -> None:
-    prepare = preparation(log, 100, 0, EPOCHS)
-    assert prepare is not None
-    prepare()
+def prepared(log: Log) -> Preparation:
+    preparing = preparation(log, 100, 0, EPOCHS, SNAPSHOT)
+    assert preparing is not None
+    preparing.run()
+    return preparing
 
 
 def begun(log: Log) -> None:
@@ -66,6 +67,7 @@ def found(disk: SimDisk) -> tuple[int, int, int, list[tuple[int, int]], int]:
     return *state, producers
 
 
+SNAPSHOT_FILE = names.segment_file(100, names.PRODUCER_SNAPSHOT)
 EMPTY = (0, 0, 0, [], 0)
 NEW = (0, 100, 100, EPOCHS, 1)
 
@@ -114,6 +116,7 @@ def test_a_crash_after_appends_leaves_what_was_flushed(*, is_flushed: bool) -> N
         if is_flushed or again.end.offset > 0:
             assert again.end.offset in ((103,) if is_flushed else range(100, 104))
             assert again.epochs.entries()[:2] == EPOCHS
+            assert list(again.producers.producers) == [7]
 
 
 def test_a_log_that_began_so_begins_there_after_a_clean_stop() -> None:
@@ -127,8 +130,11 @@ def test_a_preparation_for_nothing_is_undone_by_the_next_write() -> None:
     disk, directory, log = empty()
     log.epochs.assign(4, 0)
     log.write_epochs()
-    prepared(log)
+    preparing = prepared(log)
     assert disk.read(f"{log.path}/{names.LEADER_EPOCHS}") == render_epochs(EPOCHS)
+    assert SNAPSHOT_FILE in disk.list_directory(log.path)
+    preparing.give_up()
+    assert SNAPSHOT_FILE not in disk.list_directory(log.path)
     append_records(log, 1, leader_epoch=4)
     directory.close()
     assert disk.read(f"{log.path}/{names.LEADER_EPOCHS}") == render_epochs([(4, 0)])
@@ -137,4 +143,4 @@ def test_a_preparation_for_nothing_is_undone_by_the_next_write() -> None:
 def test_a_log_with_records_is_not_prepared() -> None:
     _, _, log = empty()
     append_records(log, 1, leader_epoch=4)
-    assert preparation(log, 100, 0, EPOCHS) is None
+    assert preparation(log, 100, 0, EPOCHS, SNAPSHOT) is None

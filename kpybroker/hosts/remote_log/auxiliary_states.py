@@ -9,6 +9,7 @@ An answer counts only while the follower has the role and the log for which it w
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -30,7 +31,7 @@ from kpybroker.machines.remote_log.follower import (
     Step,
 )
 from kpybroker.runtime.io.scheduler import Scheduler
-from kpystorage.cutting import preparation
+from kpystorage.cutting import Preparation, preparation
 from kpystorage.errors import DiskFailure, StorageError
 from kpywire import error_codes
 from kpywire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
@@ -207,17 +208,19 @@ class AuxiliaryStates:
         if start.offset == start.log_start_offset == of.log.end.offset == of.log.log_start_offset:
             of.done(None)  # the leader has everything on its disk
             return
-        work = preparation(of.log, start.offset, start.log_start_offset, start.epochs)
-        if work is None:
+        preparing = preparation(of.log, *start)
+        if preparing is None:
             self._start(of, start)
         else:
-            self._scheduler.submit_flush(work, partial(self._prepared, of, start))
+            self._scheduler.submit_flush(preparing.run, partial(self._prepared, of, start, preparing))
 
-    def _prepared(self, of: FollowerBeginning, start: StartAt, _result: None, _error: BaseException | None) -> None:
-        if of.is_over:
-            of.done(ENDED)
-        else:
+    def _prepared(self, of: FollowerBeginning, start: StartAt, preparing: Preparation, *_outcome: object) -> None:
+        if not of.is_over:
             self._start(of, start)  # which writes again, and fails again, where the thread failed
+            return
+        with suppress(OSError):
+            preparing.give_up()
+        of.done(ENDED)
 
     def _start(self, of: FollowerBeginning, start: StartAt) -> None:
         before = of.log.end.offset

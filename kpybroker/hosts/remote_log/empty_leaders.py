@@ -12,6 +12,7 @@ nothing at or behind the log's end was ever copied.
 
 import logging
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from typing import Final
 
@@ -22,7 +23,7 @@ from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.remote_log.empty_leader import EmptyLeader, LeaderStep, StayEmpty
 from kpybroker.machines.remote_log.follower import FetchIndexes, StartAt
 from kpybroker.runtime.io.scheduler import Scheduler
-from kpystorage.cutting import preparation
+from kpystorage.cutting import Preparation, preparation
 from kpystorage.errors import DiskFailure, StorageError
 from kpystorage.log import Log
 from kpywire import error_codes
@@ -167,21 +168,22 @@ class EmptyLeaders:
             of.reason = reason
 
     def _prepare(self, of: LeaderBeginning, start: StartAt) -> None:
-        work = preparation(of.found, start.offset, start.log_start_offset, start.epochs)
-        if work is None:
+        preparing = preparation(of.found, *start)
+        if preparing is None:
             self._start(of, start)
             return
         self._busy.add(of.replica)
-        self._scheduler.submit_flush(work, partial(self._prepared, of, start))
+        self._scheduler.submit_flush(preparing.run, partial(self._prepared, of, start, preparing))
 
-    def _prepared(self, of: LeaderBeginning, start: StartAt, _result: None, _error: BaseException | None) -> None:
+    def _prepared(self, of: LeaderBeginning, start: StartAt, preparing: Preparation, *_outcome: object) -> None:
         self._busy.discard(of.replica)
-        if self._is_stopped:
-            return
-        if of.is_over:
-            self._end(of)
-        else:
+        if not self._is_stopped and not of.is_over:
             self._start(of, start)  # which writes again, and fails again, where the thread failed
+            return
+        with suppress(OSError):
+            preparing.give_up()
+        if not self._is_stopped:
+            self._end(of)
 
     def _start(self, of: LeaderBeginning, start: StartAt) -> None:
         try:
