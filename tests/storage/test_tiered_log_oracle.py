@@ -33,7 +33,9 @@ class TieredOracle(Oracle):
     """Kafka's log, of which nothing stays on the disk that was copied and is closed."""
 
     def open(self, path: Path, config: LogConfig, *, clean: bool = True, start: int = 0, recovery: int = 0) -> None:
-        settings = f"{as_kafka_says(config)},remote.storage.enable={str(config.is_tiered).lower()},local.retention.bytes=0"
+        settings = (
+            f"{as_kafka_says(config)},remote.storage.enable={str(config.is_tiered).lower()},local.retention.bytes=0"
+        )
         self.tell("open", path, str(clean).lower(), start, recovery, settings)
 
 
