@@ -159,7 +159,9 @@ def unfinished(cluster: Cluster) -> list[str]:
         try:
             eventually(is_copied, "all closed segments in the store", SETTLE_S, every_s=0.5)
         except NotInTimeError:
-            wrong.append(f"{TOPIC}-{partition}: tiered up to {ends[-1][0]}, active from {active_start(cluster, partition)}")
+            wrong.append(
+                f"{TOPIC}-{partition}: tiered up to {ends[-1][0]}, active from {active_start(cluster, partition)}"
+            )
     return wrong
 
 

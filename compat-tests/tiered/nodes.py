@@ -110,7 +110,9 @@ def tiered_cluster(
     return Cluster(PROGRAMS[program], directory, size, {**tiered(store, size), **(properties or {})})
 
 
-def hand_over(cluster: Nodes, node_id: int, program: str, change: Callable[[dict[str, str]], object] | None = None) -> BrokerProcess:
+def hand_over(
+    cluster: Nodes, node_id: int, program: str, change: Callable[[dict[str, str]], object] | None = None
+) -> BrokerProcess:
     """The node of another program on the directories and addresses of one that has stopped; it is not started yet."""
     before = cluster.nodes[node_id]
     assert isinstance(before, KafkaNode | KpyNode)

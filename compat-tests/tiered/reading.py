@@ -93,7 +93,9 @@ def fetched(raw: RawClient, topic: str, offset: int, *, partition: int = 0, **ho
     return eventually(look, f"an answer about {topic}-{partition} at {offset}")
 
 
-def pages(raw: RawClient, topic: str, partition: int = 0, *, start: int | None = None, **how: int) -> Iterator[PartitionData]:
+def pages(
+    raw: RawClient, topic: str, partition: int = 0, *, start: int | None = None, **how: int
+) -> Iterator[PartitionData]:
     """The answers with the records of a partition from its start to its high watermark."""
     end = offset(raw, topic, LATEST, partition)
     position = offset(raw, topic, EARLIEST, partition) if start is None else start

@@ -45,8 +45,9 @@ def settled(cluster: Cluster) -> None:
     with connect(cluster.bootstrap_servers) as raw:
         for partition in PARTITIONS:
             eventually(
-                lambda partition=partition: local_starts(cluster, partition)
-                == [offset(raw, TOPIC, LATEST_TIERED, partition) + 1],
+                lambda partition=partition: (
+                    local_starts(cluster, partition) == [offset(raw, TOPIC, LATEST_TIERED, partition) + 1]
+                ),
                 lambda partition=partition: f"{TOPIC}-{partition} to be tiered: {local_starts(cluster, partition)}",
                 SETTLE_S,
             )
@@ -104,7 +105,9 @@ def test_all_records_are_read_before_and_after_and_copies_go_on(
             if turn:
                 hand_over(cluster, 1, program)
                 cluster.start()
-                becomes(lambda: [each.latest_tiered for each in readings(cluster)], [each.latest_tiered for each in seen])
+                becomes(
+                    lambda: [each.latest_tiered for each in readings(cluster)], [each.latest_tiered for each in seen]
+                )
                 assert readings(cluster) == seen
                 assert objects(cluster) == files
             before = readings(cluster) if turn else []

@@ -108,7 +108,7 @@ class TierState(NamedTuple):
     reason: str
     """Why no copy begins, in words; empty if one may."""
     until_ms: int | None
-    """The time of the scheduler when the wait ends by itself."""
+    """The time by the monotonic clock when the wait ends by itself."""
     last_error: str
     """The reason of the last failure of a copy, a deletion or a read; empty since the last success."""
     unfinished: int
