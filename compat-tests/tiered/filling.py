@@ -11,7 +11,7 @@ from kpywire.messages.delete_records import DeleteRecordsPartition, DeleteRecord
 from kpywire.record import Record, build_batch
 from support.raw_client import RawClient
 from support.raw_requests import SET, TOPIC, configs_set, create, incremental_alteration, now_ms, produce
-from support.raw_transactions import Transactional, produce_records
+from support.raw_transactions import Transactional, find_coordinator, produce_records
 from support.waiting import eventually
 
 BASE_MS: Final = 1_700_000_000_000
@@ -72,6 +72,7 @@ def fill_transactions(raw: RawClient, topic: str, numbers: range, partition: int
     """Commit transactions and abort every third one. Each has two batches in segments of their own; its marker lies in
     the second of these, and the next one may begin there."""
     producer = Transactional(raw, f"{topic}-{partition}-{numbers.start}")
+    find_coordinator(raw, producer.id)
     assert producer.init().error_code == error_codes.NONE
     start_ms = now_ms()
     for number in numbers:

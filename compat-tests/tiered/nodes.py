@@ -1,6 +1,7 @@
 """Nodes with tiered storage in a directory that they share: kpybroker, and two releases of Apache Kafka.
 
-The store is Kafka's LocalTieredStorage. Its class is in the jar of the tests of 4.3.1, and runs under 4.4.0 too.
+The store is Kafka's LocalTieredStorage. Its class is in the jar of the tests of 4.3.1. It runs under 4.4.0 too, with the
+one class beside it that 4.4.0 has elsewhere.
 """
 
 from collections.abc import Callable, Mapping
@@ -47,17 +48,21 @@ def kafka_of(release: str) -> NodeOf:
     def node_of(place: Place, properties: Mapping[str, str], directory: Path) -> BrokerProcess:
         node = kafka_node(place, properties, directory)
         assert isinstance(node, KafkaNode)
-        node.release, node.formatting, node.plugins = release, LEVEL, _plugins(properties)
+        node.release, node.formatting, node.plugins = release, LEVEL, _plugins(release, properties)
         node.start_timeout_s = node.stop_timeout_s = PATIENCE_S
         return node
 
     return node_of
 
 
-def _plugins(properties: Mapping[str, str]) -> list[Path]:
-    slow = properties.get("rsm.config.transferer.class") == SLOW_TRANSFERER
-    compiled = [compile_java(HERE / f"{SLOW_TRANSFERER}.java", remote_jars(), release=KAFKA_BEFORE)] if slow else []
-    return [remote_jars(), *compiled]
+def _plugins(release: str, properties: Mapping[str, str]) -> list[Path]:
+    """The class path of the store: its jar, and what it needs beside it."""
+    plugins = [remote_jars()]
+    if release == KAFKA_VERSION:
+        plugins.append(compile_java(HERE / "LogContext.java"))
+    if properties.get("rsm.config.transferer.class") == SLOW_TRANSFERER:
+        plugins.append(compile_java(HERE / f"{SLOW_TRANSFERER}.java", remote_jars(), release=KAFKA_BEFORE))
+    return plugins
 
 
 def kpybroker_of_level(place: Place, properties: Mapping[str, str], directory: Path) -> BrokerProcess:

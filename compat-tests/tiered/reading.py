@@ -1,6 +1,6 @@
 """Everything that a partition's readers can see, read batch by batch: for comparison before and after."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from kpywire import error_codes
@@ -136,10 +136,10 @@ def offset(raw: RawClient, topic: str, timestamp: int, partition: int = 0) -> in
     return found[0][2]
 
 
-def metadata_records(raw: RawClient, partitions: int) -> list[Any]:
+def metadata_records(raw: RawClient, partitions: Iterable[int]) -> list[Any]:
     """The records of ``__remote_log_metadata``, partition by partition."""
     found = []
-    for partition in range(partitions):
+    for partition in partitions:
         for page in pages(raw, METADATA_TOPIC, partition):
             for record in read_records(page.records or b""):
                 assert record.key is None
