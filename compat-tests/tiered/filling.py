@@ -31,10 +31,12 @@ ONLY_REMOTE: Final = {"local.retention.bytes": "1"}
 """In addition: copied segments are deleted from the disk at once."""
 
 
-def create_tiered(raw: RawClient, name: str, partitions: int = 1, **configs: str) -> bytes:
+def create_tiered(
+    raw: RawClient, name: str, partitions: int = 1, *, only_remote: bool = False, **configs: str
+) -> bytes:
     """Create a topic with tiered storage (``_`` for ``.``); its id."""
-    named = {key.replace(".", "_"): value for key, value in TIERED.items()}
-    return create(raw, name, partitions, **{**named, **configs})
+    tier = {**TIERED, **(ONLY_REMOTE if only_remote else {})}
+    return create(raw, name, partitions, **{key.replace(".", "_"): value for key, value in tier.items()}, **configs)
 
 
 def time_of(number: int) -> int:

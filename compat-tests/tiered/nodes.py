@@ -1,10 +1,10 @@
 """Nodes with tiered storage in a directory that they share: kpybroker, and two releases of Apache Kafka.
 
-The store is Kafka's LocalTieredStorage. Its class is in the jar of the tests of 4.3.1. It runs under 4.4.0 too, with the
-one class beside it that 4.4.0 has elsewhere.
+The store is Kafka's LocalTieredStorage, whose class is in the jar of the tests of 4.3.1. It runs under 4.4.0 too, with
+one class beside it that 4.4.0 has in another package.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -115,14 +115,12 @@ def tiered_cluster(
     return Cluster(PROGRAMS[program], directory, size, {**tiered(store, size), **(properties or {})})
 
 
-def hand_over(cluster: Nodes, node_id: int, program: str, change: Callable[[dict[str, str]], object] | None = None) -> BrokerProcess:
+def hand_over(cluster: Nodes, node_id: int, program: str) -> BrokerProcess:
     """The node of another program on the directories and addresses of one that has stopped; it is not started yet."""
     before = cluster.nodes[node_id]
     assert isinstance(before, KafkaNode | KpyNode)
     assert before.process is None
     properties = {key: value for key, value in before.properties.items() if not key.startswith("kpybroker.")}
-    if change is not None:
-        change(properties)
     heir = PROGRAMS[program](Place(node_id, before.port, before.port), properties, before.directory)
     heir.prepare()
     cluster.nodes[node_id] = heir

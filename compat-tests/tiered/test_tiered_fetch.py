@@ -1,16 +1,16 @@
 """Fetch by consumers of records that are in the store: which bytes of which partitions an answer has."""
 
 import time
+from functools import partial
 
 import pytest
 
 from kpywire import error_codes
-from kpywire.batch import batch_headers
 from kpywire.messages.fetch import FetchResponse
 from support.raw_client import RawClient
 from support.raw_requests import metadata_of, produce
 from support.waiting import becomes
-from tiered.filling import ONLY_REMOTE, batch, create_tiered, delete_records, fill, fill_transactions
+from tiered.filling import batch, create_tiered, delete_records, fill, fill_transactions
 from tiered.reading import (
     BY_NAME,
     EARLIEST_LOCAL,
@@ -30,11 +30,11 @@ Offsets = list[tuple[int, int]]
 
 def only_remote(client: RawClient, name: str, partitions: int = 1, segments: int = 10) -> None:
     """A topic whose partitions have all but their active segments in the store alone."""
-    create_tiered(client, name, partitions, **ONLY_REMOTE)
+    create_tiered(client, name, partitions, only_remote=True)
     for partition in range(partitions):
         fill(client, name, range(segments), partition)
     for partition in range(partitions):
-        becomes(lambda partition=partition: offset(client, name, EARLIEST_LOCAL, partition), 2 * segments - 2)
+        becomes(partial(offset, client, name, EARLIEST_LOCAL, partition), 2 * segments - 2)
 
 
 def found(response: FetchResponse) -> dict[int, Offsets]:
@@ -89,7 +89,7 @@ def test_the_first_batch_comes_whole_and_the_last_one_may_be_cut(
     client: RawClient, name: str, partition_max_bytes: int, size: int, count: int
 ) -> None:
     """The batch that has the asked offset is the first one."""
-    create_tiered(client, name, **ONLY_REMOTE)
+    create_tiered(client, name, only_remote=True)
     for _ in range(5):
         assert produce(client, name, batch(0, 10, size=1000)).error_code == error_codes.NONE
     fill(client, name, range(1, 3))
@@ -98,7 +98,7 @@ def test_the_first_batch_comes_whole_and_the_last_one_may_be_cut(
         request = fetch(name, {0: at}, partition_max_bytes=partition_max_bytes)
         (data,) = answers(client.call(request, BY_NAME)).values()
         assert len(data.records or b"") == size
-        assert [header.base_offset for _, header in batch_headers(data.records)] == [10 * each for each in range(count)]
+        assert [header.base_offset for header in headers_in(data)] == [10 * each for each in range(count)]
 
 
 def test_all_partitions_of_a_request_are_read(client: RawClient, name: str) -> None:
@@ -117,7 +117,7 @@ def test_all_partitions_of_a_request_are_read(client: RawClient, name: str) -> N
 def test_a_partition_in_the_store_counts_as_the_bytes_that_were_asked_of_it(client: RawClient, name: str) -> None:
     only_remote(client, name, 3, segments=2)
     wanted = {0: 0, 1: 0, 2: 0}
-    one, three = {0: [(0, 1)], 1: [], 2: []}, dict.fromkeys(range(3), [(0, 1)])
+    one, three = {0: [(0, 1)], 1: [], 2: []}, {index: [(0, 1)] for index in range(3)}
     got = {
         (most, each): found(client.call(fetch(name, wanted, max_bytes=most, partition_max_bytes=each), BY_NAME))
         for most, each in ((1 << 20, 1 << 20), (150, 150), (1000, 400))
@@ -158,7 +158,7 @@ def test_aborted_transactions_are_listed_where_their_markers_are_in_later_segmen
     client: RawClient, name: str
 ) -> None:
     """The batches of the second transaction, which is aborted, are in two segments; its marker is in the later one."""
-    create_tiered(client, name, **ONLY_REMOTE)
+    create_tiered(client, name, only_remote=True)
     fill_transactions(client, name, range(4))
     becomes(lambda: offset(client, name, EARLIEST_LOCAL), 10)
     got = {}

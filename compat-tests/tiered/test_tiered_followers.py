@@ -170,7 +170,7 @@ def files_of(directory: Path) -> set[str]:
 
 
 def test_a_follower_without_a_log_begins_where_its_leader_does_on_the_disk(pair: Pair) -> None:
-    """Its directory has what its leader's has: the epochs from the log's start on, and the producers at its own start."""
+    """Its files are those of its leader: the epochs from the log's start on, and the producers at its own start."""
     theirs, ours = (pair.cluster.nodes[each].data / f"{TOPIC}-0" for each in (pair.leader, pair.follower))
     shutil.rmtree(ours)
     pair.cluster.nodes[pair.follower].start()

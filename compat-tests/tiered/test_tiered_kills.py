@@ -1,4 +1,4 @@
-"""No acknowledged record is lost when nodes are killed in copies and deletions (`make tiered-kills` is the long form)."""
+"""No acknowledged record is lost when nodes are killed in copies and deletions (`make tiered-kills` plays long)."""
 
 from pathlib import Path
 

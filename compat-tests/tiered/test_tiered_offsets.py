@@ -33,9 +33,7 @@ def at(offset: int, timestamp: int = -1, epoch: int = 0) -> tuple[int, int, int,
 
 def listed(client: RawClient, topic: str, *, isolation: int = 0) -> Answers:
     """The answers for all special timestamps."""
-    return {
-        each: offset_at(client, topic, each, isolation=isolation, timeout_ms=TIMEOUT_MS) for each in KNOWN_FROM
-    }
+    return {each: offset_at(client, topic, each, isolation=isolation, timeout_ms=TIMEOUT_MS) for each in KNOWN_FROM}
 
 
 def list_becomes(client: RawClient, topic: str, expected: Answers) -> None:
@@ -85,7 +83,7 @@ def test_closed_segments_are_tiered_and_then_leave_the_disk(client: RawClient, n
 def test_each_special_timestamp_has_its_answer_from_the_version_that_knows_it(
     client: RawClient, name: str, version: int
 ) -> None:
-    create_tiered(client, name, local_retention_bytes="1")
+    create_tiered(client, name, only_remote=True)
     fill(client, name, range(3))
     whole = answers_for(0, 6, 4, 4, (4, 2))
     list_becomes(client, name, whole)
@@ -97,7 +95,7 @@ def test_each_special_timestamp_has_its_answer_from_the_version_that_knows_it(
 
 
 def test_times_are_found_on_both_sides_of_the_border(client: RawClient, name: str) -> None:
-    create_tiered(client, name, local_retention_bytes="1")
+    create_tiered(client, name, only_remote=True)
     fill(client, name, range(6))
     list_becomes(client, name, answers_for(0, 12, 10, 10, (10, 5)))
     found = {
@@ -146,7 +144,7 @@ def test_an_open_transaction_holds_back_all_copies_from_its_first_record_on(clie
 
 
 def test_records_in_the_store_are_deleted_below_any_offset(client: RawClient, name: str) -> None:
-    create_tiered(client, name, local_retention_bytes="1")
+    create_tiered(client, name, only_remote=True)
     fill(client, name, range(10))
     list_becomes(client, name, answers_for(0, 20, 18, 18, (18, 9)))
     assert delete_records(client, name, 5) == (0, 5)
@@ -158,7 +156,7 @@ def test_records_in_the_store_are_deleted_below_any_offset(client: RawClient, na
 
 
 def test_a_log_of_which_all_is_deleted_still_names_what_was_tiered_last(client: RawClient, name: str) -> None:
-    create_tiered(client, name, local_retention_bytes="1")
+    create_tiered(client, name, only_remote=True)
     fill(client, name, range(10))
     list_becomes(client, name, answers_for(0, 20, 18, 18, (18, 9)))
     assert delete_records(client, name, -1) == (0, 20)

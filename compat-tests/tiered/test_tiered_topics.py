@@ -1,6 +1,7 @@
-"""Topics with tiered storage: their configs, how it is turned off, their deletion, and the records that say all this."""
+"""Topics with tiered storage: their configs, how it is turned off, their deletion, and the records about all this."""
 
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +23,16 @@ from support.raw_requests import (
     topic_named,
 )
 from support.waiting import becomes, eventually
-from tiered.filling import ONLY_REMOTE, TIERED, alter, create_tiered, fill, time_of
+from tiered.filling import TIERED, alter, create_tiered, fill, time_of
 from tiered.nodes import METADATA_PARTITIONS
 from tiered.reading import EARLIEST, EARLIEST_LOCAL, LATEST_TIERED, batches, metadata_records, offset
 from tiered.store import segments, start_offsets
 
 STARTED, FINISHED, DELETE_STARTED, DELETE_FINISHED = range(4)
 ENABLED = {"remote.storage.enable": "true"}
-ONLY_DELETED = "Remote log storage only supports topics with cleanup.policy=delete or cleanup.policy being an empty list."
+ONLY_DELETED = (
+    "Remote log storage only supports topics with cleanup.policy=delete or cleanup.policy being an empty list."
+)
 KEEPS_DATA = (
     "It is invalid to disable remote storage without deleting remote data. If you want to keep the remote data and "
     "turn to read only, please set `remote.storage.enable=true,remote.log.copy.disable=true`. If you want to disable "
@@ -46,7 +49,11 @@ def differs(suffix: str) -> str:
 
 
 def too_much(key: str, value: str, most: str, bound: str) -> str:
-    return f"Invalid value {value} for configuration {key}: Value must not be more than {most} property value: {bound}"
+    return invalid(key, value, f"Value must not be more than {most} property value: {bound}")
+
+
+def invalid(key: str, value: str, why: str) -> str:
+    return f"Invalid value {value} for configuration {key}: {why}"
 
 
 REFUSED_CONFIGS: list[tuple[dict[str, str], str]] = [
@@ -59,25 +66,24 @@ REFUSED_CONFIGS: list[tuple[dict[str, str], str]] = [
     ),
     (
         {"local.retention.ms": "-1", "retention.ms": "50"},
-        "Invalid value -1 for configuration local.retention.ms: Value must not be -1 as retention.ms value is set as 50.",
+        invalid("local.retention.ms", "-1", "Value must not be -1 as retention.ms value is set as 50."),
     ),
     (
         {"local.retention.ms": "-3"},
-        "Invalid value -3 for configuration local.retention.ms: Value must be at least -2",
+        invalid("local.retention.ms", "-3", "Value must be at least -2"),
     ),
     ({"remote.log.copy.disable": "true", "local.retention.ms": "100"}, differs("ms")),
     (
         {"remote.copy.lag.ms": "1000", "local.retention.ms": "100"},
-        "Invalid value 1000 for configuration remote.copy.lag.ms: Value must not exceed local.retention.ms "
-        "(effective value: 100)",
+        invalid("remote.copy.lag.ms", "1000", "Value must not exceed local.retention.ms (effective value: 100)"),
     ),
     (
         {"remote.copy.lag.ms": "-2"},
-        "Invalid value -2 for configuration remote.copy.lag.ms: Value must be at least -1",
+        invalid("remote.copy.lag.ms", "-2", "Value must be at least -1"),
     ),
     (
         {"remote.copy.lag.bytes": "-2"},
-        "Invalid value -2 for configuration remote.copy.lag.bytes: Value must be at least -1",
+        invalid("remote.copy.lag.bytes", "-2", "Value must be at least -1"),
     ),
 ]
 ACCEPTED_CONFIGS: list[dict[str, str]] = [
@@ -128,7 +134,9 @@ def test_configs_of_a_topic_that_is_not_tiered_contradict_nothing(
     assert created(client, name, configs) == (error_codes.NONE, None)
 
 
-@pytest.mark.parametrize("operation", [("remote.storage.enable", SET, "false"), ("remote.storage.enable", DELETE, None)])
+@pytest.mark.parametrize(
+    "operation", [("remote.storage.enable", SET, "false"), ("remote.storage.enable", DELETE, None)]
+)
 def test_tiered_storage_is_not_turned_off_while_its_data_would_stay(
     client: RawClient, name: str, operation: tuple[str, int, str | None]
 ) -> None:
@@ -208,7 +216,7 @@ def test_the_records_of_a_partition_are_where_its_id_says(client: RawClient, nam
     topic_id = create_tiered(client, name, 3)
     for partition in range(3):
         fill(client, name, range(2), partition)
-        becomes(lambda partition=partition: offset(client, name, LATEST_TIERED, partition), 1)
+        becomes(partial(offset, client, name, LATEST_TIERED, partition), 1)
     for partition in range(3):
         place = partition_of(topic_id, partition, METADATA_PARTITIONS)
         there = [each for each in metadata_records(client, [place]) if id_in(each) == topic_id]
@@ -217,10 +225,10 @@ def test_the_records_of_a_partition_are_where_its_id_says(client: RawClient, nam
 
 def test_a_deleted_topic_leaves_nothing_in_the_store(client: RawClient, name: str, store: Path) -> None:
     """Its segments are deleted one by one. Apache Kafka writes no record about the partition."""
-    topic_id = create_tiered(client, name, 2, **ONLY_REMOTE)
+    topic_id = create_tiered(client, name, 2, only_remote=True)
     for partition in range(2):
         fill(client, name, range(4), partition)
-        becomes(lambda partition=partition: offset(client, name, EARLIEST_LOCAL, partition), 6)
+        becomes(partial(offset, client, name, EARLIEST_LOCAL, partition), 6)
     assert client.call(deletion(name), 6).responses[0].error_code == error_codes.NONE
     eventually(lambda: not segments(store, name), "an empty store")
 
@@ -231,7 +239,7 @@ def test_a_deleted_topic_leaves_nothing_in_the_store(client: RawClient, name: st
 
 
 def test_a_topic_of_the_same_name_begins_anew(client: RawClient, name: str, store: Path) -> None:
-    create_tiered(client, name, **ONLY_REMOTE)
+    create_tiered(client, name, only_remote=True)
     fill(client, name, range(4))
     becomes(lambda: offset(client, name, EARLIEST_LOCAL), 6)
     assert client.call(deletion(name), 6).responses[0].error_code == error_codes.NONE
