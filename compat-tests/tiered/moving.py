@@ -105,8 +105,8 @@ class MovedNode:
 
 
 def linked(file: Path, links: Path) -> Path:
-    """A link to a file of the store that has the name of a local segment's file, in the directory of a partition."""
-    directory = links / file.parent.name
+    """A link to a file of the store that has the name of a local segment's file, in a directory of its segment."""
+    directory = links / file.stem
     directory.mkdir(exist_ok=True)
     link = directory / f"{file.name.partition('-')[0]}{file.suffix}"
     link.symlink_to(file)
