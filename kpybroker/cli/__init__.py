@@ -42,6 +42,7 @@ COMMANDS = {
     "share": "Read records as a member of a share group.",
     "start": "Start a broker.",
     "tokens": "Create, renew, expire and list delegation tokens.",
+    "tiers": "Show what of tiered topics is where, and check the store.",
     "topics": "List, create, describe, change and delete topics.",
     "transactions": "List, describe and abort transactions, find hanging ones.",
     "users": "List users, set their passwords and remove them.",

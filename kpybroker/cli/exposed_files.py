@@ -8,13 +8,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-_SECRETS: Final = ("password", "secret", "passphrase", "jaas.config", "keystore.key", "key.pem", "secret.key")
-"""The ends of keys whose values are secrets, of Kafka's and librdkafka's clients and of brokers."""
+_SECRETS: Final = (
+    *("password", "secret", "passphrase", "jaas.config", "keystore.key", "key.pem", "secret.key"),
+    *("secret.access.key", "session.token", "credentials.json", "account.key", "sas.token", "connection.string"),
+)
+"""The ends of keys whose values are secrets, of Kafka's and librdkafka's clients, of brokers and of stores."""
 _KEY_FILES: Final = (
     "ssl.keystore.location",
     "ssl.key.location",
     "sasl.kerberos.keytab",
     "sasl.oauthbearer.assertion.private.key.file",
+    "private.key.file",
+    "aws.credentials.file",
+    "gcs.credentials.path",
 )
 
 

@@ -19,7 +19,10 @@ LEAST_DIGITS = 6
 """A shorter number may be a port or a size."""
 PART_LETTERS = 8
 """This number of letters of a secret, in a row, is hidden wherever it occurs."""
-_SECRET_NAME = re.compile(r"password|passwd|passphrase|secret|credential|token|jaas|keystore\.key|api[._-]?key", re.I)
+_SECRET_NAME = re.compile(
+    r"password|passwd|passphrase|secret|credential|token|jaas|keystore\.key|api[._-]?key|access[._]key|account[._]key|connection[._]string",
+    re.I,
+)
 _NAMES_A_PLACE = re.compile(r"\.(location|url|urls|class|type|ms|seconds|mechanism|endpoint\.url)$")
 _OF_LOGIN = re.compile(r"([\w.-]+)\s*=\s*(?:\"((?:[^\"\\]|\\.)*)\"|'([^']*)'|([^\s;\"']+))")
 _NEVER_SECRET = frozenset({"true", "false", "none", "null", "required", "scram"})

@@ -34,6 +34,10 @@ class BrokerConfig(BrokerValues):
         refusals.check_security(self)
         checks.check(self)
         self.warnings = refusals.check_features(self)
+        if self["remote.log.storage.system.enable"] and self.is_broker:
+            from kpybroker.config import remote_storage  # not of a plain start
+
+            remote_storage.read(self)
         if login_file.why_unusable:
             self.warnings.append(login_file.why_unusable)
 

@@ -68,6 +68,10 @@ def check(config: "BrokerValues") -> None:
     between_nodes.check(config)
     _check_connections(config)
     _check_groups(config)
+    if config["remote.log.storage.system.enable"]:
+        from kpybroker.config import tiering  # not of a plain start
+
+        tiering.check_broker(config)
     if config["authorizer.class.name"]:
         from kpybroker.config import authorizer_configs  # not of a plain start
 

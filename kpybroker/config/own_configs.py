@@ -30,7 +30,10 @@ OTLP_ENDPOINT: Final = "kpybroker.otlp.endpoint"
 OTLP_HEADERS: Final = "kpybroker.otlp.headers"
 OTLP_INTERVAL_MS: Final = "kpybroker.otlp.interval.ms"
 LOG_FORMAT: Final = "kpybroker.log.format"
+REMOTE_COPY_DEADLINE_MS: Final = "kpybroker.remote.copy.deadline.ms"
+REMOTE_SWEEP_INTERVAL_MS: Final = "kpybroker.remote.sweep.interval.ms"
 GROUP_READABLE: Final = "kpybroker.log.dirs.group.readable"
+REMOTE_STORE: Final = "kpybroker.remote.store"
 TEXT_LOG: Final = "text"
 JSON_LOG: Final = "json"
 METRIC_DIALECTS: Final = ("strimzi", "confluent", "kafka_exporter", "kafka_lag_exporter", "native")
@@ -134,6 +137,9 @@ OWN_CONFIGS: Definitions = define(
         ConfigKey(OTLP_ENDPOINT, STRING, "", LOW, HttpUrl()),
         ConfigKey(OTLP_HEADERS, PASSWORD, None, LOW),
         ConfigKey(OTLP_INTERVAL_MS, INT, 60_000, LOW, at_least(1000)),
+        ConfigKey(REMOTE_COPY_DEADLINE_MS, INT, 600_000, LOW, at_least(1000)),
+        ConfigKey(REMOTE_SWEEP_INTERVAL_MS, INT, 21_600_000, LOW, at_least(-1)),
+        ConfigKey(REMOTE_STORE, STRING, "", MEDIUM),
     ]
 )
 
@@ -241,10 +247,21 @@ OWN_DOCUMENTATION: Final = {
         "The URLs that sasl.oauthbearer.jwks.endpoint.url and sasl.oauthbearer.token.endpoint.url may have; by default "
         "none. It takes the place of the JVM's system property org.apache.kafka.sasl.oauthbearer.allowed.urls."
     ),
+    REMOTE_COPY_DEADLINE_MS: (
+        "The longest time that the copy of one segment to the store may take; then it is tried again under another id."
+    ),
+    REMOTE_SWEEP_INTERVAL_MS: (
+        "The time between two searches for objects in the store that belong to no segment; -1 for none."
+    ),
     OTLP_ENDPOINT: (
         "The http or https URL of an OpenTelemetry collector that the metrics are pushed to (OTLP, Protobuf); its path "
         "is /v1/metrics where none is given. Empty for none. It needs the extra otlp."
     ),
     OTLP_HEADERS: "Headers of these requests, as name=value,name=value; for the credentials that a collector demands.",
     OTLP_INTERVAL_MS: "The time between two pushes of all metrics.",
+    REMOTE_STORE: (
+        "The store of tiered storage (KIP-405) in Aiven's layout: s3://bucket/prefix, gs://bucket/prefix, "
+        "az://container/prefix, file:///directory, or memory: for tests. Endpoints, credentials and caches are the "
+        "configs of Aiven's plugin behind remote.log.storage.manager.impl.prefix. Empty where these name the store."
+    ),
 }

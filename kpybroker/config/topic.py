@@ -18,15 +18,6 @@ if TYPE_CHECKING:
     from kpybroker.machines.remote_log.local_log import TierSettings
     from kpystorage.log_config import LogConfig
 
-_REMOTE_DISABLED = (
-    "Tiered Storage functionality is disabled in the broker. Topic cannot be configured with remote log storage."
-)
-_REMOTE_KEPT = (
-    "It is invalid to disable remote storage without deleting remote data. If you want to keep the remote data and "
-    "turn to read only, please set `remote.storage.enable=true,remote.log.copy.disable=true`. If you want to disable "
-    "remote storage and delete all remote data, please set "
-    "`remote.storage.enable=false,remote.log.delete.on.disable=true`."
-)
 # Broker attributes that hold the value of several broker configs together.
 _OF_UNITS = {
     "retention.ms": "log_retention_ms",
@@ -114,8 +105,9 @@ class TopicConfig:
         self.segment_index_bytes: int = values["segment.index.bytes"]
         self.segment_jitter_ms: int = values["segment.jitter.ms"]
         self.segment_ms: int = values["segment.ms"]
-        self.tier = _tier(values) if values["remote.storage.enable"] else None
-        """The settings of the part in the store; None for a topic that has all of it on disks."""
+        self.tier = _tier(values) if values["remote.storage.enable"] and not self.compact else None
+        """The settings of the part in the store; None for a topic that has all of it on disks. A compacted one has,
+        even if the broker's default made it compacted after it was tiered."""
 
     @property
     def max_segment_ms(self) -> int:
@@ -202,6 +194,9 @@ class NodeConfig(Protocol):
     @property
     def topic_defaults(self) -> TopicConfig: ...
 
+    @property
+    def is_in_zookeeper_mode(self) -> bool: ...
+
     def __getitem__(self, name: str) -> Any: ...
 
 
@@ -234,13 +229,15 @@ def validate(overrides: Mapping[str, str], config: NodeConfig, existing: Mapping
             raise ConfigError(f"Unknown topic config name: {name}")
     values = effective(overrides, config).values
     check_compaction_lag(values["min.compaction.lag.ms"], values["max.compaction.lag.ms"])
-    if values["remote.storage.enable"]:
-        if not config["remote.log.storage.system.enable"]:
-            raise ConfigError(_REMOTE_DISABLED)
-    elif (existing or {}).get("remote.storage.enable", "").lower() == "true" and not values[
-        "remote.log.delete.on.disable"
-    ]:
-        raise ConfigError(_REMOTE_KEPT)
+    if any(name.startswith("remote.") for name in (*overrides, *(existing or ()))):
+        from kpybroker.config import tiering  # not of a plain start
+
+        tiering.check_topic(
+            values,
+            existing or {},
+            is_tiering_on=config[tiering.SYSTEM_ENABLE],
+            in_zookeeper_mode=config.is_in_zookeeper_mode,
+        )
 
 
 def check_compaction_lag(min_lag_ms: Any, max_lag_ms: Any) -> None:

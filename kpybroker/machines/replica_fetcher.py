@@ -47,7 +47,7 @@ class FetchState(Enum):
     DELAYED = 1
     """It waits for the end of a pause after an error."""
     ASKING = 2
-    """It waits for the offsets at which the leader's log begins and ends."""
+    """It waits for the offsets at which the leader's log begins and ends, or until its log begins in the middle."""
     FAILED = 3
     """It waits for other metadata, or a repaired disk."""
 
@@ -99,8 +99,10 @@ class Reaction(Enum):
     APPEND = 0
     TRUNCATE = 1
     ASK_RANGE = 2
-    WAIT = 3
-    FAIL = 4
+    BEGIN_IN_MIDDLE = 3
+    """The leader has the offset only in the store (KIP-405)."""
+    WAIT = 4
+    FAIL = 5
 
 
 def reaction_to(following: Following, answer: PartitionData, asked: SessionPartition) -> Reaction:
@@ -110,6 +112,8 @@ def reaction_to(following: Following, answer: PartitionData, asked: SessionParti
         return Reaction.TRUNCATE if answer.diverging_epoch.epoch >= 0 else Reaction.APPEND
     if code == error_codes.OFFSET_OUT_OF_RANGE:
         return Reaction.ASK_RANGE
+    if code == error_codes.OFFSET_MOVED_TO_TIERED_STORAGE:
+        return Reaction.BEGIN_IN_MIDDLE
     if code == error_codes.FENCED_LEADER_EPOCH and asked.leader_epoch == following.follower.epoch:
         return Reaction.FAIL  # the metadata that say so are on their way
     return Reaction.WAIT

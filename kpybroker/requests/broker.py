@@ -42,6 +42,7 @@ from kpybroker.runtime.io.scheduler import Scheduler
 
 if TYPE_CHECKING:
     from kpybroker.hosts.labour.labour import Labour
+    from kpybroker.hosts.remote_log.remote_log import RemoteLog
     from kpybroker.machines.telemetry.receiver import Receiver
     from kpybroker.requests.serving.share.share_leader import ShareLeader
 
@@ -88,6 +89,7 @@ class Partitions(NamedTuple):
     leader_throttle: LeaderThrottle
     compaction: Compaction
     upkeep: Upkeep
+    remote_log: "RemoteLog | None" = None
 
 
 class Coordinators(NamedTuple):
@@ -130,6 +132,7 @@ class Broker:
         self.leader_throttle = partitions.leader_throttle
         self.compaction = partitions.compaction
         self.upkeep = partitions.upkeep
+        self.remote_log = partitions.remote_log
         self.groups = coordinators.groups
         self.transactions = coordinators.transactions
         self.share_states = coordinators.share_states
@@ -165,6 +168,8 @@ class Broker:
         self.groups.start()
         self.transactions.start()
         self.share_states.start()
+        if self.remote_log is not None:
+            self.remote_log.start()
 
     def stop(self) -> None:
         """End the work on the logs."""
@@ -210,6 +215,8 @@ class Broker:
         self.groups.apply(image, delta)
         self.transactions.apply(image, delta)
         self.share_states.apply(image, delta)
+        if self.remote_log is not None:
+            self.remote_log.apply(image, delta)
         self.marker_writer.look_again()
         self.expected_topics.look(image.topics)
         if self._share_leader is not None and SHARE_VERSION in delta.features and not image.features.get(SHARE_VERSION):

@@ -104,6 +104,8 @@ KIPS = {
     919: "Admin requests to controllers",
     932: "Share groups: members, sessions, acknowledgements, locks, and the share coordinator",
     950: "Tiered storage: disabling it for a topic; no node does it yet",
+    956: "Tiered storage: quotas of copies and reads; no node does it yet",
+    963: "Tiered storage: metrics of copies, deletions and what is left to do; no node does it yet",
     951: "The new leader in the error that says there is one",
     966: "Eligible leader replicas: who leads when nobody is in sync, clean shutdowns, one minimum for all brokers",
     994: "Transactions that run for long, listed",

@@ -24,6 +24,7 @@ from kpybroker.monitoring.metrics import (
     requests,
     shares,
     telemetry,
+    tiering,
 )
 from kpybroker.monitoring.metrics.table import (
     CONFLUENT,
@@ -73,7 +74,7 @@ of groups and readers are left out, and `kpybroker_partitions_left_out` and `kpy
 ## Dashboards and alerts
 
 [docker/monitoring](../docker/monitoring) has what a person needs who runs Prometheus and Grafana. It asks only for
-names that a node shows without configuration.
+names that a node shows without configuration, and for three of tiered storage, where that is configured.
 
 | file | shows |
 |---|---|
@@ -196,6 +197,10 @@ SECTIONS: Final = (
     ("Leases on segments", (lending.LEASES,)),
     ("Compaction", (cleaning.CLEANERS, cleaning.UNCLEANABLE)),
     ("Replication", (replication.FETCHERS, replication.BYTES)),
+    (
+        "Tiered storage, where it is configured",
+        (tiering.TOPIC_COUNTS, tiering.TOPIC_SIZES, tiering.WAITS, tiering.NODE, tiering.LIST_OFFSETS),
+    ),
     (
         "Groups and readers",
         (

@@ -9,6 +9,7 @@ from typing import Final
 
 from kpystorage import checkpoint, names, partition_metadata
 from kpystorage.clean_stop import complete
+from kpystorage.cutting import begin_as
 from kpystorage.disk import Disk, Lock, remove_tree
 from kpystorage.errors import CorruptFile, CorruptLog, DirectoryLocked
 from kpystorage.home import Home, Randomness
@@ -18,7 +19,7 @@ from kpystorage.log import Log
 from kpystorage.log_config import LogConfig
 from kpystorage.losses import Losses
 from kpystorage.producer_states import ProducerStates
-from kpystorage.recovery import LoadedLog, LogLoader, Loss, Shutdown
+from kpystorage.recovery import NO_LOG_START, LoadedLog, LogLoader, Loss, Shutdown
 from kpystorage.segment import Segment
 from kpystorage.session import NO_BROKER_EPOCH, read_broker_epoch
 from kpystorage.snapshot_files import SnapshotFiles
@@ -213,8 +214,9 @@ class LogDirectory(Home):
             cleaned_to = self.cleaner_offsets.get(key, 0)
             loader = LogLoader(self.disk, log.path, log.config, self._now_ms, self.report, cleaned_to)
             try:
-                log.adopt(loader.load(self.shutdown, self.log_starts.get(key, 0), self.recovery_points.get(key, 0)))
-                self.losses.opened(log, loader.loss, self.recovery_points.get(key, 0))
+                start, flushed_to = self.log_starts.get(key, NO_LOG_START), self.recovery_points.get(key, 0)
+                log.adopt(loader.load(self.shutdown, start, flushed_to))
+                self.losses.opened(log, loader.loss, flushed_to)
             except CorruptLog as error:
                 self.damaged[key] = str(error)
                 raise
@@ -284,12 +286,14 @@ class LogDirectory(Home):
         return log
 
     def create_future_log(self, source: Log, topic_id: bytes, config: LogConfig, now_ms: int) -> Log:
-        """Create a new empty log that becomes a copy of ``source``, from its first segment on. DiskFailure."""
+        """Create a new empty log that becomes a copy of ``source``, from its first segment on disk. DiskFailure."""
         log = Log(self, source.topic, source.partition, topic_id, config)
         unique = self._rng.getrandbits(128)
         log.folder.path = self._file(names.marked_directory(log.topic, log.partition, unique, names.FUTURE_DIRECTORY))
-        self._make(log, topic_id, source.segments[0].base_offset, now_ms)
+        self._make(log, topic_id, source.base_offsets[0], now_ms)
         self.future_logs[log.topic, log.partition] = log
+        if source.log_start_offset < source.base_offsets[0]:
+            begin_as(log, source, now_ms)
         return log
 
     def promote(self, log: Log) -> None:
@@ -458,7 +462,7 @@ class LogDirectory(Home):
         self._promised_starts[key] = max(self._promised_starts.get(key, 0), offset)
 
     def render_log_starts(self) -> bytes:
-        """The log starts that the segments on disk do not show."""
+        """The log starts that the segments on disk do not show, or soon may not."""
         for log in self.every_log():
             key = (log.topic, log.partition)
             if log.is_open and log.topic != METADATA_TOPIC:
@@ -466,7 +470,7 @@ class LogDirectory(Home):
                 if start <= log.log_start_offset:
                     self._promised_starts.pop(key, None)
                     start = log.log_start_offset
-                if start > log.segments[0].base_offset or log.has_unflushed_removals:
+                if log.config.is_tiered or start > log.segments[0].base_offset or log.has_unflushed_removals:
                     self.log_starts[key] = start
                 else:
                     self.log_starts.pop(key, None)

@@ -9,6 +9,8 @@ from typing import Final
 
 UNDEFINED_EPOCH: Final = -1
 UNDEFINED_OFFSET: Final = -1
+Epochs = Iterable[tuple[int, int]]
+"""(epoch, start offset) pairs, ascending, as a checkpoint holds them."""
 
 
 class LeaderEpochs:
@@ -16,8 +18,7 @@ class LeaderEpochs:
 
     __slots__ = ("_epochs", "_start_offsets", "dirty", "latest")
 
-    def __init__(self, entries: Iterable[tuple[int, int]] = ()) -> None:
-        """``entries`` are (epoch, start offset) pairs as a checkpoint holds them."""
+    def __init__(self, entries: Epochs = ()) -> None:
         self._epochs: list[int] = []
         self._start_offsets: list[int] = []
         self.latest = UNDEFINED_EPOCH

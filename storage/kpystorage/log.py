@@ -16,22 +16,22 @@ from contextlib import suppress
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, Self
 
-from kpystorage import lookups, names
+from kpystorage import cutting, lookups, names
 from kpystorage.boundaries import Boundaries
 from kpystorage.control_batches import apply_producer, note_ended
 from kpystorage.errors import OffsetOutOfRange, RecordBatchTooLarge, UnexpectedAppendOffset
 from kpystorage.flush import Flush, Unflushed, begin_flush, flush_at_once, take_back, unwritten_epochs
-from kpystorage.leader_epochs import LeaderEpochs
+from kpystorage.leader_epochs import Epochs, LeaderEpochs
 from kpystorage.log_config import LogConfig
 from kpystorage.log_folder import LogFolder
 from kpystorage.log_offset import LogOffset
 from kpystorage.log_slice import LogSlice
 from kpystorage.lookups import EXACT, OffsetForTimestamp, Search
 from kpystorage.producer_states import EndedTransaction, ProducerStates
-from kpystorage.recovery import LoadedLog, LogLoader, Shutdown
+from kpystorage.recovery import LoadedLog
 from kpystorage.retention import expendable
 from kpystorage.segment import Segment
-from kpystorage.set_aside import set_aside, set_aside_oldest
+from kpystorage.set_aside import set_aside_oldest
 from kpystorage.snapshot_files import SnapshotFiles
 from kpystorage.transaction_index import TransactionIndexEntry
 from kpywire.batch import CONTROL_MASK, LENGTH_END, NO_PRODUCER_ID, BatchHeader
@@ -160,6 +160,8 @@ class Log:
         self._flush_messages = min(config.flush_messages, _ALL_MESSAGES)
         if self.is_open:
             self.active.configure(config)
+            if not config.is_tiered:  # what a store has is no part of the log any more (KIP-950)
+                self.advance_log_start(self.base_offsets[0])
 
     def close(self) -> None:
         """Complete the files of an open log as at a clean stop of Kafka: indexes, snapshot, epochs. Flush it after."""
@@ -188,7 +190,7 @@ class Log:
 
     @property
     def local_log_start_offset(self) -> int:
-        """The first readable offset on this disk: the log start, as no part of a log is kept elsewhere."""
+        """The first readable offset on this disk. That is the log start, unless a store has what lies between."""
         return max(self.log_start_offset, self.base_offsets[0])
 
     # Appending.
@@ -441,8 +443,9 @@ class Log:
         unstable = self.producers.first_unstable
         if unstable is None or unstable.offset >= high_watermark.offset:
             return high_watermark
-        known = unstable.position >= 0 and unstable.offset >= self.log_start_offset
-        return unstable if known else self.position_of(max(unstable.offset, self.log_start_offset))
+        start = self.local_log_start_offset
+        known = unstable.position >= 0 and unstable.offset >= start
+        return unstable if known else self.position_of(max(unstable.offset, start))
 
     @property
     def size(self) -> int:
@@ -454,8 +457,7 @@ class Log:
     def advance_log_start(self, offset: int) -> bool:
         """Make the records below ``offset`` unreadable (DeleteRecords, KIP-107). Return whether that changed anything.
 
-        Segments wholly below it are deleted by the next :meth:`delete_old_segments`. OffsetOutOfRange above the log
-        end.
+        Segments wholly below it are deleted by the next round of retention. OffsetOutOfRange above the log end.
         """
         if offset > self.end.offset:
             raise self._out_of_range(offset)
@@ -468,15 +470,25 @@ class Log:
         return True
 
     def delete_old_segments(self, now_ms: int, high_watermark: int) -> int:
-        """Delete the oldest segments as retention demands, none during compaction. Return how many. DiskFailure."""
+        """Delete the oldest segments as `expendable` says. Return how many. DiskFailure."""
+        bounds = self.end.offset, self.local_log_start_offset, high_watermark
+        with self.directory.failing():
+            gone = expendable(self.segments, *bounds, self.config, now_ms)
+        return self.delete_oldest(gone, now_ms)
+
+    def delete_oldest(self, count: int, now_ms: int) -> int:
+        """Delete so many of the oldest segments from the disk, none during compaction. Return how many. DiskFailure.
+
+        The log start stays where a store has them (``is_tiered``), and none goes before its successor is durable.
+        """
         if self.stop_compacting is not None:
             return 0
+        if self.config.is_tiered:
+            count = cutting.durably_followed(self, count)
         with self.directory.failing():
             self.directory.delete_due_files(now_ms)
-            bounds = self.end.offset, self.local_log_start_offset, high_watermark
-            gone = expendable(self.segments, *bounds, self.config, now_ms)
-            set_aside_oldest(self, gone, now_ms)
-        return gone
+            set_aside_oldest(self, count, now_ms)
+        return count
 
     def truncate_to(self, offset: int, now_ms: int) -> bool:
         """Remove every batch that reaches ``offset`` or beyond. Return whether there was any.
@@ -486,49 +498,33 @@ class Log:
         if offset >= self.end.offset:
             self.epochs.truncate_from_end(self.end.offset)  # of a leader that fell before it wrote anything
             return False
-        if offset < self.segments[0].base_offset:
-            self.truncate_fully_and_start_at(offset, now_ms)
-            return True
         with self.directory.failing():
-            found = self._find(offset, self.end)
-            offset = offset if found is None else min(offset, found[2].base_offset)
-            self._forget_flushed(offset)
-            self.snapshots.drop_outside(-1, offset)  # first: a replay has to begin below whatever else is missing
-            while self.segments[-1].base_offset > offset:
-                set_aside(self, [self.segments.pop()], now_ms)
-                self.base_offsets.pop()
-            self.active = segment = self.segments[-1]
-            segment.truncate_to(offset, now_ms)
-            self.unflushed.forget(segment)
-            end_offset = segment.next_offset()
-            self.epochs.truncate_from_end(end_offset)
-            self.log_start_offset = min(self.log_start_offset, end_offset)
-            self.end = LogOffset(end_offset, segment.base_offset, segment.size)
-            loader = LogLoader(self.directory.disk, self.path, self.config, now_ms, self.directory.report)
-            loader.take_over(self.segments, self.snapshots, self.epochs)
-            self.producers = loader.producers_at(self.local_log_start_offset, end_offset, Shutdown.UNCLEAN)
-            self.take_snapshot()
+            cutting.truncate_to(self, offset, now_ms)
         return True
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int, *, log_start_offset: int | None = None) -> None:
         """Remove everything and continue at ``offset``, flushed as appends are. Readers may begin above it.
         DiskFailure."""
         with self.directory.failing():
-            self._forget_flushed(offset)
-            set_aside(self, self.segments[::-1], now_ms)
-            self.snapshots.drop_outside(-1, -1)
-            self.active = segment = Segment.create(self.directory.disk, self.path, offset, now_ms, self.config)
-            self.unflushed.new_files.append(segment.log.path)
-            self.segments[:] = [segment]
-            self.base_offsets[:] = [offset]
-            self.epochs.clear()
-            self.producers.clear(offset)
-            self.log_start_offset = offset if log_start_offset is None else log_start_offset
-            self.end = LogOffset(offset, offset, 0)
+            cutting.start_at(self, offset, now_ms)
+        self.epochs.clear()
+        self.log_start_offset = offset if log_start_offset is None else log_start_offset
         if offset - self.recovery_point >= self._flush_messages:
             self.flush()
 
-    def _forget_flushed(self, offset: int) -> None:
+    def begin_in_middle(
+        self, offset: int, log_start_offset: int, epochs: Epochs, producer_snapshot: bytes | None, now_ms: int
+    ) -> None:
+        """Remove everything and continue at ``offset`` with the epochs and producers of the records before, which a
+        store has from ``log_start_offset`` on (Kafka: ``TierStateMachine.buildRemoteLogAuxState``). Durable at its end.
+
+        ``producer_snapshot`` is the file for ``offset``. CorruptFile if it is damaged, before anything is changed;
+        DiskFailure.
+        """
+        with self.directory.failing():
+            cutting.begin_in_middle(self, offset, log_start_offset, epochs, producer_snapshot, now_ms)
+
+    def forget_flushed(self, offset: int) -> None:
         """Count everything behind ``offset`` as not flushed, on disk too, before the next batch overwrites it."""
         self.end_compaction()
         self._boundaries.clear()

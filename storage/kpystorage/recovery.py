@@ -9,7 +9,8 @@ Everything behind the first batch that is not whole and valid is removed, with a
 Everything below the recovery point was flushed, and is never removed here. A batch there whose checksum is wrong stays
 (its readers find it), and a file whose framing breaks there takes the log offline (:class:`CorruptLog`).
 
-Invariant: the offsets, producers, epochs and indexes of a loaded log agree with its batches.
+Invariant: the offsets, producers, epochs and indexes of a loaded log agree with its batches. What a store has of it
+(``is_tiered``) is known by the log start and the epochs alone, so both are kept from there on.
 """
 
 from collections.abc import Callable
@@ -34,6 +35,8 @@ from kpywire.crc import crc32c
 from kpywire.errors import Malformed
 
 MAX_OFFSET: Final = (1 << 63) - 1
+NO_LOG_START: Final = -1
+"""The checkpoint does not name the log."""
 
 
 class Shutdown(Enum):
@@ -119,11 +122,13 @@ class LogLoader:
     def load(self, shutdown: Shutdown, log_start_offset: int, recovery_point: int) -> LoadedLog:
         """Read, check and mend the log's files as far as ``shutdown`` requires.
 
-        ``log_start_offset`` and ``recovery_point`` are those of the directory's checkpoints, 0 if they have none.
+        ``log_start_offset`` and ``recovery_point`` are those of the directory's checkpoints, `NO_LOG_START` and 0 if
+        they have none.
 
         Raises:
             OSError: a file cannot be read or mended.
-            CorruptLog: data that had been flushed is damaged beyond its framing.
+            CorruptLog: data that had been flushed is damaged beyond its framing, or nothing tells the epochs of the
+                part that a store has.
         """
         files = survey(self.disk, self.path, self.report)
         self._writes_may_be_lost = shutdown is Shutdown.UNCLEAN
@@ -131,6 +136,7 @@ class LogLoader:
         if shutdown is not Shutdown.CLEAN and files.has_metadata:
             self.new_files.append(f"{self.path}/{names.PARTITION_METADATA}")  # its writer may have died before a flush
         self._read_epochs()
+        log_start_offset = self._known_start(log_start_offset, *files.base_offsets[:1])
         self._open_segments(files, shutdown, recovery_point, log_start_offset)
         indexed = self.segments[-1].indexed_behind_end() if self.segments else []
         if shutdown is Shutdown.UNCLEAN:
@@ -148,8 +154,8 @@ class LogLoader:
             end_offset = max(end_offset, log_start_offset)
             self.segments.append(self._create_segment(end_offset))
         self.segments[-1].restart_index()
-        # No part of the log is kept elsewhere: it begins where its segments do.
-        log_start_offset = max(log_start_offset, self.segments[0].base_offset)
+        if not self.config.is_tiered:  # no part of the log is kept elsewhere: it begins where its segments do
+            log_start_offset = max(log_start_offset, self.segments[0].base_offset)
         producers = self.producers_at(log_start_offset, end_offset, shutdown)
         if self._unindexed_from < MAX_OFFSET:
             # Not before: the next recovery, should this one not come to its end, begins where the offset index ends.
@@ -165,6 +171,21 @@ class LogLoader:
             self.segments, log_start_offset, end_offset, flushed, self.epochs, producers, self.snapshots,
             self.new_files, new_directory=False, is_complete=shutdown is Shutdown.CLEAN,
         )  # fmt: skip
+
+    def _known_start(self, checkpointed: int, first_base: int = 0) -> int:
+        """The log start as of the checkpoint. Where that does not name a log of which a store has the beginning, the
+        first epoch stands for it."""
+        if not self.config.is_tiered or checkpointed >= first_base:
+            return max(checkpointed, 0)
+        first = self.epochs.earliest
+        if not self.epochs_known or (first is None and checkpointed >= 0):
+            # Segments in the store whose epochs are unknown would pass for those of another log, and be deleted there.
+            raise CorruptLog(
+                f"{self.path}/{names.LEADER_EPOCHS}: damaged or missing, and nothing else on this disk tells the epochs "
+                f"from offset {max(checkpointed, 0)} up to {first_base}, which a store has. Nothing is removed: restore "
+                "the file, or move the directory away to have it fetched again"
+            )
+        return max(checkpointed, first_base if first is None else min(first[1], first_base))
 
     def _end_offset(self, shutdown: Shutdown, recovery_point: int) -> int:
         """The offset behind the last batch, where the file ends too. CorruptLog if a clean stop has left other bytes

@@ -32,7 +32,7 @@ def expendable(
 
     First those wholly below the local log start, then, where ``cleanup.policy`` says ``delete``, those beyond
     ``retention.bytes`` and those whose records are all older than ``retention.ms``. A segment without any record is
-    never deleted on its own account.
+    never deleted on its own account. Of a tiered log the latter depend on what the store has: none is expendable here.
     """
     count = len(segments)
 
@@ -46,8 +46,9 @@ def expendable(
             gone += 1
         return gone
 
+    is_by_age_and_size = config.cleanup_delete and not config.is_tiered
     gone = advance(0, lambda number: number + 1 < count and upper_bound(number) <= local_log_start_offset)
-    if config.cleanup_delete and config.retention_bytes >= 0:
+    if is_by_age_and_size and config.retention_bytes >= 0:
         spare_bytes = sum([segment.size for segment in segments[gone:]]) - config.retention_bytes
 
         def too_much(number: int) -> bool:
@@ -58,6 +59,6 @@ def expendable(
             return True
 
         gone = advance(gone, too_much)
-    if config.cleanup_delete and config.retention_ms >= 0:
+    if is_by_age_and_size and config.retention_ms >= 0:
         gone = advance(gone, lambda number: now_ms - segments[number].largest_timestamp > config.retention_ms)
     return gone

@@ -21,6 +21,7 @@ class CutLog(FlushedLog, Protocol):
 
     def roll(self, now_ms: int) -> Segment: ...
     def advance_log_start(self, offset: int) -> bool: ...
+    def write_epochs(self) -> None: ...
 
 
 def set_aside(log: CutLog, segments: Iterable[Segment], now_ms: int, *, kept_snapshots: Iterable[int] = ()) -> None:
@@ -48,11 +49,14 @@ def set_aside(log: CutLog, segments: Iterable[Segment], now_ms: int, *, kept_sna
 
 
 def set_aside_oldest(log: CutLog, count: int, now_ms: int) -> None:
-    """Set aside the ``count`` oldest segments, all of them if need be: the log then begins behind them. OSError."""
+    """Set aside the ``count`` oldest segments, all of them if need be: the log then begins behind them, where no part of
+    it is kept elsewhere. OSError."""
     if count == len(log.segments):
         log.roll(now_ms)
     if count:
-        # No part of the log is kept elsewhere: what is gone from this disk is gone for readers.
-        log.advance_log_start(log.segments[count].base_offset)
+        if log.config.is_tiered:
+            log.write_epochs()  # no batch on this disk tells them any more
+        else:
+            log.advance_log_start(log.segments[count].base_offset)
         set_aside(log, log.segments[:count], now_ms)
         del log.segments[:count], log.base_offsets[:count]

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable
 
 from kpystorage import names, producer_snapshot
 from kpystorage.disk import Disk
+from kpystorage.errors import CorruptFile
 from kpystorage.producer_snapshot import SnapshotEntry
 
 
@@ -45,10 +46,28 @@ class SnapshotFiles:
         self.drop(self._passing)
         self._passing = offset if passing else -1
 
+    def keep(self, offset: int, content: bytes) -> None:
+        """Write the only snapshot there is, durably, as it came from another replica."""
+        self._disk.write(self.path(offset), content, synchronize=True)
+        self.offsets = [offset]
+        self.unflushed.append(offset)  # its name
+
     def read(self, offset: int) -> list[SnapshotEntry]:
         """The producers in a snapshot. CorruptFile if it is not whole."""
         path = self.path(offset)
         return producer_snapshot.parse(self._disk.read(path), path)
+
+    def content(self, offset: int) -> bytes | None:
+        """The bytes of a snapshot; None if there is none at this offset, or it is not whole."""
+        if offset not in self.offsets:
+            return None
+        path = self.path(offset)
+        data = self._disk.read(path)
+        try:
+            producer_snapshot.parse(data, path)
+        except CorruptFile:
+            return None
+        return data
 
     def drop(self, offset: int) -> None:
         """Remove a snapshot if there is one at this offset."""

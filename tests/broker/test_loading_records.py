@@ -6,11 +6,11 @@ from itertools import accumulate
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kpybroker.hosts.coordinators.loading import plain_records
 from kpybroker.machines.groups.record import FORMAT, GroupRecord, decode
 from kpywire.batch import HEADER_BYTES
 from kpywire.errors import Malformed
 from kpywire.group_records.offset_commit import OffsetCommitKey, OffsetCommitValue
+from kpywire.plain_records import plain_records
 from kpywire.record import Record, build_batch
 
 TOPIC_ID = bytes(range(16))

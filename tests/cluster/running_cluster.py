@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -118,6 +119,11 @@ class RunningCluster:
         """End a node as the death of its process would."""
         node = self.nodes.pop(node_id)
         asyncio.run_coroutine_threadsafe(node.abandon(), self.loop).result(PATIENCE_S)
+
+    def lose_disk(self, node_id: int) -> None:
+        """Replace the disk of a node that does not run by an empty, formatted one."""
+        shutil.rmtree(self._directory / str(node_id))
+        self._format(node_id)
 
     def close(self) -> None:
         """End everything."""

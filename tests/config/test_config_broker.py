@@ -269,7 +269,6 @@ class TestRefusals:
             ({"zookeeper.connect": "localhost:2181"}, "zookeeper.connect"),
             ({"process.roles": "broker"}, "either controller.quorum.bootstrap.servers must contain"),
             ({"process.roles": "controller", "listeners": "CONTROLLER://:9093"}, "or controller.quorum.voters must"),
-            ({"remote.log.storage.system.enable": "true"}, "tiered storage"),
             ({"create.topic.policy.class.name": "org.example.Policy"}, "create.topic.policy.class.name"),
             ({"config.providers": "file"}, "config.providers"),
             ({"group.consumer.assignors": "org.example.Assignor"}, "Class cannot be found"),

@@ -80,6 +80,150 @@ def test_produced_records_are_held_against_the_topic(config, codec, level):
     assert validation.compacted
 
 
+TIERING = {"remote.log.storage.system.enable": "true"}
+TIERED = {"remote.storage.enable": "true"}
+READ_ONLY = {**TIERED, "remote.log.copy.disable": "true"}
+DISABLED = {"remote.storage.enable": "false"}
+TIERED_CASES: list[tuple[dict[str, str], dict[str, str]]] = [
+    ({}, TIERED),
+    ({}, {"remote.storage.enable": "TRUE"}),
+    ({}, {**TIERED, "cleanup.policy": "compact"}),
+    ({}, {**TIERED, "cleanup.policy": "compact,delete"}),
+    ({}, {**TIERED, "cleanup.policy": ""}),
+    (TIERED, {**TIERED, "cleanup.policy": "compact"}),
+    ({}, {"cleanup.policy": "compact", "local.retention.ms": "9999999999"}),
+    ({}, {**TIERED, "retention.ms": "100", "local.retention.ms": "100"}),
+    ({}, {**TIERED, "retention.ms": "100", "local.retention.ms": "101"}),
+    ({}, {**TIERED, "retention.ms": "100", "local.retention.ms": "-1"}),
+    ({}, {**TIERED, "retention.ms": "-1", "local.retention.ms": "-1"}),
+    ({}, {**TIERED, "retention.ms": "-1", "local.retention.ms": "5"}),
+    ({}, {**TIERED, "local.retention.ms": "604800001"}),
+    ({}, {**TIERED, "local.retention.ms": "-3"}),
+    ({}, {**TIERED, "retention.bytes": "100", "local.retention.bytes": "101"}),
+    ({}, {**TIERED, "retention.bytes": "100", "local.retention.bytes": "-1"}),
+    (
+        {},
+        {
+            **TIERED,
+            "retention.bytes": "1",
+            "local.retention.bytes": "2",
+            "retention.ms": "1",
+            "local.retention.ms": "2",
+        },
+    ),
+    ({}, {"retention.ms": "100", "local.retention.ms": "101"}),
+    ({}, {**TIERED, "remote.copy.lag.ms": "604800000"}),
+    ({}, {**TIERED, "remote.copy.lag.ms": "604800001"}),
+    ({}, {**TIERED, "remote.copy.lag.ms": "11", "local.retention.ms": "10"}),
+    ({}, {**TIERED, "remote.copy.lag.ms": "11", "retention.ms": "-1"}),
+    ({}, {**TIERED, "remote.copy.lag.ms": "-1", "local.retention.ms": "10"}),
+    ({}, {**TIERED, "remote.copy.lag.ms": "-2"}),
+    ({}, {**TIERED, "remote.copy.lag.bytes": "11", "local.retention.bytes": "10"}),
+    ({}, {**TIERED, "remote.copy.lag.bytes": "11", "retention.bytes": "10"}),
+    ({}, {**TIERED, "remote.copy.lag.bytes": "11"}),
+    ({}, {**TIERED, "remote.copy.lag.bytes": "11", "remote.copy.lag.ms": "604800001", "retention.bytes": "10"}),
+    ({}, {"remote.copy.lag.ms": "604800001"}),
+    ({}, READ_ONLY),
+    (TIERED, READ_ONLY),
+    ({}, {**READ_ONLY, "local.retention.ms": "604800000"}),
+    ({}, {**READ_ONLY, "local.retention.ms": "1"}),
+    ({}, {**READ_ONLY, "retention.bytes": "5", "local.retention.bytes": "5"}),
+    ({}, {**READ_ONLY, "retention.bytes": "5", "local.retention.bytes": "4"}),
+    ({}, {**READ_ONLY, "retention.bytes": "5", "local.retention.bytes": "4", "local.retention.ms": "1"}),
+    ({}, {**READ_ONLY, "local.retention.bytes": "4", "local.retention.ms": "604800001"}),
+    (TIERED, {}),
+    (TIERED, DISABLED),
+    (TIERED, {**DISABLED, "remote.log.delete.on.disable": "true"}),
+    (TIERED, {"remote.log.delete.on.disable": "true"}),
+    (TIERED, {**DISABLED, "remote.log.copy.disable": "true"}),
+    (TIERED, {**TIERED, "remote.log.delete.on.disable": "true"}),
+    (DISABLED, {}),
+    ({}, {"remote.log.copy.disable": "true"}),
+    ({}, {"remote.log.delete.on.disable": "true"}),
+]
+
+
+@pytest.mark.java
+@pytest.mark.parametrize("is_on", [True, False], ids=["tiering", "no tiering"])
+def test_tiered_topics_are_validated_in_kafkas_words(is_on: bool):
+    static = {**STANDALONE, **(TIERING if is_on else {})}
+    config = BrokerConfig.load(None, static, defaults={})
+    commands = [{"do": "topic", "static": static, "existing": old, "props": new} for old, new in TIERED_CASES]
+    for (existing, overrides), answer in zip(TIERED_CASES, ask(commands), strict=True):
+        try:
+            topic.validate(overrides, config, existing)
+            ours = None
+        except ConfigError as error:
+            ours = error.message
+        assert ours == answer.get("error"), (existing, overrides)
+
+
+BROKER_CASES = [
+    {},
+    {"log.retention.ms": "100", "log.local.retention.ms": "101"},
+    {"log.retention.ms": "100", "log.local.retention.ms": "-1"},
+    {"log.retention.bytes": "100", "log.local.retention.bytes": "101"},
+    {"log.remote.copy.lag.ms": "604800001"},
+    {"log.remote.copy.lag.bytes": "5", "log.local.retention.bytes": "4"},
+    {"log.cleanup.policy": "compact"},
+]
+
+
+@pytest.mark.parametrize("given", BROKER_CASES, ids=str)
+def test_a_tiered_topic_takes_what_it_does_not_set_from_the_broker(given):
+    """Where the broker's own configs do not fit together it does not start; a topic that would inherit them is refused
+    in the same words."""
+    plain = BrokerConfig.load(None, {**STANDALONE, **given}, defaults={})
+    assert plain.topic_defaults.tier is None
+    if given in ({}, {"log.cleanup.policy": "compact"}):
+        assert BrokerConfig.load(None, {**STANDALONE, **TIERING, **given}, defaults={})
+        return
+    with pytest.raises(ConfigError, match=r"^Invalid value -?\d+ for configuration (local\.ret|remote\.copy)"):
+        BrokerConfig.load(None, {**STANDALONE, **TIERING, **given}, defaults={})
+
+
+def test_the_settings_of_a_tiered_topic_reach_its_log(config):
+    tiered = topic.effective({**TIERED, "local.retention.ms": "5", "remote.copy.lag.bytes": "7"}, config)
+    assert tiered.tier is not None
+    assert (tiered.tier.local_retention_ms, tiered.tier.copy_lag_bytes, tiered.tier.is_copy_disabled) == (5, 7, False)
+    assert tiered.log().is_tiered
+    compacted = topic.effective({**TIERED, "cleanup.policy": "compact"}, config)
+    assert compacted.tier is None
+    assert not compacted.log().is_tiered
+
+
+ZOOKEEPER = {"zookeeper.connect": "127.0.0.1:2181", "broker.id": "1", "listeners": "PLAINTEXT://127.0.0.1:9092"}
+
+
+@pytest.mark.parametrize(
+    ("existing", "overrides", "refusal"),
+    [
+        ({}, TIERED, ""),
+        ({}, READ_ONLY, "under Zookeeper's mode."),
+        (TIERED, {**DISABLED, "remote.log.delete.on.disable": "true"}, "under Zookeeper's mode."),
+        (TIERED, DISABLED, "It is invalid to disable remote storage without deleting remote data."),
+        ({}, {**TIERED, "cleanup.policy": "compact"}, "Remote log storage is unsupported for the compacted topics"),
+    ],
+    ids=str,
+)
+def test_in_zookeeper_mode_a_topic_stays_tiered(existing, overrides, refusal):
+    config = BrokerConfig.load(None, {**ZOOKEEPER, **TIERING}, defaults={})
+    assert config.is_in_zookeeper_mode
+    try:
+        topic.validate(overrides, config, existing)
+        said = ""
+    except ConfigError as error:
+        said = error.message
+    assert refusal in said
+    assert bool(refusal) == bool(said)
+
+
+def test_metadata_that_should_be_elsewhere_refuse_the_start():
+    elsewhere = {"remote.log.metadata.manager.class.name": "org.example.Metadata"}
+    with pytest.raises(ConfigError, match=r"remote\.log\.metadata\.manager\.class\.name: classes written in Java"):
+        BrokerConfig.load(None, {**STANDALONE, **TIERING, **elsewhere}, defaults={})
+
+
 @pytest.mark.java
 def test_topics_are_validated_in_kafkas_words():
     config = BrokerConfig.load(None, STANDALONE, defaults={})

@@ -9,10 +9,29 @@ from console_node import ConsoleNode, console_node, often_sampled
 from stage import Stage
 from test_transactions_page import open_transaction
 
+from kpybroker.machines.remote_log.copying import CopyLag, Wait
 from kpystorage.memory_disk import MemoryDisk
 from kpywire.uuid import to_string
+from support.tier_states import FixedTiers, tier_state
 from support.waiting import eventually
 
+TIERS = FixedTiers(
+    tier_state(
+        "flights",
+        copied=9,
+        end=20,
+        log_start=1,
+        local_log_start=5,
+        local_bytes=2048,
+        remote_bytes=4096,
+        segments=2,
+        copy_lag=CopyLag(1024, 3),
+        wait=Wait.FAILED,
+        reason="copy failed: away (1 times)",
+        last_error="away",
+        unfinished=1,
+    )
+)
 SETTINGS = {"kpybroker_console_write_enable": "true", "broker_rack": "rack-1"}
 
 
@@ -55,6 +74,7 @@ def known() -> Iterator[Known]:
         node.limit("producer_byte_rate", 5e8)
         assert node.post("/topics/flights/configs", name="segment.ms", value="3 days").status == 200
         producer = open_transaction(node, "payments", "paid")
+        node.call(lambda: setattr(node.node.broker, "remote_log", TIERS))
         node.get("/api/cluster")
         eventually(lambda: node.get("/api/group", id="readers").json["read_per_s"] is not None, "two samples")
         eventually(lambda: node.get("/api/topics").json["topics"][0]["bytes_in_per_s"] is not None, "rates of topics")

@@ -40,11 +40,14 @@ def name_of(page: ConsolePage) -> str:
     return page.template.removesuffix(".html")
 
 
+UNPICTURED = {"/tiers"}
+"""The pages that only nodes with tiered storage have."""
+PICTURED = [page for page in PAGES if page.template and page.path not in UNPICTURED]
+
+
 def addresses(stage: Stage) -> dict[str, tuple[str, int]]:
     """The address and height of each picture, by name."""
-    found = {
-        name_of(page): (stage.address(page, page.path), HEIGHTS.get(page.path, 760)) for page in PAGES if page.template
-    }
+    found = {name_of(page): (stage.address(page, page.path), HEIGHTS.get(page.path, 760)) for page in PICTURED}
     return {**found, "refused": (NOWHERE, 760)}
 
 

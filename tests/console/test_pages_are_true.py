@@ -190,6 +190,14 @@ EXPECTED: dict[str, list[Callable[[Known], list[Row]]]] = {
         lambda _: [("client-id (default)", "producer_byte_rate", "477 MiB/s500 000 000")],
         lambda _: [("all", "rdkafka", "producer_byte_rate", re.compile(r"[\d.]+ B/s"), "0 ms")],
     ],
+    "/tiers": [
+        lambda _: [
+            (
+                *("flights-0", "1.0 KiB3 segments", "copy failed: away (1 times)", "4.0 KiB2 segments, from offset 1"),
+                *("2.0 KiBfrom offset 5", "9of 20", "1", "away"),
+            )
+        ]
+    ],
     "/find": [],
     "/searches/{search}": [lambda _: [record_row(number) for number in (1, *range(10, 20))]],
 }

@@ -10,7 +10,19 @@ from collections.abc import Iterator
 import pytest
 from console_node import console_node
 from likeness import Likeness, likeness, sketch
-from pictures import FIGURES, HEIGHTS, SETTINGS, WIDTH, addresses, furnish, name_of, open_all, remembering, traffic
+from pictures import (
+    FIGURES,
+    HEIGHTS,
+    PICTURED,
+    SETTINGS,
+    WIDTH,
+    addresses,
+    furnish,
+    name_of,
+    open_all,
+    remembering,
+    traffic,
+)
 from stage import Stage
 
 from kpybroker.monitoring.console.pages import PAGES
@@ -18,7 +30,7 @@ from support.browser import Browser
 from support.waiting import eventually
 
 pytestmark = pytest.mark.slow
-NAMES = [*(name_of(page) for page in PAGES if page.template), "refused"]
+NAMES = [*(name_of(page) for page in PICTURED), "refused"]
 THEMES = ("light", "dark")
 LEAST_INK = 0.7
 """The least correlation of ink. Other fonts and contents give more, a page without its style sheet gives less."""

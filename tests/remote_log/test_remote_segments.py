@@ -6,15 +6,15 @@ from random import Random
 import pytest
 from remote_log_histories import TOPIC_ID, segment, segment_id, update
 
-from kpybroker.machines.journal import Effects
 from kpybroker.machines.remote_log.cache import RecordVerdict, RemoteSegments
-from kpybroker.machines.remote_log.metadata import Lead, RecordRefusal, RemoteLogMetadata, WriteRecord
+from kpybroker.machines.remote_log.metadata import RecordRefusal, RemoteLogMetadata
 from kpybroker.machines.remote_log.packing import packed, unpacked
 from kpybroker.machines.remote_log.segments import (
     DELETED,
     DELETING,
     FINISHED,
     STARTED,
+    Record,
     RemoteLogSegment,
     RemotePartitionDelete,
     RemotePartitionDeleteState,
@@ -101,18 +101,14 @@ def test_a_million_segments_take_little_memory() -> None:
     assert size / (20 * 100) < 400, "bytes for each segment"
 
 
-# The machine on the log
+# The content of the topic
 
 
-def write(machine: RemoteLogMetadata, record: object, leader_epoch: int = -1) -> object:
-    effects: Effects = machine.decide(WriteRecord("ticket", record, leader_epoch), 0)  # type: ignore[arg-type]
-    for each in effects.records:
-        machine.apply(each, 0, None)
-    return effects.replies[0][1]
-
-
-def lead(machine: RemoteLogMetadata, leader_epoch: int) -> object:
-    return machine.decide(Lead("ticket", TOPIC_ID, 0, leader_epoch), 0).replies[0][1]
+def write(metadata: RemoteLogMetadata, record: Record) -> object:
+    refusal = metadata.refusal(record)
+    if refusal is None:
+        metadata.apply(record)
+    return refusal
 
 
 def deletion(state: int) -> RemotePartitionDelete:
@@ -120,32 +116,25 @@ def deletion(state: int) -> RemotePartitionDelete:
 
 
 def test_a_record_that_does_not_apply_is_not_written() -> None:
-    machine, made = RemoteLogMetadata(), segment(1, 0, 9, [(1, 0)])
-    assert write(machine, update(made, FINISHED)) is RecordVerdict.UNKNOWN_SEGMENT
-    assert write(machine, made) is None
-    assert write(machine, update(made, DELETED)) is RecordVerdict.ILLEGAL_TRANSITION
-    assert write(machine, update(made, STARTED)) is RecordVerdict.NOT_AN_UPDATE
-    assert write(machine, made._replace(state=FINISHED)) is RecordVerdict.NOT_A_BEGINNING
-
-
-def test_a_former_leader_is_fenced_and_kafka_is_not() -> None:
-    machine, made = RemoteLogMetadata(), segment(1, 0, 9, [(1, 0)])
-    assert lead(machine, 5) is None
-    assert lead(machine, 4) is RecordRefusal.FENCED
-    assert write(machine, made, 4) is RecordRefusal.FENCED
-    assert write(machine, made, 5) is None
-    assert write(machine, update(made, FINISHED)) is None
+    metadata, made = RemoteLogMetadata(), segment(1, 0, 9, [(1, 0)])
+    assert write(metadata, update(made, FINISHED)) is RecordVerdict.UNKNOWN_SEGMENT
+    assert write(metadata, made) is None
+    assert write(metadata, update(made, DELETED)) is RecordVerdict.ILLEGAL_TRANSITION
+    assert write(metadata, update(made, STARTED)) is RecordVerdict.NOT_AN_UPDATE
+    assert write(metadata, made._replace(state=FINISHED)) is RecordVerdict.NOT_A_BEGINNING
 
 
 def test_a_deleted_partition_goes_through_its_states_and_takes_no_new_copy() -> None:
-    machine, made = RemoteLogMetadata(), segment(1, 0, 9, [(1, 0)])
-    write(machine, made)
-    assert write(machine, deletion(1)) is RecordRefusal.ILLEGAL_DELETION
-    assert [write(machine, deletion(state)) for state in (0, 0, 1)] == [None] * 3
-    assert write(machine, segment(2, 0, 9, [(1, 0)])) is RecordRefusal.PARTITION_IS_DELETED
-    assert write(machine, update(made, DELETING)) is None
-    assert write(machine, deletion(2)) is None
-    segments = machine.segments_of(TOPIC_ID, 0)
+    metadata, made = RemoteLogMetadata(), segment(1, 0, 9, [(1, 0)])
+    write(metadata, made)
+    assert write(metadata, deletion(1)) is RecordRefusal.ILLEGAL_DELETION
+    assert [write(metadata, deletion(state)) for state in (0, 0, 1)] == [None] * 3
+    assert write(metadata, segment(2, 0, 9, [(1, 0)])) is RecordRefusal.PARTITION_IS_DELETED
+    assert write(metadata, update(made, DELETING)) is None
+    assert list(metadata.unfinished_deletions()) == [deletion(1)]
+    assert write(metadata, deletion(2)) is None
+    assert list(metadata.unfinished_deletions()) == []
+    segments = metadata.segments_of(TOPIC_ID, 0)
     assert segments is not None
     assert segments.state(segment_id(1)) is None
-    assert list(machine.partitions()) == []
+    assert list(metadata.partitions()) == []

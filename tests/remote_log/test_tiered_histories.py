@@ -4,11 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tiered_world import play
+from tiered_world import TieredWorld, play
 
-from kpybroker.machines.remote_log import copying, deleting, expiry, follower, lineage, sweep
+from kpybroker.machines.remote_log import copying, deleting, empty_leader, expiry, follower, lineage, sweep
 from kpybroker.machines.remote_log.cache import EpochSegments, RemoteSegments
-from kpybroker.machines.remote_log.metadata import RemoteLogMetadata
 from kpybroker.machines.remote_log.segments import FINISHED, STARTED, RemoteLogSegmentUpdate
 
 SEEDS = 60
@@ -21,6 +20,7 @@ def test_no_committed_record_is_ever_lost() -> None:
         for what, count in play(seed).counted.items():
             counted[what] = counted.get(what, 0) + count
     assert all(counted[what] > SEEDS // 4 for what in ("copied", "deleted", "built", "left the disk", "unclean"))
+    assert counted["behind the store"] > 0
 
 
 def _replaces_as_kafka(self: EpochSegments, start: int, end: int, segment_id: bytes) -> None:
@@ -63,7 +63,7 @@ def _reads_copies_that_began(self: RemoteSegments, record: Any) -> Any:
 
 
 BEGIN, DUE = deleting.Deletions.begin, deleting.Deletions.due
-APPLY, REFUSAL = RemoteSegments.apply, RemoteLogMetadata.refusal
+APPLY = RemoteSegments.apply
 
 BUGS: dict[str, tuple[object, str, object]] = {
     "the disk loses what is only committed": (
@@ -80,7 +80,7 @@ BUGS: dict[str, tuple[object, str, object]] = {
     "expired segments go before the log start": (deleting.Deletions, "begin", _begins_at_once),
     "objects go before the record": (deleting.Deletions, "due", _announces_nothing),
     "copies that began are read": (RemoteSegments, "apply", _reads_copies_that_began),
-    "a former leader writes": (RemoteLogMetadata, "refusal", lambda self, record, _epoch=-1: REFUSAL(self, record)),
+    "a former leader writes": (TieredWorld, "is_fenced", lambda *_: False),
     "open copies are never overdue": (expiry.UnfinishedCopies, "overdue", lambda *_: frozenset()),
     "objects are swept at once": (
         sweep.ObjectSweep,
@@ -88,6 +88,7 @@ BUGS: dict[str, tuple[object, str, object]] = {
         lambda _self, listing, *_: [(each, sweep.Belonging.ORPHAN) for each in listing],
     ),
     "objects are never swept": (sweep.ObjectSweep, "judge", lambda *_: []),
+    "an empty leader begins at its end": (empty_leader.EmptyLeader, "found", lambda *_: empty_leader.StayEmpty()),
     "the follower takes a lost lineage": (
         follower.AuxiliaryState,
         "_agrees",

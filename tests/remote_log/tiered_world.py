@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 from remote_log_histories import TOPIC_ID
 
-from kpybroker.machines.remote_log import copying, deleting, follower, sweep
+from kpybroker.machines.remote_log import copying, deleting, empty_leader, follower, sweep
 from kpybroker.machines.remote_log.cache import RemoteSegments
 from kpybroker.machines.remote_log.expiry import UnfinishedCopies, local_expiry, remote_expiry
 from kpybroker.machines.remote_log.lineage import agrees_until, copied_without_gap, log_start, segment_for
 from kpybroker.machines.remote_log.local_log import LocalLog, LocalSegment, TierSettings
-from kpybroker.machines.remote_log.metadata import Lead, RemoteLogMetadata
+from kpybroker.machines.remote_log.metadata import RemoteLogMetadata
 from kpybroker.machines.remote_log.segments import (
     DELETED,
     FINISHED,
@@ -141,6 +141,8 @@ class TieredWorld:
         )
         self.sweep = sweep.ObjectSweep(WAIT_MS)
         self.counted: dict[str, int] = {}
+        self.written: dict[tuple[int, int], Written] = {}
+        """What was ever written, by epoch and offset."""
         self._lead()
 
     # Parts
@@ -172,19 +174,49 @@ class TieredWorld:
         self.copies = copying.SegmentCopies(TOPIC_ID, "t", 0, limits)
         self.deletions = deleting.Deletions(self.leading, at_once=3)
         self.reign = Reign(self.copies, self.deletions, self.epoch)
-        self.metadata.decide(Lead(None, TOPIC_ID, 0, self.epoch), 0)
         self.unfinished = UnfinishedCopies(WAIT_MS)
+        if not replica.records:
+            self._begins_behind_store(replica)
         start = log_start(self.remote, replica.end, replica.epochs, replica.log_start, replica.local_start)
         replica.move_start(min(start, replica.end))
         self.copies.copied = copied_without_gap(
             self.remote, replica.end, replica.epochs, replica.log_start, replica.local_start
         )
 
+    def _begins_behind_store(self, replica: Replica) -> None:
+        """The leader has no record on its disk."""
+        machine = empty_leader.EmptyLeader(self.epoch, replica.log_start, replica.end)
+        step = machine.found(self.remote)
+        if isinstance(step, follower.FetchIndexes):
+            step = machine.fetched(self.store[step.segment.id.segment_id][2], b"")
+        assert not isinstance(step, follower.TryLater), step.reason
+        if isinstance(step, follower.StartAt):
+            self.note("behind the store")
+            replica.start_at(step.offset, step.log_start_offset, list(step.epochs), self._stored(step))
+            self.committed = replica.end
+        copied = self.remote.copied_epochs()
+        assert not copied or replica.end > self.remote.highest_offset(copied[-1]), "an offset is written again"
+
+    def _stored(self, start: follower.StartAt) -> list[Written]:
+        """The records that the store has, by offset."""
+        found, offset = [Written(0, 0, 0)] * start.offset, start.log_start_offset
+        while offset < start.offset:
+            segment = segment_for(self.remote, start.epochs, offset)
+            assert segment is not None, f"{offset} is not in the store"
+            until = agrees_until(segment, start.epochs, offset)
+            held = self.store[segment.id.segment_id][1]
+            for each in range(offset, until):
+                found[each] = held[each - segment.start_offset]
+                assert found[each] == self.written[found[each].epoch, each]
+            offset = until
+        return found
+
     # Events of the partition
 
     def appends(self) -> None:
         for _ in range(self.rng.randint(1, 4)):
             written = Written(self.epoch, self.rng.getrandbits(60), self.wall_ms)
+            self.written[self.epoch, self.leader.end] = written
             self.leader.append(written)
         if self.rng.random() < 0.7:
             self.leader.roll()
@@ -371,14 +403,18 @@ class TieredWorld:
                 self._delete_objects(name)
                 self._queue(reign, reign.deletions.objects_deleted(name, self.wall_ms))
 
+    def is_fenced(self, reign: Reign) -> bool:
+        """Whether a leader has no say any more. The records do not tell: brokers stop when they lead no longer."""
+        return reign is not self.reign
+
     def _append(self, record: Record, reign: Reign, *, fails: bool) -> None:
         assert not isinstance(record, RemotePartitionDelete)
         name = record.id.segment_id
-        if fails or self.metadata.refusal(record, reign.epoch) is not None:
+        if fails or self.is_fenced(reign) or self.metadata.refusal(record) is not None:
             reign.deletions.failed(name, "refused", self.now_ms)
             self._queue(reign, reign.copies.failed(name, "refused", self.now_ms, self.wall_ms))
             return
-        self.metadata.apply(record, 0, None)
+        self.metadata.apply(record)
         if record.state is DELETED:
             self.note("deleted")
         self._queue(reign, reign.copies.committed(record))

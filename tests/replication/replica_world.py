@@ -23,12 +23,13 @@ from kpybroker.hosts.replicas.moves import Moves
 from kpybroker.hosts.replicas.neighbours import Neighbours
 from kpybroker.hosts.replicas.replica import Replica
 from kpybroker.hosts.replicas.replicas import Replicas
+from kpybroker.hosts.replicas.tiering import Tiering
 from kpybroker.machines.fetch.sessions import FetchSessions
 from kpybroker.machines.metadata.delta import MetadataDelta
 from kpybroker.machines.metadata.image import MetadataImage
 from kpybroker.machines.partition.in_sync import Rules
 from kpybroker.machines.partition.leader import Marker, PartitionLeader
-from kpybroker.requests.handlers import fetch, list_offsets
+from kpybroker.requests.handlers import fetch, list_offsets, offset_for_leader_epoch
 from kpybroker.runtime.calls.call import Call
 from kpybroker.runtime.calls.client import ConnectedClient
 from kpybroker.runtime.calls.pending import Pending
@@ -61,7 +62,13 @@ TOPIC_ID = bytes(range(16))
 LISTENER = "PLAINTEXT"
 PORT = 9092
 DATA = ("/data", "/more")
-VERSIONS = {api.FETCH: (4, 18), api.LIST_OFFSETS: (1, 11), api.API_VERSIONS: (0, 4)}
+VERSIONS = {
+    api.PRODUCE: (3, 13),
+    api.FETCH: (4, 18),
+    api.LIST_OFFSETS: (1, 11),
+    api.API_VERSIONS: (0, 4),
+    api.OFFSET_FOR_LEADER_EPOCH: (2, 4),
+}
 DELAY_MS = 1
 AGAIN_MS = 200
 TOPIC_RESOURCE = 2
@@ -230,6 +237,7 @@ class WorldNode:
         self.node_id = self.id
         self.nodes = Nodes(self.image, LISTENER, None)  # type: ignore[arg-type]
         self.assignments = Assigned()
+        tiering = world.tiering_of(self, directories)
         self.moves = Moves(self.id, directories, scheduler, self.assignments, lambda: self.config)
         self.fetchers = Fetchers(
             self.id,
@@ -239,6 +247,7 @@ class WorldNode:
             lambda: self.config,
             lambda: 7,
             self.moves.source_was_cut,
+            tiering,
         )
         self.replicas = Replicas(
             self.id,
@@ -247,6 +256,7 @@ class WorldNode:
             lambda overrides: effective(overrides, self.config),
             Rules(float(self.config.replica_lag_time_max_ms)),
             Neighbours(self.assignments, self.moves, self.fetchers),
+            tiering,
         )
         self.leader_throttle = LeaderThrottle(self.id, lambda: UNLIMITED)
         self.in_sync = InSyncKeeper(
@@ -278,6 +288,8 @@ class WorldNode:
             return ApiVersionsResponse(error_code=0, api_keys=keys, throttle_time_ms=0)
         if call.api_key == api.LIST_OFFSETS:
             return at_once(list_offsets.handle(self, request, call))  # type: ignore[arg-type]
+        if call.api_key == api.OFFSET_FOR_LEADER_EPOCH:
+            return at_once(offset_for_leader_epoch.handle(self, request, call))  # type: ignore[arg-type]
         return fetch.handle(self, request, call)  # type: ignore[arg-type]
 
     def stop(self) -> None:
@@ -307,7 +319,7 @@ class WorldNode:
     # What it holds.
 
     def replica(self, index: int = 0) -> Replica:
-        return self.replicas.find(TOPIC, index)
+        return self.replicas.find(TOPIC_ID, index)
 
     def log(self, index: int = 0) -> Log:
         return self.replica(index).held().log
@@ -345,6 +357,9 @@ class WorldNode:
 class World:
     """The nodes, the clock, the way between them, and what is committed of the metadata."""
 
+    topic_name = TOPIC
+    node_type: type[WorldNode] = WorldNode
+
     def __init__(
         self,
         nodes: int = 2,
@@ -374,14 +389,14 @@ class World:
         self.records: list[Any] = [
             FeatureLevelRecord(name="metadata.version", feature_level=25),
             *(self.registration(node_id) for node_id in ids),
-            TopicRecord(name=TOPIC, topic_id=TOPIC_ID),
+            TopicRecord(name=self.topic_name, topic_id=TOPIC_ID),
             *(
-                ConfigRecord(resource_type=TOPIC_RESOURCE, resource_name=TOPIC, name=name, value=value)
+                ConfigRecord(resource_type=TOPIC_RESOURCE, resource_name=self.topic_name, name=name, value=value)
                 for name, value in (topic or {}).items()
             ),
             *(self.partition(index, ids) for index in range(partitions)),
         ]
-        self.nodes = {node_id: WorldNode(self, node_id) for node_id in ids}
+        self.nodes = {node_id: self.node_type(self, node_id) for node_id in ids}
         for node in self.nodes.values():
             node.start()
         self.run()
@@ -412,6 +427,10 @@ class World:
             leader_epoch=0,
             partition_epoch=0,
         )
+
+    def tiering_of(self, node: WorldNode, directories: Directories) -> Tiering | None:  # noqa: ARG002
+        """The tiered storage of a node, None where there is none."""
+        return None
 
     # Between nodes.
 

@@ -13,7 +13,7 @@ from kpybroker.hosts.quorum.recovery import StartRefused
 from kpybroker.machines.metadata.image import InvalidMetadata
 from kpybroker.node.assembly.platform import Simulated
 from kpybroker.node.node import Node
-from kpybroker.runtime.io.scheduler import LoopScheduler, Pieces
+from kpybroker.runtime.io.scheduler import LoopScheduler, Pieces, Submit
 from kpystorage.errors import StorageError
 from kpystorage.sim_disk import SimDisk, SimulatedCrash
 from kpywire.errors import Malformed
@@ -58,6 +58,9 @@ class SimulatedScheduler(LoopScheduler):
         self.submit_blocking(work, done)
 
     submit_waiting = submit_flush = submit_upkeep = submit_urgent
+
+    def pool(self, name: str, threads: int) -> Submit:  # noqa: ARG002
+        return self.submit_blocking
 
     def _work(self, work: Callable[[], Any], done: Callable[[Any, BaseException | None], object]) -> None:
         if not self.loop.is_alive:  # type: ignore[attr-defined]

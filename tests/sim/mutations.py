@@ -426,7 +426,7 @@ MUTATIONS = [
     Mutation(
         "last stable offset off by one",
         LOG,
-        "        return unstable if known else self.position_of(max(unstable.offset, self.log_start_offset))",
+        "        return unstable if known else self.position_of(max(unstable.offset, start))",
         "        return self.position_of(min(unstable.offset + 1, high_watermark.offset))",
     ),
     Mutation(

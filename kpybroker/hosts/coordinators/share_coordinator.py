@@ -15,7 +15,6 @@ from kpybroker.machines.journal import OutgoingRequest
 from kpybroker.machines.metadata.image import MetadataImage
 from kpybroker.machines.metadata.topic_name import SHARE_GROUP_STATE_TOPIC
 from kpybroker.runtime.io.scheduler import Scheduler
-from kpystorage import names
 
 
 def share_coordinator(
@@ -63,16 +62,5 @@ def _kind(
 
 def _delete_below(replicas: Replicas, shard: Shard, send: OutgoingRequest) -> None:
     """Move the start of the shard's log to the offset of a `DeleteBelow`, once that is on disk."""
-    replica, leader, offset = shard.replica, shard.replica.leader, send.message.offset
-    if leader is None or not shard.leads or offset <= leader.log.log_start_offset:
-        return
-    log = leader.log
-    log.directory.promise_log_start(log, offset)
-
-    def written() -> None:
-        may_move = log.directory.failure is None and log.is_open and not replica.gone
-        if may_move and log.advance_log_start(offset):
-            replica.log_start_moved()
-
-    content = log.directory.render_log_starts()
-    replicas.directories.write_checkpoint(log.directory, names.LOG_STARTS, content, written)
+    if shard.leads:
+        replicas.move_log_start(shard.replica, send.message.offset)

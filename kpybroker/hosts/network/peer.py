@@ -92,6 +92,10 @@ class Peer:
         """Whether the node has answered on the current connection."""
         return self._versions is not None
 
+    def beside(self) -> "Peer":
+        """Another connection to the same node, which is not opened yet."""
+        return Peer(self._scheduler, self._connect, self.host, self.port, self._client_id, self._timeout_ms)
+
     def send(self, request: Any, done: Done, *, newest: int | None = None) -> None:
         """Send a request. ``newest`` is the last version that can carry it, if that is not the last known version."""
         call = _SentCall(request, newest, done)

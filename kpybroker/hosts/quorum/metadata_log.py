@@ -46,7 +46,7 @@ class MetadataLog:
         self._directory = directory
         self._disk = directory.disk
         self._path = metadata_log_path(directory.path)
-        config = config._replace(retention_bytes=FOR_EVER, retention_ms=FOR_EVER, cleanup_delete=True)
+        config = config._replace(retention_bytes=FOR_EVER, retention_ms=FOR_EVER, cleanup_delete=True, is_tiered=False)
         log = directory.logs.get((METADATA_TOPIC, 0))
         if log is None:
             log = directory.create_log(METADATA_TOPIC, 0, ONE_UUID, config, now_ms)

@@ -3,7 +3,7 @@
 All calls block, so they run in threads, several at the same time.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, Protocol
 
 from kpybroker.machines.remote_log.segments import RemoteLogSegment
@@ -18,6 +18,14 @@ class StoreFailed(Exception):
 
 class ObjectMissing(StoreFailed):
     """The store does not have the object."""
+
+
+class StoreAway(StoreFailed):
+    """The store cannot be reached, is full, or does not answer in time: a later try may succeed."""
+
+
+class StoreRefuses(StoreFailed):
+    """The store refuses: no rights, no bucket, or a setting that does not fit. A person has to change something."""
 
 
 class CopyStopped(Exception):
@@ -50,6 +58,10 @@ class CopyLimits(NamedTuple):
 class RemoteStorage(Protocol):
     """A store with a layout."""
 
+    @property
+    def name(self) -> str:
+        """The store in words without secrets, such as s3://bucket/prefix."""
+
     def check(self) -> None:
         """Write, read, list and delete a small object: StoreFailed says in one line what the store lacks."""
 
@@ -68,6 +80,9 @@ class RemoteStorage(Protocol):
 
     def listed(self) -> Iterator[ListedObject]:
         """All objects of the layout under the prefix. StoreFailed."""
+
+    def delete_objects(self, objects: Iterable[ListedObject]) -> None:
+        """Delete single objects that were `listed`. StoreFailed."""
 
     def close(self) -> None:
         """End threads and connections."""

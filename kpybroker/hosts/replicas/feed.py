@@ -4,12 +4,16 @@ A large answer is applied in pieces, between which the node does its other work.
 that partition: it pauses, or waits for other metadata, as in Kafka. A lost connection is made again, first at once and
 then after pauses that grow up to ``replica.fetch.backoff.ms``.
 
+A partition whose leader has the beginning only in the store waits until its log begins in the middle (KIP-405). The
+others are fetched meanwhile, so this has a connection of its own.
+
 Invariant: no request is under way while an answer is applied, or while the leader is asked where its logs end.
 (Kafka: ``ReplicaFetcherThread``, ``AbstractFetcherThread.processFetchRequest``.)
 """
 
 import logging
 from collections.abc import Callable, Iterator
+from functools import partial
 from math import inf
 from typing import Any, NamedTuple
 
@@ -17,6 +21,7 @@ from kpybroker.hosts.network.peer import NoResponse, Peer
 from kpybroker.hosts.replicas.log_starts import LogStarts
 from kpybroker.hosts.replicas.replica import Replica
 from kpybroker.hosts.replicas.throttle import ReplicaThrottle
+from kpybroker.hosts.replicas.tiering import Tiering
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.replica_fetcher import (
     FIRST_RETRY_MS,
@@ -73,6 +78,7 @@ class FeedParts(NamedTuple):
     """Called when the log of a replica was truncated."""
     disk_failed: Callable[[DiskFailure], object]
     log_starts: LogStarts
+    tiering: Tiering
 
 
 class Feed:
@@ -90,6 +96,8 @@ class Feed:
         self._is_busy = False
         """Whether an answer is being applied, or the leader is being asked where its logs end."""
         self._out_of_range: list[Following] = []
+        self._second: Peer | None = None
+        """The connection for questions about partitions that begin in the middle."""
         self._failures = 0
         self._timer: Timer | None = None
         self._wakes = self._interrupted = self._closed = False
@@ -131,6 +139,8 @@ class Feed:
         self.fetcher.followings.clear()
         self._stop_timer()
         self.peer.close()
+        if self._second is not None:
+            self._second.close()
 
     # Asking.
 
@@ -230,6 +240,10 @@ class Feed:
             diverging = answer.diverging_epoch
             following.follower.truncate(diverging.epoch, diverging.end_offset, self._parts.scheduler.now_ms())
             self._cut(following)
+        elif reaction is Reaction.BEGIN_IN_MIDDLE or (
+            reaction is Reaction.ASK_RANGE and self._parts.tiering.skips_tiered(following.replica)
+        ):
+            self._begin_in_middle(following)
         elif reaction is Reaction.ASK_RANGE:
             self.fetcher.stop(following, FetchState.ASKING)
             self._out_of_range.append(following)
@@ -266,6 +280,25 @@ class Feed:
     def _cut(self, following: Following) -> None:
         self.fetcher.go_on(following)
         self._parts.truncated(following.replica)
+
+    # Logs whose beginning is in the store.
+
+    def _begin_in_middle(self, following: Following) -> None:
+        """Fetch a partition only when its log begins where the leader has its records on the disk."""
+        if self._second is None:
+            self._second = self.peer.beside()
+        self.fetcher.stop(following, FetchState.ASKING)
+        self._parts.tiering.begin_in_middle(following.replica, self._second, partial(self._has_begun, following))
+
+    def _has_begun(self, following: Following, reason: str | None) -> None:
+        if self._closed or self.fetcher.followings.get(following.key) is not following:
+            return  # it is followed in another epoch by now, or not here
+        if reason is None:
+            self._cut(following)
+        else:
+            wait_ms = self.fetcher.delay(following, self._parts.scheduler.monotonic_ms())
+            log.warning("%s cannot begin in the middle yet (again in %.0f ms): %s", following.replica, wait_ms, reason)
+        self.wake()
 
     # Errors.
 

@@ -20,6 +20,7 @@ from kpybroker.hosts.replicas.feed import Feed, FeedParts
 from kpybroker.hosts.replicas.log_starts import LogStarts
 from kpybroker.hosts.replicas.replica import Replica
 from kpybroker.hosts.replicas.throttle import ReplicaThrottle
+from kpybroker.hosts.replicas.tiering import NoTiering, Tiering
 from kpybroker.machines.config_def import LONG_MAX
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.replica_fetcher import Fetcher, FetchLimits, FetchState, Following, Key
@@ -58,7 +59,7 @@ class FetchSource(NamedTuple):
 class Fetchers:
     """All followed partitions of one node."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         node_id: int,
         scheduler: Scheduler,
@@ -67,8 +68,10 @@ class Fetchers:
         config: Callable[[], BrokerConfig],
         broker_epoch: Callable[[], int],
         truncated: Callable[[Replica], object],
+        tiering: Tiering | None = None,
     ) -> None:
-        """``truncated`` is called with every replica whose log was truncated."""
+        """``truncated`` is called with every replica whose log was truncated. Without ``tiering`` no leader has a part
+        of its log elsewhere."""
         self.scheduler = scheduler
         self._node_id = node_id
         self._address, self._connect = leaders
@@ -97,6 +100,7 @@ class Fetchers:
             truncated,
             directories.check,
             LogStarts(scheduler, directories, self._log_start_taken_over),
+            NoTiering() if tiering is None else tiering,
         )
 
     def __iter__(self) -> Iterator[Feed]:

@@ -21,6 +21,7 @@ from kpybroker.hosts.replicas.replica import Replica
 from kpybroker.hosts.replicas.throttle import ReplicaThrottle
 from kpybroker.runtime.io.scheduler import Scheduler
 from kpystorage import names
+from kpystorage.cutting import begin_as
 from kpystorage.disk import DescriptorsExhausted
 from kpystorage.errors import DiskFailure, TooManyOpenFiles
 from kpystorage.flush import Flush, end_flush
@@ -62,15 +63,18 @@ def while_copied(config: LogConfig) -> LogConfig:
 def keep_common(copy: Log, source: Log, now_ms: int) -> None:
     """Truncate a copy to the common part with its log, which may have lost its end when the machine died.
     DiskFailure."""
+    first = copy.base_offsets[0]
     while copy.epochs.latest >= 0 and copy.local_log_start_offset <= source.local_log_start_offset:
         epoch, end_offset = source.epochs.end_offset_for(copy.epochs.latest, source.end.offset)
         if epoch == copy.epochs.latest:
+            if end_offset < first:
+                break  # in the part that a store has: what is on this disk follows something else
             copy.truncate_to(min(end_offset, source.end.offset), now_ms)
             return
         began = copy.epochs.entries()[-1][1]
-        copy.truncate_to(max(began, copy.segments[0].base_offset), now_ms)
+        copy.truncate_to(max(began, first), now_ms)
         copy.epochs.truncate_from_end(began)
-    copy.truncate_fully_and_start_at(source.segments[0].base_offset, now_ms)
+    begin_as(copy, source, now_ms)
 
 
 class Assignment(Enum):
@@ -181,10 +185,12 @@ class Move:
     def _follow_start(self) -> None:
         """Delete from the copy what the log has deleted."""
         source, copy = self.source, self.copy
+        now_ms = self._parts.scheduler.now_ms()
+        if source.config.is_tiered:
+            self._follow_local_start(now_ms)
         start = source.log_start_offset
         if copy.log_start_offset >= start:
             return
-        now_ms = self._parts.scheduler.now_ms()
         if copy.end.offset >= start:
             copy.advance_log_start(start)
             copy.delete_old_segments(now_ms, copy.end.offset)
@@ -193,6 +199,15 @@ class Move:
             if copy.end.offset < first:
                 copy.truncate_fully_and_start_at(first, now_ms)
         copy.directory.delete_due_files(now_ms)
+
+    def _follow_local_start(self, now_ms: int) -> None:
+        """Delete from the copy what the log has deleted from its disk, since a store has it."""
+        source, copy = self.source, self.copy
+        first = source.base_offsets[0]
+        if copy.end.offset < first:
+            begin_as(copy, source, now_ms)
+        elif copy.base_offsets[0] < first:
+            copy.delete_oldest(bisect_right(copy.base_offsets, first) - 1, now_ms)
 
     def _segment_of(self, offset: int) -> int:
         """The base offset of the log's segment that holds an offset."""

@@ -6,6 +6,7 @@ changed topic configs, and drops deleted topics, whose directories are renamed f
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
+from typing import Final
 
 from kpybroker.config.topic import TopicConfig
 from kpybroker.hosts.replicas.directories import Directories
@@ -13,12 +14,13 @@ from kpybroker.hosts.replicas.losses import LostRecords
 from kpybroker.hosts.replicas.neighbours import Neighbours
 from kpybroker.hosts.replicas.new_logs import NewLogs
 from kpybroker.hosts.replicas.replica import HeldTopic, Replica
+from kpybroker.hosts.replicas.tiering import NoTiering, Tiering
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.fetch.session import CachedPartition
 from kpybroker.machines.metadata.delta import MetadataDelta
 from kpybroker.machines.metadata.image import TOPIC_RESOURCE, MetadataImage
 from kpybroker.machines.metadata.topic import NO_LEADER, Partition, Topic
-from kpybroker.machines.metadata.topic_name import INTERNAL
+from kpybroker.machines.metadata.topic_name import INTERNAL, NEVER_TIERED
 from kpybroker.machines.partition.in_sync import UNKNOWN_OFFSET, Rules
 from kpybroker.runtime.io.scheduler import Scheduler
 from kpystorage import names
@@ -29,6 +31,7 @@ from kpywire import error_codes
 
 log = logging.getLogger("kpybroker.replicas")
 
+TIERED: Final = "remote.storage.enable"
 TopicConfigOf = Callable[[Mapping[str, str]], TopicConfig]
 
 
@@ -43,6 +46,7 @@ class Replicas:
         topic_config: TopicConfigOf,
         rules: Rules,
         neighbours: Neighbours,
+        tiering: Tiering | None = None,
     ) -> None:
         """``topic_config`` makes a topic's configuration from its overrides. By ``rules`` all leaders here decide which
         followers are in sync."""
@@ -52,6 +56,7 @@ class Replicas:
         self.topic_config = topic_config
         self.rules = rules
         self._assignments, self._moves, self._fetchers = neighbours
+        self._tiering = NoTiering() if tiering is None else tiering
         self.bytes_to_followers = 0
         """Bytes sent to followers."""
         self.topics: dict[str, HeldTopic] = {}
@@ -167,7 +172,7 @@ class Replicas:
                 self._forget(held.replicas.pop(index))
             return
         if held is None:
-            config = self.topic_config(image.configs_of(TOPIC_RESOURCE, topic.name))
+            config = self._config_of(topic.name, image.configs_of(TOPIC_RESOURCE, topic.name))
             held = HeldTopic(topic.name, topic.id, config, config.validation(is_internal=topic.name in INTERNAL))
             self.topics[topic.name] = self.by_id[topic.id] = held
         replica = held.replicas.get(index)
@@ -206,9 +211,28 @@ class Replicas:
         replica.log_start_moved()
         self._fetchers.log_start_moved(replica)
 
+    def move_log_start(self, replica: Replica, offset: int, moved: Callable[[], object] = bool) -> None:
+        """Move the start of the log that this node leads to ``offset``, once that is on disk; then call ``moved``. A
+        log that is closed or gone by then stays as it is."""
+        leader = replica.leader
+        if leader is None or offset <= leader.log.log_start_offset:
+            moved()
+            return
+        found = leader.log
+        found.directory.promise_log_start(found, offset)
+
+        def written() -> None:
+            may_move = found.directory.failure is None and found.is_open and not replica.gone
+            if may_move and found.advance_log_start(offset):
+                replica.log_start_moved()
+            moved()
+
+        content = found.directory.render_log_starts()
+        self.directories.write_checkpoint(found.directory, names.LOG_STARTS, content, written)
+
     def configure(self, held: HeldTopic, overrides: Mapping[str, str]) -> None:
         """Apply a change of a topic's configuration, or of a default below it."""
-        held.config = self.topic_config(overrides)
+        held.config = self._config_of(held.name, overrides)
         held.validation = held.config.validation(is_internal=held.is_internal)
         changed = held.config.log()
         for replica in held.replicas.values():
@@ -221,6 +245,12 @@ class Replicas:
                 held.config.min_insync_replicas, self.scheduler.monotonic_ms()
             ):
                 replica.changed()
+
+    def _config_of(self, name: str, overrides: Mapping[str, str]) -> TopicConfig:
+        """The configuration of a topic. Kafka's own topics are not tiered, whatever is set (``isRemoteLogEnabled``)."""
+        if name in NEVER_TIERED and TIERED in overrides:
+            overrides = {key: value for key, value in overrides.items() if key != TIERED}
+        return self.topic_config(overrides)
 
     def configure_all(self) -> None:
         """Apply a change of the broker's defaults for topics."""
@@ -310,7 +340,8 @@ class Replicas:
         return first is not None and first.size == 0 and recovered_to == 0
 
     def open_log(self, replica: Replica) -> Log:
-        """The log of a replica, made if it is missing. KafkaError while another replica is about to lead."""
+        """The log of a replica, made if it is missing. KafkaError while another replica is about to lead, or while it
+        is not known where the log of a tiered topic begins that lost its disk."""
         topic = replica.topic
         self._forget_leaving(topic.name, replica.index)  # of an earlier topic of this name
         found = self.directories.find_of_topic(topic.name, replica.index, topic.id)
@@ -333,6 +364,8 @@ class Replicas:
             # Later on the file may tell of what has been cut since it was written.
             checkpointed = found.directory.high_watermarks.get((topic.name, replica.index), 0)
             replica.checkpointed_high_watermark = checkpointed
+        if topic.config.tier is not None and replica.partition.leader == self.node_id:
+            self._tiering.check_beginning(replica, found)
         return found
 
     def _directory_for(self, replica: Replica) -> LogDirectory:

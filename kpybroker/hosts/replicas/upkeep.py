@@ -13,8 +13,8 @@ from functools import partial
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.hosts.replicas.replica import Replica
 from kpybroker.hosts.replicas.replicas import Replicas
+from kpybroker.hosts.replicas.tiering import NoTiering, Tiering
 from kpybroker.machines.errors import KafkaError
-from kpybroker.machines.partition.role import Role
 from kpybroker.runtime.io.scheduler import Scheduler, Timer
 from kpystorage import names
 from kpystorage.directory import LogDirectory
@@ -23,7 +23,6 @@ from kpystorage.errors import DiskFailure
 from kpystorage.flush import Flush, begin_flush_of_epochs, end_flush
 from kpystorage.log import Log
 from kpystorage.recovery import Shutdown
-from kpystorage.retention import expendable
 
 log = logging.getLogger("kpybroker.upkeep")
 
@@ -44,8 +43,16 @@ NEVER_MS = 2**63 - 1
 class Upkeep:
     """The periodic work of one broker on its logs."""
 
-    def __init__(self, scheduler: Scheduler, replicas: Replicas, config: Callable[[], BrokerConfig]) -> None:
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        replicas: Replicas,
+        config: Callable[[], BrokerConfig],
+        tiering: Tiering | None = None,
+    ) -> None:
+        """``tiering`` decides which old segments may be deleted."""
         self.scheduler = scheduler
+        self._tiering = NoTiering() if tiering is None else tiering
         self.replicas = replicas
         self.config = config
         self._timers: dict[Callable[[], None], Timer] = {}
@@ -241,12 +248,7 @@ class Upkeep:
         while self._aging:
             replica = self._aging.popleft()
             try:
-                role = replica.held()
-                if role.log.has_unwritten_epochs and self._has_expendable(role, now_ms):
-                    self._unready.append(replica)
-                elif role.log.delete_old_segments(now_ms, role.high_watermark.offset):
-                    self._shortened.add(role.log.directory)
-                    self.replicas.log_start_moved(replica)
+                self._shorten(replica, now_ms)
             except KafkaError:
                 continue  # it is gone by now
             except DiskFailure as failure:
@@ -258,11 +260,19 @@ class Upkeep:
         self._shortened.clear()
         self._make_ready()
 
-    def _has_expendable(self, role: Role, now_ms: int) -> bool:
+    def _shorten(self, replica: Replica, now_ms: int) -> None:
+        """Delete old segments of one log, unless its leader epochs have to be on disk first."""
+        role = replica.held()
         found = role.log
-        bounds = found.end.offset, found.local_log_start_offset, role.high_watermark.offset
-        with found.directory.failing():
-            return expendable(found.segments, *bounds, found.config, now_ms) > 0
+        gone = self._tiering.expendable(replica, role, now_ms)
+        if gone and found.has_unwritten_epochs:
+            self._unready.append(replica)
+        elif gone:
+            start = found.log_start_offset
+            if found.delete_oldest(gone, now_ms):
+                self._shortened.add(found.directory)
+            if found.log_start_offset != start:
+                self.replicas.log_start_moved(replica)
 
     def _make_ready(self) -> None:
         """Write the leader epochs of the next log in a thread. Otherwise the new segment that replaces the last one
@@ -294,6 +304,8 @@ class Upkeep:
         if replica.log is not None:
             return True
         config = replica.topic.config
+        if config.tier is not None:
+            return True
         if config.delete and (config.retention_ms >= 0 or config.retention_bytes >= 0):
             return True
         found = self.replicas.find_log(replica)

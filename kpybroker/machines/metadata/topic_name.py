@@ -9,6 +9,8 @@ GROUP_OFFSETS_TOPIC: Final = "__consumer_offsets"
 TRANSACTION_STATE_TOPIC = "__transaction_state"
 SHARE_GROUP_STATE_TOPIC = "__share_group_state"
 INTERNAL = frozenset((GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, SHARE_GROUP_STATE_TOPIC))
+NEVER_TIERED = INTERNAL | {"__remote_log_metadata"}
+"""The topics that have all of their records on disks, whatever is configured."""
 
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+", re.ASCII)
 

@@ -12,6 +12,7 @@ below it only after an unclean election lost committed records.
 """
 
 import logging
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from kpybroker.machines.errors import KafkaError
@@ -233,6 +234,19 @@ class PartitionFollower(Role):
             log.warning("%s starts again at offset %d, where the leader's log begins", self.name, start_offset)
             found.truncate_fully_and_start_at(start_offset, now_ms)
             self.high_watermark = found.end
+
+    def begin_in_middle(
+        self,
+        offset: int,
+        log_start_offset: int,
+        epochs: Sequence[tuple[int, int]],
+        producer_snapshot: bytes | None,
+        now_ms: int,
+    ) -> None:
+        """Drop the whole log and begin at ``offset``, with what the store knows of the records before it (KIP-405).
+        DiskFailure."""
+        self.log.begin_in_middle(offset, log_start_offset, epochs, producer_snapshot, now_ms)
+        self.high_watermark = self.log.end
 
     def _truncate(self, offset: int, now_ms: int) -> None:
         found, known = self.log, self.high_watermark

@@ -28,7 +28,7 @@ class Role:
         self.log = log
         self.name = log.name
         self.epoch = epoch
-        bounded = min(max(high_watermark, log.log_start_offset), log.log_end_offset)
+        bounded = min(max(high_watermark, log.local_log_start_offset), log.log_end_offset)
         self.high_watermark = log.position_of(bounded)
         log.producers.replicated_to(bounded)
 

@@ -224,6 +224,10 @@ class RemoteSegments:
         names = [] if of_epoch is None else of_epoch.listed()
         return sorted((unpacked(self._rows[name], self._id(name)) for name in names), key=_by_start)
 
+    def copied_epochs(self) -> list[int]:
+        """The epochs of which anything was ever copied, ascending."""
+        return sorted(epoch for epoch, of_epoch in self._epochs.items() if of_epoch.highest_offset != NO_OFFSET)
+
     def size_bytes(self, epoch: int) -> int:
         """The bytes of the segments with records of an epoch (``remoteLogSize``)."""
         return sum(each.size_bytes for each in self.of_epoch(epoch))

@@ -172,7 +172,7 @@ class AuxiliaryState:
     def fetched(self, epochs: tuple[tuple[int, int], ...], producer_snapshot: bytes | None) -> Step:
         """The two indexes of the segment. Epochs are those of the log up to the segment's end."""
         segment = self._copies[self._tried]
-        if not _are_epochs_of(segment, epochs):
+        if not are_epochs_of(segment, epochs):
             return self._later(f"the epochs of the segment at {segment.start_offset} do not fit it: {epochs}")
         self.stage = AuxiliaryStage.DONE
         if not self._is_cut:
@@ -184,7 +184,7 @@ class AuxiliaryState:
         return TryLater(reason)
 
 
-def _are_epochs_of(segment: RemoteLogSegment, epochs: tuple[tuple[int, int], ...]) -> bool:
+def are_epochs_of(segment: RemoteLogSegment, epochs: tuple[tuple[int, int], ...]) -> bool:
     """Whether epochs ascend, end in the segment's last one, and contain no record behind it."""
     ascend = all(before[0] < after[0] and before[1] < after[1] for before, after in pairwise(epochs))
     return (

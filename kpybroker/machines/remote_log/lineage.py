@@ -106,13 +106,13 @@ def log_start(
     A former leader deletes in the order of offsets, behind a log start that this one may not have heard of, so records
     before a gap were deleted, too. Kafka takes the first segment of the oldest epoch, in any state and any lineage.
     """
-    starts = sorted({each.start_offset for each in lineage(segments, log_end_offset, epochs)})
     offset = log_start_offset
     while offset < local_log_start:
         until = copied_until(segments, epochs, offset)
         if until >= local_log_start:
             return offset
-        offset = next((start for start in starts if start > until), local_log_start)
+        later = (each.start_offset for each in lineage(segments, log_end_offset, epochs) if each.start_offset > until)
+        offset = min(later, default=local_log_start)
     return min(offset, local_log_start)
 
 

@@ -53,6 +53,8 @@ MOST_AT_ONCE: Final = 8
 """The requests that are answered at once."""
 API: Final = "/api"
 NO_WRITES: Final = "the console only reads; kpybroker.console.write.enable=true lets it change something"
+TIERS: Final = "/tiers"
+"""The page that the menu has only where tiered storage is configured."""
 ONLY_CONTROLLER: Final = "this node is only a controller; the console of a broker has this page"
 
 
@@ -90,8 +92,6 @@ class Console:
         )
         is_controller = sources.role.is_controller_role
         self._pages = tuple(page for page in PAGES if page.is_of_controllers or not is_controller)
-        paths = {page.path for page in self._pages}
-        self._menu = tuple((path, name) for path, name in MENU if path in paths)
         self._secret = secrets.token_bytes(32)
         self._working = 0
 
@@ -101,6 +101,15 @@ class Console:
         self._node.searches.close()
         self._node.decoding.close()
         self._node.taps.close()
+
+    @property
+    def _menu(self) -> tuple[tuple[str, str], ...]:
+        """The paths and names of the pages in the menu."""
+        paths = {page.path for page in self._pages}
+        role = self._node.role
+        if role.is_controller_role or self._node.broker.remote_log is None:
+            paths.discard(TIERS)
+        return tuple((path, name) for path, name in MENU if path in paths)
 
     @property
     def _authorizer(self) -> Authorizer | None:

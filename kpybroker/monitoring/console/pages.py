@@ -18,6 +18,7 @@ from kpybroker.machines.console.quotas import QuotasPage
 from kpybroker.machines.console.records import RecordsPage, SearchPage
 from kpybroker.machines.console.security import SecurityPage
 from kpybroker.machines.console.segments import PartitionPage, SegmentPage
+from kpybroker.machines.console.tiers import TiersPage
 from kpybroker.machines.console.topics import TopicPage, TopicsPage
 from kpybroker.machines.console.transactions import TransactionsPage
 from kpybroker.monitoring.console.answers.cluster import cluster
@@ -36,6 +37,7 @@ from kpybroker.monitoring.console.answers.records import records
 from kpybroker.monitoring.console.answers.searching import found
 from kpybroker.monitoring.console.answers.security import security
 from kpybroker.monitoring.console.answers.segments import partition, segment
+from kpybroker.monitoring.console.answers.tiers import tiers
 from kpybroker.monitoring.console.answers.topics import topic, topics
 from kpybroker.monitoring.console.answers.transactions import transactions
 from kpybroker.monitoring.console.page import PARTITION, ConsolePage, Download, Parameter
@@ -209,6 +211,7 @@ PAGES: Final = (
     ),
     ConsolePage("/security", "security.html", "Security", security, SecurityPage, (SORT,)),
     ConsolePage("/quotas", "quotas.html", "Quotas", quotas, QuotasPage, (SORT,), 4),
+    ConsolePage("/tiers", "tiers.html", "Tiered storage", tiers, TiersPage, (SORT, NUMBER_OF_PAGE), 4),
     ConsolePage(
         "/find",
         "find.html",

@@ -56,6 +56,7 @@ MENU: Final = (
     ("/configs", "Configs"),
     ("/security", "Security"),
     ("/quotas", "Quotas"),
+    ("/tiers", "Tiered storage"),
 )
 
 

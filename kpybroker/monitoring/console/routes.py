@@ -36,6 +36,7 @@ PATHS: Final = (
     "/security",
     "/static/",
     "/throttles/",
+    "/tiers",
     "/topics",
     "/topics/",
     "/transactions",

@@ -67,6 +67,7 @@ def of_broker(broker: "Broker", server: "Server", watch: "LoopWatch") -> MetricS
     dispatcher, share_groups = watch.dispatchers[0], ShareTables(broker)
     return MetricSources(
         [
+            *_of_tiered_storage(broker),
             lambda: node_state.tables(broker),
             loop.tables,
             quorum.tables,
@@ -87,6 +88,15 @@ def of_broker(broker: "Broker", server: "Server", watch: "LoopWatch") -> MetricS
         ],
         [loop.turn, requests.turn, quorum.turn, share_groups.turn],
     )
+
+
+def _of_tiered_storage(broker: "Broker") -> Iterator[Callable[[], Iterator[Table | None]]]:
+    """The source of tiered storage, where it is configured."""
+    remote_log = broker.remote_log
+    if remote_log is not None:
+        from kpybroker.monitoring.metrics.tiering import tables  # not without tiered storage
+
+        yield lambda: tables(remote_log)
 
 
 def of_controller(role: "ControllerRole", server: "Server", watch: "LoopWatch") -> MetricSources:

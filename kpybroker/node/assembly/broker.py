@@ -38,7 +38,7 @@ def build_broker(
     """A broker that follows the metadata and its configuration from now on. Its requests come through ``server``."""
     config, image = current.config, quorum.host.image
     cluster = _cluster(config, platform, quorum.host, lifecycle, security)
-    partitions = build_partitions(current, platform, kept, cluster, quorum.channel)
+    partitions = build_partitions(current, platform, kept, image, cluster, quorum.channel)
     coordinators = build_coordinators(current, platform, image, cluster, partitions.replicas, server)
     broker = Broker(config, platform.scheduler, platform.rng, image, cluster, partitions, coordinators)
     current.when_changed(broker.reconfigure)

@@ -11,7 +11,7 @@ from kpybroker.hosts.quorum.host import QuorumHost
 from kpybroker.machines.metadata.features import SUPPORTED_LEVELS
 from kpybroker.machines.metadata.image import MetadataImage
 from kpybroker.node.assembly.broker import build_broker, build_lifecycle, registration
-from kpybroker.node.assembly.metadata_source import Opened, Parts, Roles
+from kpybroker.node.assembly.metadata_source import Opened, Parts, Roles, refuse_tiered_topics
 from kpybroker.node.assembly.platform import Platform, Simulated
 from kpybroker.node.assembly.quorum import QuorumParts, build_quorum
 from kpybroker.requests import handlers
@@ -115,6 +115,8 @@ class KRaftSource:
         quorum.membership.start()
         quorum.host.start(lambda: _release(caught_up))
         await caught_up
+        if self._broker is not None:
+            refuse_tiered_topics(config, self.image)
         security.caught_up()
         is_plain = security.authorizer is None and all(each.protocol == "PLAINTEXT" for each in config.listeners)
         if self._broker is not None and not is_plain:

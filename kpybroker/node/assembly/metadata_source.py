@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.stored import CurrentConfig
-from kpybroker.machines.metadata.image import MetadataImage
+from kpybroker.hosts.quorum.recovery import StartRefused
+from kpybroker.machines.metadata.image import TOPIC_RESOURCE, MetadataImage
 from kpybroker.machines.metadata.loader import Metadata
 from kpybroker.node.assembly.replication import KeptLogs
 from kpybroker.node.assembly.security import NodeSecurity
@@ -60,6 +61,17 @@ class Roles(NamedTuple):
     def dispatchers(self) -> tuple[Dispatcher, ...]:
         """Both, or the only one."""
         return (self.clients,) if self.controllers is self.clients else (self.clients, self.controllers)
+
+
+def refuse_tiered_topics(config: BrokerConfig, image: MetadataImage) -> None:
+    """Raise StartRefused if a topic is tiered and this broker has tiered storage switched off."""
+    if config["remote.log.storage.system.enable"]:
+        return
+    for (kind, name), configs in image.configs.items():
+        if kind == TOPIC_RESOURCE and configs.get("remote.storage.enable", "").lower() == "true":
+            from kpybroker.config.tiering import SWITCHED_OFF  # not of a plain start
+
+            raise StartRefused(f"{SWITCHED_OFF}; topic {name} has it")
 
 
 class MetadataSource(Protocol):

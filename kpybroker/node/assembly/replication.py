@@ -1,7 +1,7 @@
 """The partitions of a broker: its directories, its replicas, and everything that works on them."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.stored import CurrentConfig
@@ -16,7 +16,9 @@ from kpybroker.hosts.replicas.leader_throttle import LeaderThrottle
 from kpybroker.hosts.replicas.moves import Moves
 from kpybroker.hosts.replicas.neighbours import Neighbours
 from kpybroker.hosts.replicas.replicas import Replicas
+from kpybroker.hosts.replicas.tiering import LateTiering, NoTiering, Tiering
 from kpybroker.hosts.replicas.upkeep import Upkeep
+from kpybroker.machines.metadata.image import MetadataImage
 from kpybroker.machines.partition.in_sync import Rules
 from kpybroker.node.assembly.platform import Platform
 from kpybroker.node.assembly.storage import StoredNode
@@ -24,6 +26,9 @@ from kpybroker.requests.broker import ClusterLinks, Partitions, cordoned_paths
 from kpybroker.requests.serving.context import ActiveController
 from kpystorage.disk import Disk
 from kpystorage.real_disk import RealDisk
+
+if TYPE_CHECKING:
+    from kpybroker.hosts.remote_log.remote_log import RemoteLog
 
 
 class KeptLogs(NamedTuple):
@@ -44,6 +49,7 @@ def build_partitions(
     current: CurrentConfig,
     platform: Platform,
     kept: KeptLogs,
+    image: MetadataImage,
     cluster: ClusterLinks,
     channel: ActiveController,
 ) -> Partitions:
@@ -53,7 +59,8 @@ def build_partitions(
     assignments = Assignments(scheduler, channel.send, node_id, epoch)
     moves = Moves(node_id, directories, scheduler, assignments, current.now)
     leaders = Leaders(cluster.nodes.address, platform.ways.fetchers)
-    fetchers = Fetchers(node_id, scheduler, leaders, directories, current.now, epoch, moves.source_was_cut)
+    late = LateTiering(lambda: tiering)
+    fetchers = Fetchers(node_id, scheduler, leaders, directories, current.now, epoch, moves.source_was_cut, late)
     replicas = Replicas(
         node_id,
         directories,
@@ -61,7 +68,10 @@ def build_partitions(
         lambda overrides: effective(overrides, current.config),
         Rules(float(config.replica_lag_time_max_ms)),
         Neighbours(assignments, moves, fetchers),
+        late,
     )
+    remote_log = _remote_log(current, platform, image, cluster, replicas)
+    tiering: Tiering = NoTiering() if remote_log is None else remote_log
     directories.when_failed(lambda _directory: cluster.lifecycle.report())
     in_sync = InSyncKeeper(scheduler, channel.send, replicas, node_id, epoch)
     for end in (moves.stop, fetchers.stop, in_sync.stop):
@@ -73,8 +83,20 @@ def build_partitions(
         in_sync=in_sync,
         leader_throttle=LeaderThrottle(node_id, _rate(current)),
         compaction=Compaction(scheduler, replicas, moves, current.now, cleaners),
-        upkeep=Upkeep(scheduler, replicas, current.now),
+        upkeep=Upkeep(scheduler, replicas, current.now, tiering),
+        remote_log=remote_log,
     )
+
+
+def _remote_log(
+    current: CurrentConfig, platform: Platform, image: MetadataImage, cluster: ClusterLinks, replicas: Replicas
+) -> "RemoteLog | None":
+    """Tiered storage; None where it is not enabled."""
+    if not current.config["remote.log.storage.system.enable"]:
+        return None
+    from kpybroker.node.assembly.remote_log import build_remote_log  # not of a plain start
+
+    return build_remote_log(current, platform, image, cluster, replicas)
 
 
 def _cleaners(platform: Platform, disk: Disk) -> Cleaners:

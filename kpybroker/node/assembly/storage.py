@@ -241,4 +241,5 @@ async def _in_thread(scheduler: Scheduler, work: Callable[[], T]) -> T:
 
 
 def _default_log_config(config: BrokerConfig) -> LogConfig:
-    return effective({}, config).log()
+    is_tiered: bool = config["remote.log.storage.system.enable"]  # of any log, until its topic is known
+    return effective({}, config).log()._replace(is_tiered=is_tiered)

@@ -110,7 +110,7 @@ def build_broker(
     nodes = Nodes(metadata.image, config.inter_broker_listener_name, platform.broker_peers(config, "brokers"))
     platform.ends.callback(nodes.close)
     cluster = ClusterLinks(allegiance.controller, nodes, allegiance.registered, parts.security.authorizer)
-    partitions = build_partitions(current, platform, kept, cluster, allegiance.controller)
+    partitions = build_partitions(current, platform, kept, metadata.image, cluster, allegiance.controller)
     replicas = partitions.replicas
     coordinators = build_coordinators(current, platform, metadata.image, cluster, replicas, parts.server)
     requests = ControllerRequests(

@@ -23,7 +23,7 @@ from kpybroker.hosts.zookeeper.broker.tasks import Tasks
 from kpybroker.hosts.zookeeper.client.client import NoAnswer, ZooKeeperClient, ZooKeeperError
 from kpybroker.machines.metadata.image import MetadataImage
 from kpybroker.machines.zookeeper.tree.contents import InvalidZnode
-from kpybroker.node.assembly.metadata_source import Opened, Parts, Roles
+from kpybroker.node.assembly.metadata_source import Opened, Parts, Roles, refuse_tiered_topics
 from kpybroker.node.assembly.migrating_broker import MigratingBroker, build_migrating, forget_metadata_log
 from kpybroker.node.assembly.platform import Platform, Simulated
 from kpybroker.node.assembly.storage import Identify
@@ -170,6 +170,7 @@ class ZooKeeperSource:
             built.migrating.start()
         built.parts.server.start()
         await built.broker.first_metadata.wait()
+        refuse_tiered_topics(self._config, self.image)
 
     # Leaving
 

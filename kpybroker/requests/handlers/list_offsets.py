@@ -1,8 +1,8 @@
 """ListOffsets (2), versions 1-11: offsets by time, or for a special timestamp.
 
 - -1 latest (the high watermark, or the last stable offset when only committed records are read), -2 earliest,
-  -3 the record with the largest timestamp (v7, KIP-734), -4 earliest local (v8), -5 latest tiered (v9),
-  -6 earliest not yet uploaded (v11): without tiered storage everything is local, nothing tiered or to be uploaded.
+  -3 the record with the largest timestamp on the disk (v7, KIP-734), -4 earliest on the disk (v8), -5 latest in the
+  store (v9), -6 earliest that is not there yet (v11): a topic without tiered storage has no such offsets.
 - A timestamp >= 0: the first record at or after it. If there is none, the answer is (-1, -1) without an error.
 - A partition that is named twice is answered once, with INVALID_REQUEST. A special timestamp that the version does not
   know is UNSUPPORTED_VERSION. An unknown isolation level is UNKNOWN_SERVER_ERROR, as in Kafka.
@@ -17,6 +17,7 @@ from collections.abc import Generator
 from functools import partial
 from typing import Any
 
+from kpybroker.hosts.replicas.replica import Replica
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.partition.leader import PartitionLeader
 from kpybroker.machines.partition.role import READ_COMMITTED, READ_UNCOMMITTED, Role
@@ -28,6 +29,7 @@ from kpybroker.runtime.calls.call import Call
 from kpybroker.runtime.calls.pending import Pending
 from kpybroker.runtime.calls.scattered import Scattered
 from kpybroker.runtime.calls.steps import STEP_ELEMENTS
+from kpystorage.errors import StorageError
 from kpystorage.log_offset import LogOffset
 from kpywire import error_codes
 from kpywire.messages.list_offsets import (
@@ -56,6 +58,7 @@ KNOWN_FROM = {
 LEADER_EPOCH_FROM = 4
 NOT_AVAILABLE_FROM = 5
 CONSUMER = -1
+NOTHING_COPIED = -1
 DEBUGGING_REPLICA = -2
 
 Found = tuple[int, int, int]
@@ -84,8 +87,11 @@ def handle(
                 left[which] = False
                 code, found = error_codes.INVALID_REQUEST, NOTHING
             else:
-                look_up = partial(_look_up, broker, request, topic.name, partition, call.api_version)
-                code, found = yield from found_in_steps(broker.labour, party_of(call), look_up, charge_of(call))
+                answered = yield from _in_store(broker, request, topic.name, partition)
+                if answered is None:
+                    look_up = partial(_look_up, broker, request, topic.name, partition, call.api_version)
+                    answered = yield from found_in_steps(broker.labour, party_of(call), look_up, charge_of(call))
+                code, found = answered
             answers.append(
                 ListOffsetsPartitionResponse(
                     partition_index=partition.partition_index,
@@ -123,6 +129,31 @@ def _named_twice(request: ListOffsetsRequest) -> Generator[None, None, Scattered
     return repeated
 
 
+def _in_store(
+    broker: Context, request: ListOffsetsRequest, topic: str, partition: ListOffsetsPartition
+) -> Generator[Pending, Any, tuple[int, Found] | None]:
+    """The answer of the store to a timestamp; None where the log on the disk decides."""
+    remote_log = broker.remote_log
+    if remote_log is None or partition.timestamp < 0:
+        return None
+    try:
+        replica = broker.replicas.find(topic, partition.partition_index)
+        role = replica.held() if request.replica_id == DEBUGGING_REPLICA else replica.led()
+        role.check_epoch(partition.current_leader_epoch)
+        log = role.log
+        if not log.config.is_tiered or log.log_start_offset == log.local_log_start_offset:
+            return None
+        pending = remote_log.find_timestamp(replica, role, partition.timestamp)
+    except (KafkaError, StorageError):
+        return None  # the log on the disk is asked, and refuses
+    answer = None if pending is None else (yield pending)
+    if isinstance(answer, KafkaError):
+        return answer.code, NOTHING
+    if answer is None:
+        return None
+    return error_codes.NONE, (answer.timestamp, answer.offset, answer.leader_epoch)
+
+
 def _look_up(
     broker: Context,
     request: ListOffsetsRequest,
@@ -137,8 +168,10 @@ def _look_up(
     if timestamp < 0 and version < KNOWN_FROM.get(timestamp, 2**15):
         return error_codes.UNSUPPORTED_VERSION, NOTHING
 
-    def look_up(role: Role) -> tuple[int, Found]:
+    def look_up(role: Role, copied_offset: int = NOTHING_COPIED) -> tuple[int, Found]:
         role.check_epoch(partition.current_leader_epoch)
+        if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+            return error_codes.NONE, _find_at_border(role, timestamp, copied_offset)
         if request.replica_id != CONSUMER:
             return error_codes.NONE, _find(role, timestamp, role.log.end, search)
         lags = isinstance(role, PartitionLeader) and role.epoch_start_offset > role.high_watermark.offset
@@ -152,7 +185,26 @@ def _look_up(
     index = partition.partition_index
     if request.replica_id == DEBUGGING_REPLICA:
         return ask_any_role(broker, topic, index, look_up, refuse)
-    return ask_leader(broker, topic, index, lambda _replica, leader: look_up(leader), refuse)
+
+    def ask(replica: Replica, leader: PartitionLeader) -> tuple[int, Found]:
+        remote_log = broker.remote_log
+        return look_up(leader, NOTHING_COPIED if remote_log is None else remote_log.copied_offset(replica))
+
+    return ask_leader(broker, topic, index, ask, refuse)
+
+
+def _find_at_border(role: Role, timestamp: int, copied_offset: int) -> Found:
+    """The last offset that is in the store, or the first that is yet to be copied there
+    (``UnifiedLog.fetchLatestTieredOffset``, ``fetchEarliestPendingUploadOffset``)."""
+    log = role.log
+    if not log.config.is_tiered:
+        return NOTHING
+    if timestamp == LATEST_TIERED:
+        return -1, copied_offset, log.epochs.epoch_for(copied_offset)
+    if copied_offset == NOTHING_COPIED and log.log_start_offset != log.local_log_start_offset:
+        return NOTHING  # it is not known yet
+    pending = max(copied_offset + 1, log.log_start_offset)
+    return -1, pending, log.epochs.epoch_for(pending)
 
 
 def _find(role: Role, timestamp: int, end: LogOffset, search: Search, *, lags: bool = False) -> Found:
@@ -165,8 +217,6 @@ def _find(role: Role, timestamp: int, end: LogOffset, search: Search, *, lags: b
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         start = log.log_start_offset if timestamp == EARLIEST else log.local_log_start_offset
         return -1, start, log.epochs.epoch_for(start)
-    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
-        return NOTHING
     if timestamp == MAX_TIMESTAMP:
         found = log.max_timestamp_offset(search)
     else:

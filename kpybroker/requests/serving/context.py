@@ -25,6 +25,7 @@ from kpybroker.runtime.io.scheduler import Scheduler
 
 if TYPE_CHECKING:
     from kpybroker.hosts.labour.labour import Labour
+    from kpybroker.hosts.remote_log.remote_log import RemoteLog
     from kpybroker.machines.raft.local_state import LocalState
     from kpybroker.machines.telemetry.receiver import Receiver
 
@@ -61,6 +62,8 @@ class Context(Protocol):
     image: MetadataImage
     console_url: str
     replicas: Replicas
+    remote_log: "RemoteLog | None"
+    """Tiered storage; None where it is not enabled."""
     in_sync: InSyncKeeper
     leader_throttle: LeaderThrottle
     moves: Moves

@@ -14,6 +14,9 @@ from typing import Any, Final, Protocol, TypeVar
 
 T = TypeVar("T")
 
+Submit = Callable[[Callable[[], Any], Callable[[Any, BaseException | None], object]], None]
+"""(work, done): run ``work`` in a thread, then ``done(result, None)`` or ``done(None, error)`` on the loop."""
+
 _wall_clock_ns: Final = time_ns
 PIECE_NS: Final = 250_000
 """The time that work in pieces takes in one turn of the loop. One long step may exceed it."""
@@ -69,6 +72,10 @@ class Scheduler(Protocol):
     def submit_upkeep(self, work: Callable[[], T], done: Callable[[T | None, BaseException | None], object]) -> None:
         """Like `submit_blocking`, for checkpoints and removals in a log directory. They do not queue behind reads of
         clients."""
+
+    def pool(self, name: str, threads: int) -> Submit:
+        """A further pool of threads, for work that must not queue behind any other. Its threads start when they are
+        needed."""
 
     def in_pieces(self, work: Iterator[object]) -> None:
         """Do work that yields between its steps: one piece now, the rest in later turns, one piece a turn."""
@@ -152,6 +159,7 @@ class LoopScheduler:
         self._waiting: ThreadPoolExecutor | None = None
         self._flushes: ThreadPoolExecutor | None = None
         self._upkeep: ThreadPoolExecutor | None = None
+        self._pools: list[ThreadPoolExecutor] = []
         time_s = loop.time
         self.monotonic_ms = lambda: time_s() * 1000.0
         self.call_soon = loop.call_soon
@@ -189,6 +197,11 @@ class LoopScheduler:
             self._upkeep = ThreadPoolExecutor(UPKEEP_THREADS, thread_name_prefix="kpybroker-upkeep")
         self._submit(self._upkeep, work, done)
 
+    def pool(self, name: str, threads: int) -> Submit:
+        executor = ThreadPoolExecutor(threads, thread_name_prefix=f"kpybroker-{name}")
+        self._pools.append(executor)
+        return lambda work, done: self._submit(executor, work, done)
+
     def _submit(
         self,
         executor: ThreadPoolExecutor,
@@ -214,7 +227,7 @@ class LoopScheduler:
             await asyncio.wait(self._working)
             await asyncio.sleep(0)
         self._pieces.stop()
-        for executor in (self.executor, self._urgent, self._waiting, self._flushes, self._upkeep):
+        for executor in (self.executor, self._urgent, self._waiting, self._flushes, self._upkeep, *self._pools):
             if executor is not None:
                 await self.loop.run_in_executor(None, executor.shutdown)
 
@@ -278,6 +291,9 @@ class ManualScheduler:
 
     def submit_upkeep(self, work: Callable[[], T], done: Callable[[T | None, BaseException | None], object]) -> None:
         self.submit_blocking(work, done)
+
+    def pool(self, name: str, threads: int) -> Submit:  # noqa: ARG002
+        return self.submit_blocking
 
     def run(self) -> None:
         """Run everything that is due now, and everything that becomes due by it."""

@@ -34,9 +34,11 @@ class EpochCheck:
         self._report = report
         self._clean = clean
         self._known = self._read(disk)
-        self.log_start = max(log_start, first_base)
-        if log_start == FROM_EPOCHS:
-            self.log_start = max(self.start_offset or 0, first_base)
+        self.first_base = first_base
+        # A start below the first segment is that of a log whose beginning a store has.
+        self.log_start = log_start if log_start >= 0 else first_base
+        if log_start == FROM_EPOCHS and self.start_offset is not None:
+            self.log_start = self.start_offset
         self._latest = -1
         self._missing = False
 
@@ -67,6 +69,15 @@ class EpochCheck:
         """The offset where the first known epoch begins. Once the log start has moved, that is the log start."""
         first = self._known.earliest if self._known is not None else None
         return first[1] if first is not None else None
+
+    @property
+    def elsewhere(self) -> list[tuple[int, int]] | None:
+        """The epochs of records that only a store has, as the checkpoint knows them; None if there are such records, and
+        it does not."""
+        if self.log_start >= self.first_base:
+            return []
+        entries = self._known.entries() if self._known is not None else []
+        return [(epoch, start) for epoch, start in entries if start < self.first_base] or None
 
     def batch(self, base_offset: int, last_offset: int, epoch: int) -> str:
         """Take the next batch. Return what is wrong with its epoch, or nothing if it is right."""

@@ -14,6 +14,7 @@ from kpystorage.checking.partition import Edit, PartitionCheck, PartitionFacts, 
 from kpystorage.checking.set_aside_names import set_aside_name
 from kpystorage.checkpoint import render_epochs, write_atomically
 from kpystorage.disk import Disk
+from kpystorage.leader_epochs import LeaderEpochs
 from kpystorage.log_config import LogConfig
 from kpystorage.segment import Segment
 from kpystorage.transaction_index import TransactionIndex
@@ -163,9 +164,19 @@ class PartitionMending:
         self._say(f"{name}: rebuilt{aside}")
 
     def _epochs(self, check: PartitionCheck) -> None:
+        elsewhere = check.epochs.elsewhere
+        if elsewhere is None:
+            self._say(
+                f"{names.LEADER_EPOCHS}: left as it is; a store has the records from offset {check.epochs.log_start} up "
+                f"to {check.epochs.first_base}, and only another replica can tell their epochs"
+            )
+            return
         aside = self._replace(names.LEADER_EPOCHS)
-        check.epochs.seen.truncate_from_start(check.epochs.log_start)
-        data = render_epochs(check.epochs.seen.entries())
+        epochs = LeaderEpochs(elsewhere)
+        for epoch, start in check.epochs.seen.entries():
+            epochs.assign(epoch, start)
+        epochs.truncate_from_start(check.epochs.log_start)
+        data = render_epochs(epochs.entries())
         write_atomically(self.disk, f"{self.directory}/{names.LEADER_EPOCHS}", data)
         self._say(f"{names.LEADER_EPOCHS}: rewritten from the batches{aside}")
 

@@ -36,7 +36,7 @@ SIZE_BYTES: Final = 4
 class AnswerBudget:
     """The room left in an answer while its partitions are read, and whether it must be sent at once."""
 
-    __slots__ = ("_copied_bytes", "_files", "copies", "is_untouched", "is_urgent", "left_bytes")
+    __slots__ = ("_copied_bytes", "_files", "copies", "is_from_store", "is_untouched", "is_urgent", "left_bytes")
 
     def __init__(self, max_bytes: int) -> None:
         self.left_bytes = max_bytes
@@ -45,6 +45,8 @@ class AnswerBudget:
         self.copies = False
         """Whether the answer has too many files, so that records are better copied."""
         self.is_urgent = False
+        self.is_from_store = False
+        """Whether the records that are taken next are of the store: they are in memory anyway, and no copies."""
         self._files = 0
         self._copied_bytes = 0
 
@@ -52,7 +54,9 @@ class AnswerBudget:
         """Use room for these records."""
         self.left_bytes -= len(records)
         self.is_untouched = False
-        if isinstance(records, bytes):
+        if self.is_from_store:
+            self.is_from_store = False
+        elif isinstance(records, bytes):
             self._copied_bytes += len(records)
         else:
             self._files += 1
@@ -70,8 +74,10 @@ def copied(role: Role, records: LogSlice) -> bytes:
 class Policy(ABC):
     """The rules of one kind of reader: a client, or a replica that follows."""
 
-    __slots__ = ("is_replica",)
+    __slots__ = ("is_replica", "store_wait_ms")
     is_replica: bool
+    store_wait_ms: int
+    """The time for which the request may wait for records of the store; 0 if it asked for none."""
 
     def note(self, _entries: Iterable[CachedPartition]) -> None:  # noqa: B027 (clients note nothing)
         """Note where the reader is in these partitions."""

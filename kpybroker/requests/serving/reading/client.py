@@ -3,7 +3,7 @@
 Consumers may read from followers (KIP-392), and are sent to a better one where the broker chooses.
 """
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from kpybroker.machines.authorization.resources import AclOperation, ResourceType
 from kpybroker.machines.errors import KafkaError
@@ -14,9 +14,15 @@ from kpybroker.requests.serving.permissions import may
 from kpybroker.requests.serving.preferred_replica import NO_PREFERENCE, chooser_of
 from kpybroker.requests.serving.reading.answer import AnswerBudget, Policy, copied
 from kpybroker.runtime.calls.call import Call
+from kpystorage.errors import OffsetOutOfRange
 from kpystorage.log_slice import LogSlice
+from kpystorage.transaction_index import TransactionIndexEntry
 from kpywire import error_codes
 from kpywire.messages.fetch import AbortedTransaction, EpochEndOffset, FetchRequest, PartitionData
+
+if TYPE_CHECKING:
+    from kpybroker.hosts.remote_log.reads import WantedRecords
+    from kpybroker.hosts.remote_log.remote_log import RemoteLog
 
 FOLLOWERS_FROM: Final = 11
 """From this version on consumers may read from followers (KIP-392)."""
@@ -34,6 +40,7 @@ class ClientRead(Policy):
     def __init__(self, broker: Context, request: FetchRequest, call: Call, *, is_shut_out: bool = False) -> None:
         """``is_shut_out``: nothing may be read, since the sender claims to be a replica and may not."""
         self.is_replica = False
+        self.store_wait_ms = 0
         self._broker = broker
         self._call = call
         self._is_guarded = broker.authorizer is not None
@@ -83,7 +90,13 @@ class ClientRead(Policy):
         max_bytes = min(entry.max_bytes, budget.left_bytes)
         records = None
         if max_bytes > 0 or budget.is_untouched:
-            records = role.read(entry.fetch_offset, max_bytes, end, min_one_batch=budget.is_untouched)
+            try:
+                records = role.read(entry.fetch_offset, max_bytes, end, min_one_batch=budget.is_untouched)
+            except OffsetOutOfRange:
+                if entry.fetch_offset < role.log.log_start_offset or self._broker.remote_log is None:
+                    raise
+                self._read_from_store(entry, role, answer, budget, self._broker.remote_log)
+                return answer
         elif not role.log.log_start_offset <= entry.fetch_offset <= role.log.log_end_offset:
             raise KafkaError(error_codes.OFFSET_OUT_OF_RANGE)
         if records is not None:
@@ -94,6 +107,26 @@ class ClientRead(Policy):
         if self._committed_only:
             answer.aborted_transactions = _aborted(role, entry.fetch_offset, records) if records else []
         return answer
+
+    def _read_from_store(
+        self, entry: CachedPartition, role: Role, answer: PartitionData, budget: AnswerBudget, remote_log: "RemoteLog"
+    ) -> None:
+        """Add records that only the store has; if they are not here yet, the entry is touched when they are. Raises
+        KafkaError."""
+        if self._committed_only:
+            answer.aborted_transactions = []
+        found = remote_log.read(_wanted(entry, committed_only=self._committed_only), role)
+        if found is None:
+            self.store_wait_ms = remote_log.fetch_wait_ms()
+            return
+        room = min(entry.max_bytes, budget.left_bytes)
+        if room < found.first_batch_bytes and not budget.is_untouched:
+            entry.held_back = True
+            return
+        answer.records = found.records[: max(room, found.first_batch_bytes)]
+        budget.is_from_store = budget.is_urgent = True
+        if self._committed_only:
+            answer.aborted_transactions = [_answered(aborted) for aborted in found.aborted]
 
     def is_forbidden(self, entry: CachedPartition) -> bool:
         """Whether the sender may not READ the topic. An unknown topic id names none."""
@@ -124,6 +157,14 @@ class ClientRead(Policy):
                 held.failed_fetches += 1
 
 
+def _wanted(entry: CachedPartition, *, committed_only: bool) -> "WantedRecords":
+    from kpybroker.hosts.remote_log.reads import WantedRecords  # not of a plain start
+
+    assert entry.replica is not None
+    topic_id: bytes = entry.replica.topic.id
+    return WantedRecords(topic_id, entry.index, entry.fetch_offset, entry.max_bytes, committed_only, entry.touch)
+
+
 def _refuse_negative_size(role: Role, entry: CachedPartition, end_offset: int) -> None:
     """Refuse a negative size as Kafka does: it fails only if there are bytes to read."""
     if role.log.log_start_offset <= entry.fetch_offset < end_offset:
@@ -131,7 +172,8 @@ def _refuse_negative_size(role: Role, entry: CachedPartition, end_offset: int) -
 
 
 def _aborted(role: Role, offset: int, records: LogSlice) -> list[AbortedTransaction]:
-    return [
-        AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
-        for aborted in role.log.aborted_within(offset, records)
-    ]
+    return [_answered(aborted) for aborted in role.log.aborted_within(offset, records)]
+
+
+def _answered(aborted: TransactionIndexEntry) -> AbortedTransaction:
+    return AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)

@@ -84,7 +84,7 @@ class FetchReader:
             self.policy.note(due)
         # A session without news needs no budget.
         is_enough = self.collect(due, AnswerBudget(self.max_bytes)) if due else self.min_bytes <= 0
-        if not is_enough and self.max_wait_ms > 0 and session.entries:
+        if not is_enough and self.wait_ms > 0 and session.entries:
             return self.park()
         response = self.answer.response(self.policy)
         if not session.lasts:
@@ -99,7 +99,7 @@ class FetchReader:
         session, entries = self.session, list(entries)
         try:
             is_enough = yield from self._collect_in_steps(entries)
-            if not is_enough and self.max_wait_ms > 0 and session.entries:
+            if not is_enough and self.wait_ms > 0 and session.entries:
                 return self.park()
             response = yield from self.answer.response_in_steps(self.policy)
         except (GivenUp, Exception):
@@ -206,11 +206,16 @@ class FetchReader:
 
     # Waiting
 
+    @property
+    def wait_ms(self) -> int:
+        """The time for which it may wait: for new records, or for those that the store has."""
+        return max(self.max_wait_ms, self.policy.store_wait_ms)
+
     def park(self) -> Pending:
         """Wait for more data. The partitions wake the session, and the session wakes this request."""
         self._let_go()
         scheduler = self.broker.scheduler
-        self._parked = parked = Parked(scheduler, self.max_wait_ms, self._look_again, self._expire, self._forget)
+        self._parked = parked = Parked(scheduler, self.wait_ms, self._look_again, self._expire, self._forget)
         if not self.session.lasts:
             for entry in self.session.entries.values():
                 entry.watch()

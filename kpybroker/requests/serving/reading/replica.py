@@ -5,6 +5,9 @@ watermark, and a follower that has caught up is proposed for the in-sync set. A 
 partitions that a session's fetch does not name; if it is caught up there, it stays so. One clock for the whole session
 records that (`kpybroker.machines.partition.in_sync.FetchClock`).
 
+Of a tiered topic (KIP-405) a follower gets what is on this disk. Where it asks for an offset that only the store has,
+the answer is OFFSET_MOVED_TO_TIERED_STORAGE, and its position is not noted.
+
 A parked fetch is answered at the first append. While ``leader.replication.throttled.rate`` is used up, followers that
 are not in sync get no records of the partitions that their topics' configs list for throttling (KIP-73).
 """
@@ -25,6 +28,7 @@ from kpywire.fetch import REPLICA_STATE_FROM
 from kpywire.messages.fetch import EpochEndOffset, FetchRequest, PartitionData
 
 UNKNOWN_EPOCH: Final = -1
+NO_OFFSET: Final = -1
 
 
 class ReplicaRead(Policy):
@@ -36,6 +40,7 @@ class ReplicaRead(Policy):
         self, broker: Context, request: FetchRequest, session: FetchSession, replica_id: int, call: Call
     ) -> None:
         self.is_replica = True
+        self.store_wait_ms = 0
         self._broker = broker
         self._session = session
         self._counters = call.counters
@@ -79,7 +84,7 @@ class ReplicaRead(Policy):
         ):
             entry.rest()
             return
-        if not leader.log.log_start_offset <= entry.fetch_offset <= leader.log.end.offset:
+        if not leader.log.local_log_start_offset <= entry.fetch_offset <= leader.log.end.offset:
             entry.rest()
             return
         entry.follower = follower
@@ -119,6 +124,10 @@ class ReplicaRead(Policy):
             if diverging is not None:
                 answer.diverging_epoch = EpochEndOffset(epoch=diverging[0], end_offset=diverging[1])
                 return answer
+        if log.config.is_tiered and log.log_start_offset <= entry.fetch_offset < log.local_log_start_offset:
+            answer.error_code = error_codes.OFFSET_MOVED_TO_TIERED_STORAGE
+            answer.last_stable_offset = NO_OFFSET
+            return answer
         if entry.sent_log_start_offset >= 0 and entry.sent_log_start_offset != log.log_start_offset:
             budget.is_urgent = True
         is_in_sync = self._replica_id in leader.isr

@@ -7,9 +7,10 @@ Invariant: records are acquired only for an answer that is sent.
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kpybroker.machines.errors import KafkaError
+from kpybroker.machines.partition.leader import PartitionLeader
 from kpybroker.machines.partition.role import READ_COMMITTED
 from kpybroker.machines.share import archiving
 from kpybroker.machines.share.aborted import AbortedTransaction, leave_out_aborted
@@ -19,10 +20,15 @@ from kpybroker.requests.serving.share.batches import log_batches, part_with, rea
 from kpybroker.requests.serving.share.led import LedSharePartition
 from kpybroker.requests.serving.share.share_leader import ShareLeader
 from kpybroker.runtime.calls.pending import Parked
-from kpystorage.errors import DiskFailure, StorageError
+from kpystorage.errors import DiskFailure, OffsetOutOfRange, StorageError
 from kpystorage.log_slice import LogSlice
+from kpystorage.memory_slice import memory_slice
+from kpystorage.transaction_index import TransactionIndexEntry
 from kpywire import error_codes
 from kpywire.messages.share_fetch import AcquiredRecords, LeaderIdAndEpoch, PartitionData
+
+if TYPE_CHECKING:
+    from kpybroker.hosts.remote_log.remote_log import RemoteLog
 
 MOST_ATTEMPTS: Final = 8
 """How often a request looks again at once when all that it found was archived."""
@@ -42,6 +48,8 @@ class _Found(NamedTuple):
     led: LedSharePartition
     offset: int
     records: LogSlice
+    aborted: list[TransactionIndexEntry] | None = None
+    """The aborted transactions among records of the store; None for those of the disk, whose log knows them."""
 
 
 class ShareRead:
@@ -61,6 +69,7 @@ class ShareRead:
         "_parked",
         "_reads",
         "_since_ms",
+        "_store_wait_ms",
     )  # fmt: skip
 
     def __init__(
@@ -78,7 +87,7 @@ class ShareRead:
         self._led: dict[Partition, LedSharePartition] = {}
         self._errors: Answer = {}
         self._answered: Callable[[Answer], Any]
-        self._parked: Parked
+        self._parked: Parked | None = None
         self._isolation: int
         self._acquirable = 0
         """How many partitions there were to acquire records from at the last look."""
@@ -91,6 +100,8 @@ class ShareRead:
             except (KafkaError, StorageError) as error:
                 self._refuse(partition, error)
         self._asked = len(self._led)
+        self._store_wait_ms = 0
+        """The time for which it may wait for records of the store; 0 if it asked for none."""
 
     def read(self, answered: Callable[[Answer], Any]) -> Any:
         """The response that ``answered`` makes of the answers, or a `Pending` of it."""
@@ -98,9 +109,8 @@ class ShareRead:
         if found is not None:
             return answered(found)
         self._answered = answered
-        self._parked = parked = Parked(
-            self._leader.broker.scheduler, self._bounds.max_wait_ms, self._look, self._expire, self._forget
-        )
+        wait_ms = max(self._bounds.max_wait_ms, self._store_wait_ms)
+        self._parked = parked = Parked(self._leader.broker.scheduler, wait_ms, self._look, self._expire, self._forget)
         for led in self._led.values():
             led.waiting[parked] = None
         return parked.pending
@@ -116,8 +126,9 @@ class ShareRead:
         return self._answered(self._collect(is_last=True) or {})
 
     def _forget(self) -> None:
-        for led in self._led.values():
-            led.waiting.pop(self._parked, None)
+        if self._parked is not None:
+            for led in self._led.values():
+                led.waiting.pop(self._parked, None)
 
     # Reading
 
@@ -161,28 +172,62 @@ class ShareRead:
         found: list[_Found] = []
         for led in able:
             try:
-                records, offset = self._read(led, self._bounds.max_bytes // len(able), is_first=not found)
+                each = self._read(led, self._bounds.max_bytes // len(able), is_first=not found)
             except (KafkaError, StorageError) as error:
                 self._refuse((led.key.topic_id, led.key.partition), error)
                 continue
-            if records is not None:
-                found.append(_Found(led, offset, records))
+            if each is not None:
+                found.append(each)
         return found
 
     def _can_acquire(self, led: LedSharePartition) -> bool:
         led.refresh()
         return led.partition.can_acquire()
 
-    def _read(self, led: LedSharePartition, max_bytes: int, *, is_first: bool) -> tuple[LogSlice | None, int]:
+    def _read(self, led: LedSharePartition, max_bytes: int, *, is_first: bool) -> _Found | None:
         role = led.replica.led()
         log_start_offset = role.log.log_start_offset
         if led.partition.start_offset < log_start_offset:
             archiving.log_starts_at(led.partition, log_start_offset)
         offset = led.partition.next_fetch_offset()
         if offset > role.log.log_end_offset:
-            return None, offset
-        end = role.end_for(self._isolation)
-        return role.read(max(offset, log_start_offset), max_bytes, end, min_one_batch=is_first), offset
+            return None
+        end, first = role.end_for(self._isolation), max(offset, log_start_offset)
+        try:
+            records = role.read(first, max_bytes, end, min_one_batch=is_first)
+        except OffsetOutOfRange:
+            remote_log = self._leader.broker.remote_log
+            if remote_log is None:
+                raise
+            return self._read_from_store(led, role, offset, first, max_bytes, remote_log)
+        return None if records is None else _Found(led, offset, records)
+
+    def _read_from_store(
+        self,
+        led: LedSharePartition,
+        role: PartitionLeader,
+        offset: int,
+        first: int,
+        max_bytes: int,
+        remote_log: "RemoteLog",
+    ) -> _Found | None:
+        """The records that only the store has; None while they are read: this request is woken then."""
+        from kpybroker.hosts.remote_log.reads import WantedRecords  # not of a plain start
+
+        committed_only = self._isolation == READ_COMMITTED
+        wanted = WantedRecords(
+            led.key.topic_id, led.key.partition, first, max_bytes, committed_only, self._store_has_answered
+        )
+        found = remote_log.read(wanted, role)
+        if found is None:
+            self._store_wait_ms = remote_log.fetch_wait_ms()
+            return None
+        records = found.records[: max(max_bytes, found.first_batch_bytes)]
+        return _Found(led, offset, memory_slice(records), found.aborted)
+
+    def _store_has_answered(self) -> None:
+        if self._parked is not None:
+            self._parked.wake()
 
     def _acquire(self, found: Iterable[_Found]) -> tuple[Answer, bool]:
         """Acquire records out of those that were found. Whether there were any."""
@@ -214,7 +259,7 @@ class ShareRead:
         return answer, left < self._acquire_request.max_records
 
     def _acquire_one(self, found: _Found, most: int) -> tuple[list[Acquired], LogSlice | None]:
-        led, offset, records = found
+        led, offset, records, of_store = found
         partition = led.partition
         if most <= 0:
             return [], None
@@ -222,10 +267,11 @@ class ShareRead:
         request = self._acquire_request._replace(max_records=most)
         given = acquire(partition, request, offset, log_batches(batches), led.now_ms())
         if given and self._isolation == READ_COMMITTED:
-            aborted = [
-                AbortedTransaction(each.producer_id, each.first_offset)
-                for each in led.replica.led().log.aborted_within(max(offset, batches[0].header.base_offset), records)
-            ]
+            entries = of_store
+            if entries is None:
+                log = led.replica.led().log
+                entries = log.aborted_within(max(offset, batches[0].header.base_offset), records)
+            aborted = [AbortedTransaction(each.producer_id, each.first_offset) for each in entries]
             if aborted:
                 given = leave_out_aborted(partition, given, transactional_batches(records, batches), aborted)
         return given, part_with(records, batches, given) if given else None

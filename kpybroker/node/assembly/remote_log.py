@@ -1,0 +1,135 @@
+"""Tiered storage of a broker, put together. Imported only where ``remote.log.storage.system.enable`` is on."""
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from kpybroker.config.broker import BrokerConfig
+from kpybroker.config.stored import CurrentConfig
+from kpybroker.hosts.network.nodes import Nodes
+from kpybroker.hosts.quorum.recovery import StartRefused
+from kpybroker.hosts.remote_log.auxiliary_states import AuxiliaryStates
+from kpybroker.hosts.remote_log.empty_leaders import EmptyLeaders
+from kpybroker.hosts.remote_log.figures import ThrottleTimes, TierFigures
+from kpybroker.hosts.remote_log.led_tier import TierParts
+from kpybroker.hosts.remote_log.metadata_pulse import MetadataPulse
+from kpybroker.hosts.remote_log.metadata_topic import MetadataNodes, RemoteLogMetadataTopic
+from kpybroker.hosts.remote_log.pace import CopyPace, copy_quota, fetch_quota
+from kpybroker.hosts.remote_log.partition_deletions import PartitionDeletions
+from kpybroker.hosts.remote_log.pools import counted
+from kpybroker.hosts.remote_log.reads import RemoteReads
+from kpybroker.hosts.remote_log.remote_log import LogBeginnings, RemoteLog, StoreReaders, StoreUpkeep
+from kpybroker.hosts.remote_log.remote_storage import RemoteStorage, StoreAway, StoreFailed
+from kpybroker.hosts.remote_log.segment_ends import SegmentEnds
+from kpybroker.hosts.remote_log.stores import build
+from kpybroker.hosts.remote_log.sweeping import Sweeping
+from kpybroker.hosts.remote_log.time_search import TimeSearches
+from kpybroker.hosts.replicas.replicas import Replicas
+from kpybroker.machines.metadata.image import MetadataImage
+from kpybroker.machines.remote_log.copying import CopySettings
+from kpybroker.node.assembly.platform import Platform
+from kpybroker.requests.broker import ClusterLinks
+
+log = logging.getLogger("kpybroker.tiered")
+
+POOLS: Final = (
+    "remote.log.reader.threads",
+    "remote.log.manager.copier.thread.pool.size",
+    "remote.log.manager.expiration.thread.pool.size",
+)
+ABANDONED_AFTER_DEADLINES: Final = 2
+"""A copy of another broker counts as abandoned after so many times the longest time that one may take."""
+
+
+def build_remote_log(
+    current: CurrentConfig, platform: Platform, image: MetadataImage, cluster: ClusterLinks, replicas: Replicas
+) -> RemoteLog:
+    """The tiered partitions of this node. Raises StartRefused if the store cannot be used."""
+    config, scheduler, now = current.config, platform.scheduler, current.now
+    storage = _storage(config, now, replicas)
+    platform.ends.callback(storage.close)
+    nodes = MetadataNodes(
+        *(
+            Nodes(image, config.inter_broker_listener_name, platform.broker_peers(config, name))
+            for name in ("remote-metadata-polls", "remote-metadata-produces")
+        )
+    )
+    for each in nodes:
+        platform.ends.callback(each.close)
+    metadata = RemoteLogMetadataTopic(config.node_id, scheduler, replicas, nodes, cluster.controller.send, now)
+    ends = SegmentEnds(
+        storage, scheduler.pool("remote-followers", int(config["remote.log.manager.follower.thread.pool.size"]))
+    )
+    copies, fetches = copy_quota(config), fetch_quota(config)
+    pace = CopyPace(copies, lambda: int(scheduler.monotonic_ms()))
+
+    def reconfigured(changed: BrokerConfig) -> None:
+        pace.set_limit(int(changed["remote.log.manager.copy.max.bytes.per.second"]))
+        fetches.bytes_per_second = int(changed["remote.log.manager.fetch.max.bytes.per.second"])
+
+    def throttle_times() -> ThrottleTimes:
+        now_ms = int(scheduler.monotonic_ms())
+        return ThrottleTimes(
+            *pace.throttle_times_ms(), fetches.mean_throttle_ms(now_ms), fetches.max_throttle_ms(now_ms)
+        )
+
+    current.when_changed(reconfigured)
+    readers, copiers, deleters = (int(config[name]) for name in POOLS)
+    figures = TierFigures(readers, copiers)
+    parts = TierParts(
+        scheduler,
+        replicas,
+        metadata,
+        storage,
+        copier=counted(scheduler.pool("remote-copier", copiers), figures.managers),
+        deleter=scheduler.pool("remote-deleter", deleters),
+        copy_settings=lambda: _copy_settings(now()),
+        copy_limits=pace.limits,
+        figures=figures,
+        abandoned_after_ms=ABANDONED_AFTER_DEADLINES * _copy_settings(config).deadline_ms,
+    )
+    reader = counted(scheduler.pool("remote-reader", readers), figures.readers)
+    most_waiting = lambda: int(now()["remote.log.reader.max.pending.tasks"])  # noqa: E731
+    timeout_ms = lambda: float(now()["remote.list.offsets.request.timeout.ms"])  # noqa: E731
+    failed = replicas.directory_failed
+    pulse = MetadataPulse(scheduler)
+    sweep_ms = lambda: float(now()["kpybroker.remote.sweep.interval.ms"])  # noqa: E731
+    sweeping = Sweeping(scheduler, metadata, storage, parts.deleter, pulse, sweep_ms, parts.abandoned_after_ms)
+    remote_log = RemoteLog(
+        parts,
+        now,
+        StoreReaders(
+            RemoteReads(scheduler, storage, reader, most_waiting, fetches, figures),
+            TimeSearches(scheduler, storage, reader, timeout_ms, figures),
+        ),
+        LogBeginnings(
+            AuxiliaryStates(config.node_id, scheduler, metadata.segments_of, ends, now, figures, failed),
+            EmptyLeaders(scheduler, metadata.segments_of, ends, failed),
+        ),
+        StoreUpkeep(PartitionDeletions(parts, pulse), sweeping, pulse),
+        throttle_times,
+    )
+    platform.ends.callback(remote_log.stop)
+    return remote_log
+
+
+def _storage(config: BrokerConfig, now: Callable[[], BrokerConfig], replicas: Replicas) -> RemoteStorage:
+    """The store, if it can be used. One that is away may be there later."""
+    first = next(iter(replicas.directories), None)
+    storage = build(config, now, None if first is None else first.path)
+    try:
+        storage.check()
+    except StoreAway as error:
+        log.warning("The store cannot be reached, so nothing is copied for now: %s", error)
+    except StoreFailed as error:
+        storage.close()
+        raise StartRefused(f"tiered storage: {error}") from None
+    return storage
+
+
+def _copy_settings(config: BrokerConfig) -> CopySettings:
+    return CopySettings(
+        config.node_id,
+        deadline_ms=int(config["kpybroker.remote.copy.deadline.ms"]),
+        max_custom_metadata_bytes=int(config["remote.log.metadata.custom.metadata.max.bytes"]),
+    )
