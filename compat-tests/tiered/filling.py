@@ -57,8 +57,18 @@ def fill(raw: RawClient, topic: str, numbers: range, partition: int = 0, records
     """Append batches, each of which begins a segment."""
     for number in numbers:
         codec = number % 5 if size < LARGE else 0
-        answer = produce(raw, topic, batch(number, records, size=size, codec=codec), partition=partition)
-        assert answer.error_code == error_codes.NONE, answer
+        append(raw, topic, batch(number, records, size=size, codec=codec), partition)
+
+
+def append(raw: RawClient, topic: str, records: bytes, partition: int = 0) -> None:
+    """Append a batch as soon as the node leads."""
+
+    def is_appended() -> bool:
+        answer = produce(raw, topic, records, partition=partition)
+        assert answer.error_code in (error_codes.NONE, error_codes.NOT_LEADER_OR_FOLLOWER), answer
+        return answer.error_code == error_codes.NONE
+
+    eventually(is_appended, f"a leader of {topic}-{partition} that takes records")
 
 
 def alter(raw: RawClient, topic: str, **configs: str) -> None:
