@@ -175,7 +175,7 @@ def test_a_follower_without_a_log_begins_where_its_leader_does_on_the_disk(pair:
     shutil.rmtree(ours)
     pair.cluster.nodes[pair.follower].start()
     eventually(lambda: in_sync(pair.cluster) == len(REPLICAS), "the follower in sync")
-    assert files_of(ours) == files_of(theirs)
+    becomes(lambda: files_of(ours), files_of(theirs))
     name = f"{LOCAL_START:020d}"
     for suffix in (".log", ".snapshot"):
         assert (ours / f"{name}{suffix}").read_bytes() == (theirs / f"{name}{suffix}").read_bytes()

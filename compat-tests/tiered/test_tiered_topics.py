@@ -146,10 +146,10 @@ def test_tiered_storage_is_not_turned_off_while_its_data_would_stay(
 
 def test_a_topic_without_copies_is_read_only_in_the_store(client: RawClient, name: str, store: Path) -> None:
     """KIP-950. New segments stay on the disk as long as retention says."""
-    create_tiered(client, name, local_retention_ms="1")
+    create_tiered(client, name, only_remote=True)
     fill(client, name, range(4))
     becomes(lambda: offset(client, name, EARLIEST_LOCAL), 6)
-    alter(client, name, remote_log_copy_disable="true", local_retention_ms="-2")
+    alter(client, name, remote_log_copy_disable="true", local_retention_bytes="-2")
     fill(client, name, range(4, 8))
     before = start_offsets(store, name)
     create_tiered(client, f"{name}-2")
@@ -161,7 +161,7 @@ def test_a_topic_without_copies_is_read_only_in_the_store(client: RawClient, nam
 
 
 def test_turning_it_off_deletes_what_the_store_has(client: RawClient, name: str, store: Path) -> None:
-    create_tiered(client, name, local_retention_ms="1")
+    create_tiered(client, name, only_remote=True)
     fill(client, name, range(4))
     becomes(lambda: offset(client, name, EARLIEST_LOCAL), 6)
     off = [("remote.storage.enable", SET, "false"), ("remote.log.delete.on.disable", SET, "true")]
