@@ -4,6 +4,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
+from kpystorage.remote.local_tiered_storage import parse_path
 from oracle import java
 from support.clusters import Cluster
 from support.raw_client import RawClient, connect
@@ -11,7 +12,7 @@ from support.waiting import eventually
 from tiered.filling import create_tiered, fill, fill_transactions, time_of
 from tiered.nodes import hand_over, store_of, tiered_cluster
 from tiered.reading import LATEST_TIERED, Reading, offset, read
-from tiered.store import StoredFile, of_topic, start_offsets, stored
+from tiered.store import StoredFile, of_topic, start_offsets, stored, torn
 
 TOPIC: Final = "moved"
 PLAIN, IN_TRANSACTIONS = PARTITIONS = range(2)
@@ -89,10 +90,15 @@ class MovedNode:
         return of_topic(stored(self.store), TOPIC)
 
     def complaints(self) -> list[str]:
-        """The lines of kafka-dump-log that complain, about all that the disk and the store have of the topic."""
+        """The lines of kafka-dump-log that complain, about what the disk and the store have of the topic. Copies that
+        were killed are left out: Apache Kafka leaves them in the store."""
+        left_out = {each.segment_id for each in torn(self.store, TOPIC)}
         with TemporaryDirectory(prefix="as-local-") as links:
             files = [each for partition in PARTITIONS for each in self.local_logs(partition)[0].parent.iterdir()]
-            files += [linked(self.store / each, Path(links)) for each in self.objects()]
+            for path in self.objects():
+                name = parse_path(path)
+                if name is not None and name.segment.segment_id not in left_out:
+                    files.append(linked(self.store / path, Path(links)))
             found = []
             for suffix in DUMPED:
                 named = ",".join(str(each) for each in files if each.suffix == suffix and each.stat().st_size)
