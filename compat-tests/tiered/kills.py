@@ -55,10 +55,6 @@ class Expiring:
         self._producer.flush(60)
 
 
-def leader_of(cluster: Nodes, topic: str, partition: int) -> int:
-    return leader(cluster, topic, partition)
-
-
 def kill_in_copy(cluster: Nodes, topic: str, _rng: random.Random) -> None:
     """SIGKILL of the leader of a partition while a segment of it is in the store only in part."""
     store = store_of(cluster.nodes[1].directory.parent)

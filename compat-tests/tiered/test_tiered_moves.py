@@ -15,7 +15,7 @@ from tiered.nodes import BESIDE, SLOW
 from tiered.reading import EARLIEST, LATEST_TIERED, offset
 from tiered.store import start_offsets, torn
 
-pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.java, pytest.mark.timeout(1200)]
 
 
 @pytest.fixture
@@ -24,7 +24,10 @@ def turns(tiered_target: str) -> Sequence[str]:
     return BESIDE[tiered_target], tiered_target, BESIDE[tiered_target]
 
 
-@pytest.mark.parametrize("ending", [MovedNode.stop, MovedNode.kill], ids=["stopped", "killed"])
+@pytest.mark.parametrize(
+    "ending",
+    [pytest.param(MovedNode.stop, id="stopped"), pytest.param(MovedNode.kill, id="killed", marks=pytest.mark.slow)],
+)
 def test_all_records_are_read_before_and_after_and_copies_go_on(
     turns: Sequence[str], ending: Callable[[MovedNode], None], tmp_path: Path
 ) -> None:
@@ -76,6 +79,7 @@ def first_start(node: MovedNode) -> int:
 EXPIRIES = (expire_by_deletion, expire_by_size, expire_by_deletion)
 
 
+@pytest.mark.slow
 def test_expiry_goes_on_and_deletes_objects_of_the_other_program(turns: Sequence[str], tmp_path: Path) -> None:
     with MovedNode(turns[0], tmp_path) as node:
         node.write(0)
@@ -99,6 +103,7 @@ def test_expiry_goes_on_and_deletes_objects_of_the_other_program(turns: Sequence
         assert node.complaints() == []
 
 
+@pytest.mark.slow
 def test_a_copy_that_was_killed_is_made_again_by_the_other_program(turns: Sequence[str], tmp_path: Path) -> None:
     """What a dead copy left in the store is read by neither program."""
     with MovedNode(turns[0], tmp_path, SLOW) as node:
