@@ -21,9 +21,7 @@ SIZE = 3
 @click.option("--records", type=click.IntRange(1), default=1_000_000, show_default=True)
 @click.option("--kills", type=click.IntRange(1), default=40, show_default=True, help="Nodes are killed so often.")
 @click.option("--seed", type=int, default=1, show_default=True)
-@click.option(
-    "--pause-ms", type=float, default=1000 * Sender.turn_s, show_default=True, help="Of the writer, after 50."
-)
+@click.option("--pause-ms", type=float, default=1000 * Sender.turn_s, help="Of the writer, after 50 records.")
 def main(program: str, records: int, kills: int, seed: int, pause_ms: float) -> None:
     """Kill nodes of a cluster with tiered storage at every stage of copies and deletions; then delete all local logs.
 

@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from conftest import started
-from kpybroker.config.honoured import REFUSED
 from support.clusters import Cluster
 from support.raw_client import RawClient, connect
-from tiered.nodes import KPYBROKER, PROGRAMS, store_of, tiered_cluster
+from tiered.nodes import PROGRAMS, store_of, tiered_cluster
 
 
 @pytest.fixture(scope="session")
@@ -19,8 +18,6 @@ def tiered_target(target: str) -> str:
     """The program that the suites test, if it can have tiered storage."""
     if target not in PROGRAMS:
         pytest.skip(f"starts brokers with tiered storage, and does not know {target}")
-    if target == KPYBROKER and "remote.log.storage.system.enable" in REFUSED:
-        pytest.skip("kpybroker does not have tiered storage yet")
     return target
 
 

@@ -11,7 +11,7 @@ from kpywire.messages.delete_records import DeleteRecordsPartition, DeleteRecord
 from kpywire.record import Record, build_batch
 from support.raw_client import RawClient
 from support.raw_requests import SET, TOPIC, configs_set, create, incremental_alteration, now_ms, produce
-from support.raw_transactions import Transactional, produce_records
+from support.raw_transactions import Transactional, find_coordinator, produce_records
 from support.waiting import eventually
 
 BASE_MS: Final = 1_700_000_000_000
@@ -31,10 +31,12 @@ ONLY_REMOTE: Final = {"local.retention.bytes": "1"}
 """In addition: copied segments are deleted from the disk at once."""
 
 
-def create_tiered(raw: RawClient, name: str, partitions: int = 1, **configs: str) -> bytes:
+def create_tiered(
+    raw: RawClient, name: str, partitions: int = 1, *, only_remote: bool = False, **configs: str
+) -> bytes:
     """Create a topic with tiered storage (``_`` for ``.``); its id."""
-    named = {key.replace(".", "_"): value for key, value in TIERED.items()}
-    return create(raw, name, partitions, **{**named, **configs})
+    tier = {**TIERED, **(ONLY_REMOTE if only_remote else {})}
+    return create(raw, name, partitions, **{key.replace(".", "_"): value for key, value in tier.items()}, **configs)
 
 
 def time_of(number: int) -> int:
@@ -55,8 +57,18 @@ def fill(raw: RawClient, topic: str, numbers: range, partition: int = 0, records
     """Append batches, each of which begins a segment."""
     for number in numbers:
         codec = number % 5 if size < LARGE else 0
-        answer = produce(raw, topic, batch(number, records, size=size, codec=codec), partition=partition)
-        assert answer.error_code == error_codes.NONE, answer
+        append(raw, topic, batch(number, records, size=size, codec=codec), partition)
+
+
+def append(raw: RawClient, topic: str, records: bytes, partition: int = 0) -> None:
+    """Append a batch as soon as the node leads."""
+
+    def is_appended() -> bool:
+        answer = produce(raw, topic, records, partition=partition)
+        assert answer.error_code in (error_codes.NONE, error_codes.NOT_LEADER_OR_FOLLOWER), answer
+        return answer.error_code == error_codes.NONE
+
+    eventually(is_appended, f"a leader of {topic}-{partition} that takes records")
 
 
 def alter(raw: RawClient, topic: str, **configs: str) -> None:
@@ -72,6 +84,7 @@ def fill_transactions(raw: RawClient, topic: str, numbers: range, partition: int
     """Commit transactions and abort every third one. Each has two batches in segments of their own; its marker lies in
     the second of these, and the next one may begin there."""
     producer = Transactional(raw, f"{topic}-{partition}-{numbers.start}")
+    find_coordinator(raw, producer.id)
     assert producer.init().error_code == error_codes.NONE
     start_ms = now_ms()
     for number in numbers:

@@ -5,13 +5,11 @@ A cluster of three shares one store. Writers remember what was acknowledged. A s
 
 import random
 import shutil
-import time
 from collections.abc import Callable
-from pathlib import Path
 from threading import Event, Thread
 from typing import Final, NamedTuple
 
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -21,7 +19,7 @@ from support.clusters import Cluster, Nodes
 from support.waiting import NotInTimeError, eventually
 from tiered.nodes import store_of
 from tiered.reading import LATEST, LATEST_TIERED, SeenBatch, batches, leader, offset, to_leader
-from tiered.store import StoredFile, of_topic, segments, stored, torn
+from tiered.store import of_topic, stored, torn
 
 EXPIRING: Final = "expiring"
 SEGMENTS: Final = {"remote.storage.enable": "true", "segment.ms": "1000", "local.retention.bytes": "1"}
@@ -55,10 +53,6 @@ class Expiring:
             self._producer.produce(EXPIRING, bytes(500), partition=0)
             self._producer.poll(0)
         self._producer.flush(60)
-
-
-def leader_of(cluster: Nodes, topic: str, partition: int) -> int:
-    return leader(cluster, topic, partition)
 
 
 def kill_in_copy(cluster: Nodes, topic: str, _rng: random.Random) -> None:

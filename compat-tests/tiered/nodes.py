@@ -1,9 +1,10 @@
 """Nodes with tiered storage in a directory that they share: kpybroker, and two releases of Apache Kafka.
 
-The store is Kafka's LocalTieredStorage. Its class is in the jar of the tests of 4.3.1, and runs under 4.4.0 too.
+The store is Kafka's LocalTieredStorage, whose class is in the jar of the tests of 4.3.1. It runs under 4.4.0 too, with
+one class beside it that 4.4.0 has in another package.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -47,17 +48,21 @@ def kafka_of(release: str) -> NodeOf:
     def node_of(place: Place, properties: Mapping[str, str], directory: Path) -> BrokerProcess:
         node = kafka_node(place, properties, directory)
         assert isinstance(node, KafkaNode)
-        node.release, node.formatting, node.plugins = release, LEVEL, _plugins(properties)
+        node.release, node.formatting, node.plugins = release, LEVEL, _plugins(release, properties)
         node.start_timeout_s = node.stop_timeout_s = PATIENCE_S
         return node
 
     return node_of
 
 
-def _plugins(properties: Mapping[str, str]) -> list[Path]:
-    slow = properties.get("rsm.config.transferer.class") == SLOW_TRANSFERER
-    compiled = [compile_java(HERE / f"{SLOW_TRANSFERER}.java", remote_jars(), release=KAFKA_BEFORE)] if slow else []
-    return [remote_jars(), *compiled]
+def _plugins(release: str, properties: Mapping[str, str]) -> list[Path]:
+    """The class path of the store: its jar, and what it needs beside it."""
+    plugins = [remote_jars()]
+    if release == KAFKA_VERSION:
+        plugins.append(compile_java(HERE / "LogContext.java"))
+    if properties.get("rsm.config.transferer.class") == SLOW_TRANSFERER:
+        plugins.append(compile_java(HERE / f"{SLOW_TRANSFERER}.java", remote_jars(), release=KAFKA_BEFORE))
+    return plugins
 
 
 def kpybroker_of_level(place: Place, properties: Mapping[str, str], directory: Path) -> BrokerProcess:
@@ -110,16 +115,12 @@ def tiered_cluster(
     return Cluster(PROGRAMS[program], directory, size, {**tiered(store, size), **(properties or {})})
 
 
-def hand_over(
-    cluster: Nodes, node_id: int, program: str, change: Callable[[dict[str, str]], object] | None = None
-) -> BrokerProcess:
+def hand_over(cluster: Nodes, node_id: int, program: str) -> BrokerProcess:
     """The node of another program on the directories and addresses of one that has stopped; it is not started yet."""
     before = cluster.nodes[node_id]
     assert isinstance(before, KafkaNode | KpyNode)
     assert before.process is None
     properties = {key: value for key, value in before.properties.items() if not key.startswith("kpybroker.")}
-    if change is not None:
-        change(properties)
     heir = PROGRAMS[program](Place(node_id, before.port, before.port), properties, before.directory)
     heir.prepare()
     cluster.nodes[node_id] = heir

@@ -1,6 +1,7 @@
 """Everything that a partition's readers can see, read batch by batch: for comparison before and after."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 from kpywire import error_codes
@@ -24,8 +25,10 @@ COMING: Final = (
     error_codes.UNKNOWN_LEADER_EPOCH,
     error_codes.REPLICA_NOT_AVAILABLE,
     error_codes.OFFSET_NOT_AVAILABLE,
+    error_codes.UNKNOWN_SERVER_ERROR,
 )
-"""The answers of a node that begins to lead. A reader asks again."""
+"""The answers of a node that begins to lead; the last one is Apache Kafka's while it reads the metadata of the store.
+Consumers ask again after each of them."""
 
 
 class SeenBatch(NamedTuple):
@@ -76,9 +79,9 @@ def answers(response: FetchResponse) -> dict[int, PartitionData]:
 
 def headers_in(data: PartitionData) -> list[BatchHeader]:
     """The headers of the whole batches of an answer, whose checksums are compared."""
-    found = []
-    for position, header in batch_headers(data.records or b""):
-        assert check_crc(data.records, header, position), header
+    found, records = [], data.records or b""
+    for position, header in batch_headers(records):
+        assert check_crc(records, header, position), header
         found.append(header)
     return found
 
@@ -93,12 +96,10 @@ def fetched(raw: RawClient, topic: str, offset: int, *, partition: int = 0, **ho
     return eventually(look, f"an answer about {topic}-{partition} at {offset}")
 
 
-def pages(
-    raw: RawClient, topic: str, partition: int = 0, *, start: int | None = None, **how: int
-) -> Iterator[PartitionData]:
+def pages(raw: RawClient, topic: str, partition: int = 0, **how: int) -> Iterator[PartitionData]:
     """The answers with the records of a partition from its start to its high watermark."""
     end = offset(raw, topic, LATEST, partition)
-    position = offset(raw, topic, EARLIEST, partition) if start is None else start
+    position = offset(raw, topic, EARLIEST, partition)
     while position < end:
         found: list[PartitionData] = []
 
@@ -120,7 +121,7 @@ def batches(raw: RawClient, topic: str, partition: int = 0, **how: Any) -> list[
         for page in pages(raw, topic, partition, **how)
         for header in headers_in(page)
     ]
-    for before, after in zip(seen, seen[1:], strict=False):
+    for before, after in pairwise(seen):
         assert after.base_offset == before.last_offset + 1, (before, after)
     return seen
 
@@ -138,10 +139,10 @@ def offset(raw: RawClient, topic: str, timestamp: int, partition: int = 0) -> in
     return found[0][2]
 
 
-def metadata_records(raw: RawClient, partitions: int) -> list[Any]:
+def metadata_records(raw: RawClient, partitions: Iterable[int]) -> list[Any]:
     """The records of ``__remote_log_metadata``, partition by partition."""
     found = []
-    for partition in range(partitions):
+    for partition in partitions:
         for page in pages(raw, METADATA_TOPIC, partition):
             for record in read_records(page.records or b""):
                 assert record.key is None

@@ -1,5 +1,7 @@
 """The store of a cluster as its files: their names, sizes and times, and which segments are whole."""
 
+import contextlib
+import os
 from collections import defaultdict
 from pathlib import Path
 from typing import NamedTuple
@@ -19,13 +21,12 @@ class StoredFile(NamedTuple):
 def stored(store: Path) -> dict[str, StoredFile]:
     """Every file of the store by its path."""
     found = {}
-    for path in store.rglob("*"):
-        try:
-            status = path.stat()
-        except FileNotFoundError:
-            continue
-        if path.is_file():
-            found[str(path.relative_to(store))] = StoredFile(status.st_size, status.st_mtime_ns, status.st_ino)
+    for directory, _, names in os.walk(store):  # directories vanish meanwhile
+        for name in names:
+            path = Path(directory, name)
+            with contextlib.suppress(FileNotFoundError):
+                status = path.stat()
+                found[str(path.relative_to(store))] = StoredFile(status.st_size, status.st_mtime_ns, status.st_ino)
     return found
 
 

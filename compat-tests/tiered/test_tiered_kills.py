@@ -1,4 +1,4 @@
-"""No acknowledged record is lost when nodes are killed in copies and deletions (`make tiered-kills` is the long form)."""
+"""No acknowledged record is lost when nodes are killed in copies and deletions (`make tiered-kills` plays long)."""
 
 from pathlib import Path
 
@@ -11,7 +11,6 @@ RECORDS = 20_000
 KILLS = 4
 
 
-@pytest.mark.own_process
 @pytest.mark.timeout(600)
 def test_acknowledged_records_outlive_kills_and_the_loss_of_all_local_logs(tiered_target: str, tmp_path: Path) -> None:
     with tiered_cluster(tiered_target, tmp_path, 3) as cluster:

@@ -170,12 +170,14 @@ def _look_up(
 
     def look_up(role: Role, copied_offset: int = NOTHING_COPIED) -> tuple[int, Found]:
         role.check_epoch(partition.current_leader_epoch)
+        is_replica = request.replica_id != CONSUMER
+        end = role.log.end if is_replica else role.end_for(request.isolation_level)
         if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
-            return error_codes.NONE, _find_at_border(role, timestamp, copied_offset)
-        if request.replica_id != CONSUMER:
-            return error_codes.NONE, _find(role, timestamp, role.log.end, search)
+            return error_codes.NONE, _find_at_border(role, timestamp, copied_offset, end)
+        if is_replica:
+            return error_codes.NONE, _find(role, timestamp, end, search)
         lags = isinstance(role, PartitionLeader) and role.epoch_start_offset > role.high_watermark.offset
-        return error_codes.NONE, _find(role, timestamp, role.end_for(request.isolation_level), search, lags=lags)
+        return error_codes.NONE, _find(role, timestamp, end, search, lags=lags)
 
     def refuse(code: int, _message: str | None) -> tuple[int, Found]:
         if code == error_codes.OFFSET_NOT_AVAILABLE and version < NOT_AVAILABLE_FROM:
@@ -193,8 +195,8 @@ def _look_up(
     return ask_leader(broker, topic, index, ask, refuse)
 
 
-def _find_at_border(role: Role, timestamp: int, copied_offset: int) -> Found:
-    """The last offset that is in the store, or the first that is yet to be copied there
+def _find_at_border(role: Role, timestamp: int, copied_offset: int, end: LogOffset) -> Found:
+    """The last offset that is in the store, or the first that is yet to be copied there, if it is before the end
     (``UnifiedLog.fetchLatestTieredOffset``, ``fetchEarliestPendingUploadOffset``)."""
     log = role.log
     if not log.config.is_tiered:
@@ -204,6 +206,8 @@ def _find_at_border(role: Role, timestamp: int, copied_offset: int) -> Found:
     if copied_offset == NOTHING_COPIED and log.log_start_offset != log.local_log_start_offset:
         return NOTHING  # it is not known yet
     pending = max(copied_offset + 1, log.log_start_offset)
+    if pending >= end.offset:
+        return NOTHING
     return -1, pending, log.epochs.epoch_for(pending)
 
 
