@@ -61,8 +61,8 @@ def start_at(log: "Log", offset: int, now_ms: int) -> None:
 def begin_in_middle(
     log: "Log", offset: int, log_start_offset: int, epochs: Epochs, snapshot: bytes | None, now_ms: int
 ) -> None:
-    """Remove everything and go on at ``offset`` as a log that began at ``log_start_offset``: durably, unless a crash can
-    only leave an empty log again. OSError, DiskFailure; CorruptFile before anything is done."""
+    """Remove everything and go on at ``offset`` as a log that began at ``log_start_offset``: durably, unless a crash
+    can only leave an empty log again. OSError, DiskFailure; CorruptFile before anything is done."""
     path = log.snapshots.path(offset)
     producers = [] if snapshot is None else producer_snapshot.parse(snapshot, path)
     kept = _epochs_before(offset, log_start_offset, epochs)
@@ -73,9 +73,9 @@ def begin_in_middle(
     if snapshot is not None:
         log.snapshots.keep(offset, snapshot)
     noted = max(log.log_start_offset, log.directory.log_starts.get((log.topic, log.partition), 0))
-    is_told_by_epochs = kept.earliest is not None and kept.earliest[1] == log_start_offset >= noted
+    is_known_by_epochs = kept.earliest is not None and kept.earliest[1] == log_start_offset >= noted
     log.log_start_offset = log_start_offset
-    if had_records or not is_told_by_epochs:
+    if had_records or not is_known_by_epochs:
         log.directory.write_checkpoint(names.LOG_STARTS, log.directory.render_log_starts())
         log.directory.noted()
     _go_on_at(log, offset, now_ms)

@@ -76,7 +76,7 @@ class EmptyLeaders:
         self._waiting: dict[Replica, LeaderBeginning] = {}
         """All that have not begun. The metadata are read again for those that ``_busy`` does not have."""
         self._busy: set[Replica] = set()
-        """Those of which a thread fetches or writes something."""
+        """The leaders of which a thread fetches or writes something."""
         self._begun = 0
         """The logs that have begun since the last line of the log about them."""
         self._is_looking = self._is_stopped = False

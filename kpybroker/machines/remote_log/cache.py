@@ -250,7 +250,7 @@ class RemoteSegments:
         return sorted(found, key=_by_end)
 
     def all(self) -> Iterator[RemoteLogSegment]:
-        """All segments, in every state but the last. One that is deleted while they are looked at is left out."""
+        """All segments, in every state but the last. One that is deleted while they are read is left out."""
         for name in list(self._rows):
             row = self._rows.get(name)
             if row is not None:
@@ -258,7 +258,7 @@ class RemoteSegments:
 
     def in_epoch(self, epoch: int) -> Iterator[RemoteLogSegment]:
         """The segments with records of an epoch, by start offset, in every state but the last. One that is deleted
-        while they are looked at is left out."""
+        while they are read is left out."""
         of_epoch = self._epochs.get(epoch)
         names = [] if of_epoch is None else of_epoch.listed()
         for _, name in sorted([(start_of(self._rows[name]), name) for name in names]):

@@ -38,7 +38,7 @@ POOLS: Final = (
     "remote.log.manager.expiration.thread.pool.size",
 )
 ABANDONED_AFTER_DEADLINES: Final = 2
-"""A copy of another broker counts as abandoned after so many times the longest time that one may take."""
+"""A copy of another broker counts as abandoned after this number of times the longest time that one may take."""
 
 
 def build_remote_log(
@@ -65,7 +65,7 @@ def build_remote_log(
 
     def reconfigured(changed: BrokerConfig) -> None:
         pace.set_limit(int(changed["remote.log.manager.copy.max.bytes.per.second"]))
-        fetches.bytes_per_second = int(changed["remote.log.manager.fetch.max.bytes.per.second"])
+        fetches.change(int(changed["remote.log.manager.fetch.max.bytes.per.second"]))
 
     def throttle_times() -> ThrottleTimes:
         now_ms = int(scheduler.monotonic_ms())
