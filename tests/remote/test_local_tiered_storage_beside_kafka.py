@@ -12,7 +12,7 @@ from java_programs import JavaProgram
 
 from kpybroker.hosts.remote_log.directory_store import DirectoryStore
 from kpybroker.hosts.remote_log.local_tiered_storage import LocalTieredStorage
-from kpybroker.hosts.remote_log.remote_storage import CopyLimits, LogSegmentData, ObjectMissing
+from kpybroker.hosts.remote_log.remote_storage import ClosedSegmentFiles, CopyLimits, ObjectMissing
 from kpybroker.machines.remote_log.segments import STARTED, RemoteLogSegment, RemoteLogSegmentId
 from kpystorage.log_slice import LogSlice
 from kpystorage.real_disk import RealDisk
@@ -105,7 +105,7 @@ def test_segments_that_we_store_are_read_by_kafka_and_those_of_kafka_by_us(java:
             lying = tmp_path / "log"
             lying.write_bytes(segment)
             log = RealDisk().file(str(lying)).descriptor()
-            held = LogSegmentData(
+            held = ClosedSegmentFiles(
                 LogSlice(log, 0, len(segment)),
                 files[LocalFile.OFFSET_INDEX],
                 files[LocalFile.TIME_INDEX],

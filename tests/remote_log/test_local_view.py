@@ -3,7 +3,7 @@
 import pytest
 
 from kpybroker.hosts.remote_log.local_view import closed_segment, has_aborted_transactions, local_log
-from kpybroker.hosts.remote_log.remote_storage import LogSegmentData
+from kpybroker.hosts.remote_log.remote_storage import ClosedSegmentFiles
 from kpybroker.machines.partition.role import Role
 from kpybroker.machines.remote_log.local_log import BlockingTransaction, LocalSegment
 from kpystorage import names, producer_snapshot
@@ -69,7 +69,7 @@ def test_decisions_see_the_transaction_that_holds_readers_back() -> None:
 def test_a_copy_gets_the_files_of_a_closed_segment() -> None:
     log = filled()
     found = closed_segment(log, 0).files()
-    assert found == LogSegmentData(
+    assert found == ClosedSegmentFiles(
         found.log,
         file(log, 0, names.OFFSET_INDEX),
         file(log, 0, names.TIME_INDEX),

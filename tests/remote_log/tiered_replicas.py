@@ -14,7 +14,7 @@ from kpybroker.hosts.remote_log.auxiliary_states import AuxiliaryStates
 from kpybroker.hosts.remote_log.empty_leaders import EmptyLeaders
 from kpybroker.hosts.remote_log.figures import TierFigures
 from kpybroker.hosts.remote_log.local_view import closed_segment
-from kpybroker.hosts.remote_log.remote_storage import CopyLimits, LogSegmentData, ObjectMissing, StoreFailed
+from kpybroker.hosts.remote_log.remote_storage import ClosedSegmentFiles, CopyLimits, ObjectMissing, StoreFailed
 from kpybroker.hosts.remote_log.segment_ends import SegmentEnds
 from kpybroker.hosts.replicas.directories import Directories
 from kpybroker.hosts.replicas.replica import Replica
@@ -56,7 +56,7 @@ class IndexStore:
 
     def check(self) -> None: ...
 
-    def copy(self, segment: RemoteLogSegment, files: LogSegmentData, limits: CopyLimits) -> bytes | None:
+    def copy(self, segment: RemoteLogSegment, files: ClosedSegmentFiles, limits: CopyLimits) -> bytes | None:
         raise AssertionError(f"{segment}, {files} and {limits} are not for this store")
 
     def read(self, segment: RemoteLogSegment, start: int, end: int) -> bytes:

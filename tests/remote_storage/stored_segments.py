@@ -11,7 +11,7 @@ from kpybroker.hosts.remote_log.disk_chunks import ChunkName, DiskChunks
 from kpybroker.hosts.remote_log.object_store import ObjectStore
 from kpybroker.hosts.remote_log.open_segments import OpenSegments
 from kpybroker.hosts.remote_log.recent_bytes import RecentBytes
-from kpybroker.hosts.remote_log.remote_storage import CopyLimits, LogSegmentData
+from kpybroker.hosts.remote_log.remote_storage import ClosedSegmentFiles, CopyLimits
 from kpybroker.machines.remote_log.segments import STARTED, RemoteLogSegment, RemoteLogSegmentId
 from kpystorage.log_slice import LogSlice
 from kpywire.compression import GZIP, NONE
@@ -46,7 +46,7 @@ class Tiered(NamedTuple):
     """A segment and its files."""
 
     segment: RemoteLogSegment
-    files: LogSegmentData
+    files: ClosedSegmentFiles
     log: bytes
 
 
@@ -68,7 +68,7 @@ def log_of(size: int, seed: object = 1, *, compressed: bool = False) -> bytes:
 def tiered(log: bytes, seed: object = 1, *, with_transactions: bool = True, start_offset: int = 0) -> Tiered:
     """A segment with this log file."""
     rng = Random(f"segment {seed}")
-    files = LogSegmentData(
+    files = ClosedSegmentFiles(
         log=LogSlice(HeldFile(log), 0, len(log)),
         offset_index=b"".join(number.to_bytes(4, "big") * 2 for number in range(1, rng.randrange(2, 30))),
         time_index=b"".join(n.to_bytes(8, "big") + n.to_bytes(4, "big") for n in range(rng.randrange(30))),

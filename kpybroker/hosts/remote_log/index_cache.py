@@ -23,7 +23,7 @@ from typing import Final, NamedTuple
 
 from kpybroker.hosts.remote_log.flights import Flights
 from kpybroker.hosts.remote_log.recent_bytes import RecentBytes
-from kpybroker.hosts.remote_log.remote_storage import CopyLimits, LogSegmentData, RemoteStorage
+from kpybroker.hosts.remote_log.remote_storage import ClosedSegmentFiles, CopyLimits, RemoteStorage
 from kpybroker.machines.remote_log.segments import RemoteLogSegment
 from kpybroker.machines.remote_log.sweep import ListedObject
 from kpystorage.errors import CorruptObject
@@ -75,7 +75,7 @@ class CachedIndexes:
     def check(self) -> None:
         self._storage.check()
 
-    def copy(self, segment: RemoteLogSegment, files: LogSegmentData, limits: CopyLimits) -> bytes | None:
+    def copy(self, segment: RemoteLogSegment, files: ClosedSegmentFiles, limits: CopyLimits) -> bytes | None:
         return self._storage.copy(segment, files, limits)
 
     def read(self, segment: RemoteLogSegment, start: int, end: int) -> bytes:
