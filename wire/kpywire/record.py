@@ -107,7 +107,7 @@ def plain_records(section: bytes, count: int, base_offset: int) -> Iterator[tupl
     position = 0
     end = len(section)
     try:
-        for _ in range(count):
+        for _nth in range(count):
             length, position = _length(section, position)
             following = position + length
             position += 1
