@@ -51,6 +51,8 @@ class TierParts(NamedTuple):
     copy_limits: Callable[[Callable[[], bool]], CopyLimits]
     """The limits of a copy, with the question whether it was stopped."""
     figures: TierFigures
+    is_current: Callable[[], bool]
+    """Whether this node still hears of the cluster: one that is cut off may lead no more, and must not delete."""
     abandoned_after_ms: int
     """The time after which a copy of another broker counts as abandoned: longer than any copy may last."""
 
@@ -156,7 +158,8 @@ class LedTier:
         if not self._has_begun:
             if not self._is_beginning:
                 self._is_beginning = True
-                self._parts.scheduler.in_pieces(self._begin(segments, log_now))
+                of = self.replica
+                self._parts.metadata.catch_up(of.topic.id, of.index, self._caught_up)
             return
         now_ms, wall_ms = self._times()
         tier = self.replica.topic.config.tier
@@ -181,6 +184,16 @@ class LedTier:
             )
             self.waiting = self._copies.why_waiting(log_now, tier, now_ms, wall_ms)
 
+    def _caught_up(self) -> None:
+        """All records of the leader before are known."""
+        segments, log_now = self._segments(), self._log()
+        if self.is_over:
+            return
+        if segments is None or log_now is None:
+            self._is_beginning = False
+            return
+        self._parts.scheduler.in_pieces(self._begin(segments, log_now))
+
     def _begin(self, segments: RemoteSegments, log_now: LocalLog) -> Iterator[None]:
         """Take over from the leader before: what is copied, and where the log begins."""
         of_log = log_now.end_offset, log_now.epochs, log_now.log_start_offset, log_now.local_log_start_offset
@@ -201,7 +214,7 @@ class LedTier:
     def expire(self) -> Iterator[None]:
         """Begin the deletion of what retention no longer keeps in the store: the periodic work, in steps."""
         segments, log_now = self._segments(), self._log()
-        if segments is None or log_now is None or not self._has_begun:
+        if segments is None or log_now is None or not self._has_begun or not self._parts.is_current():
             return
         tier, name = self.replica.topic.config.tier, self._name_in_progress
         now_ms, wall_ms = self._times()
