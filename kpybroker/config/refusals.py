@@ -261,9 +261,9 @@ def _explicit(config: "BrokerValues", names: Iterable[str]) -> list[str]:
 
 def _unknown_keys(config: "BrokerValues", *, in_zookeeper_mode: bool) -> list[str]:
     warnings = []
-    of_store = config["remote.log.storage.manager.impl.prefix"]
+    of_tiers = (config["remote.log.storage.manager.impl.prefix"], config["remote.log.metadata.manager.impl.prefix"])
     for name in sorted(config.originals):
-        if name in BROKER_CONFIGS or name in OWN_CONFIGS or name in _OF_AUTHORIZER or name.startswith(of_store):
+        if name in BROKER_CONFIGS or name in OWN_CONFIGS or name in _OF_AUTHORIZER or name.startswith(of_tiers):
             continue
         if in_zookeeper_mode and (name in ZOOKEEPER_CONFIGS or name in OF_OWN_ZOOKEEPER):
             continue
