@@ -63,7 +63,7 @@ class Asked:
         topic = f"tiered-{uuid.uuid4().hex[:8]}"
         named = {key.replace("_", "."): value for key, value in configs.items()}
         if is_tiered:
-            named |= {"remote.storage.enable": "true", "local.retention.bytes": "1", "file.delete.delay.ms": "100"}
+            named |= {"remote.storage.enable": "true", "local.retention.bytes": "1", "retention.ms": "-1"}
             named.setdefault("segment.bytes", str(SEGMENT_BYTES))
         created = self.admin.create_topics([NewTopic(topic, partitions, 1, config=named)])
         created[topic].result(ADMIN_TIMEOUT_S)
