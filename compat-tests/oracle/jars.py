@@ -63,7 +63,10 @@ def _is_compiled(target: Path, *sources: Path) -> bool:
 
 
 def _javac(*arguments: str) -> None:
-    finished = subprocess.run(["javac", "-nowarn", *arguments], capture_output=True, text=True, check=False)
+    # A compiler that is compiled once and quickly, and looks for no processors of annotations, takes half the CPU time.
+    quick = ("-J-XX:TieredStopAtLevel=1", "-J-XX:+UseSerialGC", "-proc:none")
+    command = ["javac", "-nowarn", *quick, *arguments]
+    finished = subprocess.run(command, capture_output=True, text=True, check=False)
     if finished.returncode != 0:
         raise RuntimeError(f"javac {arguments[-1]}:\n{finished.stdout}{finished.stderr}")
 
