@@ -16,7 +16,8 @@ from kpywire.messages.get_telemetry_subscriptions import (
 )
 from kpywire.messages.push_telemetry import PushTelemetryRequest
 from kpywire.uuid import ZERO_UUID
-from oracle import RECEIVER, BrokerProcess, classpath, compile_java
+from oracle import RECEIVER, BrokerProcess
+from oracle.jars import compile_java, jvm
 from support.otlp import Metric, metrics_data
 from support.raw_client import RawClient, connect
 from support.raw_requests import CLIENT_METRICS, DELETE, SET, append, create, incremental_alteration
@@ -97,10 +98,10 @@ def test_javas_consumer_pushes_and_closes(broker: BrokerProcess, client: RawClie
     subscribe(client, ("metrics", SET, WANTED), ("interval.ms", SET, "200"))
     create(client, "measured")
     append(client, "measured", *range(1_000, 1_000 + RECORDS))
-    classes = classpath(compile_java(JAVA / "MeasuredConsumer.java"))
+    machine = jvm(compile_java(JAVA / "MeasuredConsumer.java"), heap="128m")
     arguments = [broker.bootstrap_servers, "measured", "g", str(RECORDS), "1"]
     finished = subprocess.run(
-        ["java", "-Xmx128m", "-XX:TieredStopAtLevel=1", "-cp", classes, "MeasuredConsumer", *arguments],
+        [*machine, "MeasuredConsumer", *arguments],
         capture_output=True, text=True, timeout=90, check=False,
     )  # fmt: skip
     assert finished.returncode == 0, finished.stderr

@@ -15,7 +15,7 @@ from typing import Final
 from exactly_once.clients import TRANSACTION_TIMEOUT_MS
 from exactly_once.diary import lines_of, transactions_of
 from exactly_once.history import Outcome
-from oracle.jars import LOGGING, classpath, compile_java
+from oracle.jars import compile_java, jvm
 from oracle.process import die_with_parent
 from support.waiting import eventually
 
@@ -132,7 +132,6 @@ def python_command(client: str, known: Sequence[str]) -> list[str]:
 
 def java_command(client: str, known: Sequence[str]) -> list[str]:
     """The command that runs the same with the Java clients."""
-    path = classpath(compile_java(PACKAGE / "java" / "ExactlyOnceProgram.java"))
+    machine = jvm(compile_java(PACKAGE / "java" / "ExactlyOnceProgram.java"), heap="128m")
     protocol = "consumer" if client == JAVA_MEMBER else ""
-    machine = ["java", "-Xmx128m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", LOGGING]
-    return [*machine, "-cp", path, "ExactlyOnceProgram", *known, str(TRANSACTION_TIMEOUT_MS), protocol]
+    return [*machine, "ExactlyOnceProgram", *known, str(TRANSACTION_TIMEOUT_MS), protocol]

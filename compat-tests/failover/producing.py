@@ -13,7 +13,7 @@ from typing import Any, Final
 from confluent_kafka import Producer
 
 from failover.verdict import Place
-from oracle.jars import LOGGING, classpath
+from oracle.jars import jvm
 from oracle.process import die_with_parent
 from support.access import Access
 
@@ -174,7 +174,7 @@ class JavaWriter(Writer):
         )
         tool = ["--bootstrap-server", self.access.servers, "--topic", self.topic, "--command-config", str(config)]
         tool += ["--throughput", str(JAVA_RECORDS_PER_S), "--value-prefix", JAVA_PREFIX]
-        command = ["java", "-Xmx256m", LOGGING, "-cp", classpath(), "org.apache.kafka.tools.VerifiableProducer", *tool]
+        command = [*jvm(), "org.apache.kafka.tools.VerifiableProducer", *tool]
         self._process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, preexec_fn=die_with_parent
         )

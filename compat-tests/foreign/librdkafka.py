@@ -6,6 +6,7 @@ what needs no broker, and what its authors mark as a known issue or as needing a
 
 import os
 import re
+import shlex
 import subprocess
 from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +17,7 @@ from typing import Final
 
 from foreign.outcomes import Outcomes
 from foreign.packages import call, needed, npm_package
-from oracle.jars import LOGGING, classpath
+from oracle.jars import jvm
 
 PACKAGE: Final = "@confluentinc/kafka-javascript@1.10.1"
 ARCHIVE: Final = "confluentinc-kafka-javascript-1.10.1.tgz"
@@ -135,7 +136,7 @@ def write_scripts(directory: Path) -> None:
     directory.mkdir(parents=True)
     for name, main_class in SCRIPTS.items():
         script = directory / f"{name}.sh"
-        script.write_text(f'#!/bin/sh\nexec java -Xmx128m {LOGGING} -cp "{classpath()}" {main_class} "$@"\n')
+        script.write_text(f'#!/bin/sh\nexec {shlex.join(jvm(heap="128m"))} {main_class} "$@"\n')
         script.chmod(0o755)
 
 

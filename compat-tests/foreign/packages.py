@@ -90,8 +90,8 @@ def python_environment(name: str, requirements: Sequence[str]) -> Path:
     if not stamp.exists() or stamp.read_text() != wanted:
         shutil.rmtree(directory, ignore_errors=True)
         directory.parent.mkdir(parents=True, exist_ok=True)
-        call([sys.executable, "-m", "venv", directory], cwd=directory.parent)
-        call([python, "-m", "pip", "install", "--quiet", *requirements], cwd=directory)
+        call([sys.executable, "-m", "venv", "--without-pip", directory], cwd=directory.parent)
+        call([sys.executable, "-m", "pip", "--python", python, "install", "--quiet", *requirements], cwd=directory)
         stamp.write_text(wanted)
     return python
 

@@ -3,7 +3,7 @@
 import subprocess
 from pathlib import Path
 
-from oracle.jars import KAFKA_VERSION, LOGGING, classpath, compile_java
+from oracle.jars import KAFKA_VERSION, compile_java, jvm
 
 HERE = Path(__file__).parent
 
@@ -13,9 +13,8 @@ class AskedOracle:
     ``release`` is the version of Kafka."""
 
     def __init__(self, source: str, main_class: str, *others: str, release: str = KAFKA_VERSION) -> None:
-        command = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", LOGGING]
         classes = compile_java(HERE / source, beside=[HERE / each for each in others], release=release)
-        command += ["-cp", classpath(classes, release=release), main_class]
+        command = [*jvm(classes, release=release), main_class]
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )

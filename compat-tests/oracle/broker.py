@@ -11,8 +11,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
-from oracle.jars import HERE, KAFKA_VERSION, LOGGING, classpath, compile_java, java
+from oracle.jars import HERE, KAFKA_VERSION, LOGGING, classpath, compile_java, jars_directory, java
 from oracle.process import HOST, BrokerProcess, BrokerProcessError, free_port
+from oracle.shared_classes import shared_classes
 
 CLUSTER_ID = "a3B5YnJva2VyLW9yYWNsZQ"
 
@@ -131,7 +132,8 @@ class ApacheKafka(BrokerProcess):
         receives = self.properties.items() >= RECEIVER.items()
         classes = [compile_java(HERE / "TelemetryReceiver.java")] if receives else []
         jars = classpath(*classes, *self.plugins, release=self.release)
-        return ["java", *self.jvm, LOGGING, "-cp", jars, "kafka.Kafka", str(self.properties_file)]
+        shared = shared_classes(jars_directory(self.release)) if "-Xshare:auto" in self.jvm else []
+        return ["java", *self.jvm, *shared, LOGGING, "-cp", jars, "kafka.Kafka", str(self.properties_file)]
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -5,10 +5,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
 
-from oracle.jars import HERE, KAFKA_LOG, LOGGING, classpath, compile_java
+from oracle.jars import HERE, KAFKA_LOG, LOGGING, classpath, compile_java, jvm
 
-QUICK_START = ("-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
-"""For many small logs; to measure it takes a JVM as a broker has it."""
 PATIENCE_S = 30
 
 
@@ -31,9 +29,14 @@ class KafkaCleaner:
     def __init__(self, *options: str) -> None:
         log = compile_java(KAFKA_LOG)
         classes = compile_java(HERE / "CleanerOracle.java", log)
-        command = ["java", *(options or QUICK_START), LOGGING, "-cp", classpath(classes, log), "CleanerOracle"]
+        like_brokers = ["java", *options, LOGGING, "-cp", classpath(classes, log)]
+        command = like_brokers if options else jvm(classes, log)
         self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+            [*command, "CleanerOracle"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
         )
 
     def __enter__(self) -> Self:

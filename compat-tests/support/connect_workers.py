@@ -9,8 +9,8 @@ from pathlib import Path
 from subprocess import STDOUT, Popen
 from typing import Any
 
-from oracle import SMALL_JVM, classpath, free_port
-from oracle.jars import LOGGING
+from oracle import free_port
+from oracle.jars import jvm
 from oracle.process import HOST, die_with_parent
 
 EXACTLY_ONCE = {"exactly_once_source_support": "enabled", "session_timeout_ms": "6000", "heartbeat_interval_ms": "1000"}
@@ -45,7 +45,7 @@ class Worker:
         }
         properties.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
         main = "org.apache.kafka.connect.cli.ConnectDistributed"
-        command = ["java", *SMALL_JVM, LOGGING, "-cp", classpath(*classes), main, str(properties)]
+        command = [*jvm(*classes, heap="384m"), main, str(properties)]
         with open(self.output, "wb") as output:
             self.process = Popen(command, stdout=output, stderr=STDOUT, preexec_fn=die_with_parent)
 

@@ -12,8 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, NamedTuple, Self
 
-from oracle import classpath, compile_java
-from oracle.jars import LOGGING
+from oracle.jars import compile_java, jvm
 from oracle.process import die_with_parent
 
 PROGRAM: Final = "CrowdOfConsumers"
@@ -37,8 +36,7 @@ class Crowd:
 
     def __enter__(self) -> Self:
         compiled = compile_java(Path(__file__).parents[1] / "java" / f"{PROGRAM}.java")
-        command = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", LOGGING]
-        command += ["-cp", classpath(compiled), PROGRAM, *self.arguments]
+        command = [*jvm(compiled), PROGRAM, *self.arguments]
         with open(self.log, "ab") as log:
             self._process = subprocess.Popen(
                 command,

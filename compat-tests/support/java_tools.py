@@ -14,8 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, NamedTuple, Self
 
-from oracle import classpath, compile_java
-from oracle.jars import LOGGING
+from oracle.jars import compile_java, jvm
 from oracle.process import die_with_parent
 
 SOURCES = Path(__file__).resolve().parents[1] / "java"
@@ -84,8 +83,7 @@ class JavaTools:
     def __enter__(self) -> Self:
         names = ("Tools", "TransactionalProducer", "AdminWalk", "GroupOfConsumers", "ToolsList")
         classes = [compile_java(SOURCES / f"{name}.java") for name in names]
-        command = ["java", "-Xmx192m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", LOGGING]
-        command += ["-cp", classpath(*classes), "Tools"]
+        command = [*jvm(*classes, heap="192m"), "Tools"]
         with open(self.log, "ab") as log:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, preexec_fn=die_with_parent

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from oracle.jars import KAFKA_VERSION, LOGGING, classpath
+from oracle.jars import KAFKA_VERSION, jvm
 from oracle.process import die_with_parent
 
 REPORT_MS = 200
@@ -19,8 +19,12 @@ def verifying(servers: str, topics: str, errors: Path, release: str = KAFKA_VERS
 
     It asks in its newest versions, so a broker of Kafka 3.9 needs that ``release``.
     """
-    command = ["java", "-Xmx128m", "-XX:TieredStopAtLevel=1", LOGGING, "-cp", classpath(release=release)]
-    command += ["org.apache.kafka.tools.ReplicaVerificationTool", "--broker-list", servers]
+    command = [
+        *jvm(heap="128m", release=release),
+        "org.apache.kafka.tools.ReplicaVerificationTool",
+        "--broker-list",
+        servers,
+    ]
     command += ["--report-interval-ms", str(REPORT_MS), "--time", EARLIEST, "--topics-include", topics]
     with open(errors, "wb") as log:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, preexec_fn=die_with_parent)

@@ -5,6 +5,7 @@ small ones of ours, which start Kafka's classes.
 """
 
 import re
+import shlex
 import sys
 from collections.abc import Iterator
 from functools import partial
@@ -12,8 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from oracle import classpath
-from oracle.jars import LOGGING
+from oracle.jars import jvm
 from support.played import BLOCK, DOCS, free_host, nodes_in, printed_by, run
 
 REPEATED = ("grep ", "kpybroker check ", "kpybroker topics create ", "kpybroker groups ")
@@ -29,7 +29,7 @@ pytestmark = [
 @pytest.fixture
 def directory(tmp_path: Path) -> Iterator[Path]:
     """The directory of Apache Kafka, with the three scripts of the page."""
-    java = f"java -Xmx256m {LOGGING} -cp {classpath()}"
+    java = shlex.join(jvm())
     scripts = {
         "kafka-storage": f'exec {java} kafka.tools.StorageTool "$@" > storage.log',
         "kafka-server-start": f"nohup {java} kafka.Kafka $2 > server.log 2>&1 & echo $! > kafka.pid",

@@ -112,3 +112,10 @@ def test_many_entities_are_altered_in_steps() -> None:
     answers = altered(world, *(entry({"user": f"u{number}"}, **{RATE: 1.0}) for number in range(300)))
     assert answers == [(error_codes.NONE, None)] * 300
     assert len(world.image.client_quotas) == 300
+
+
+def test_what_is_not_there_is_removed_in_vain_and_what_follows_is_still_done() -> None:
+    world = ControllerWorld()
+    wanted = entry({"user": "u"}, producer_byte_rate=None, consumer_byte_rate=7.0, request_percentage=None)
+    assert altered(world, wanted) == [(error_codes.NONE, None)]
+    assert world.image.client_quotas == {(("user", "u"),): {"consumer_byte_rate": 7.0}}

@@ -97,3 +97,10 @@ def test_refusals_are_worded_as_kafka_words_them(brokers: list[UsableBroker], fa
     with pytest.raises(KafkaError) as refused:
         place(brokers, 1, factor, Random(1))
     assert refused.value.message == message
+
+
+@given(st.permutations(range(6)), st.integers())
+def test_the_order_in_which_brokers_are_known_decides_nothing(order: list[int], seed: int) -> None:
+    brokers = [UsableBroker(number, "ab"[number % 2], fenced=number > 3) for number in range(6)]
+    shuffled = [brokers[number] for number in order]
+    assert [*place(shuffled, 9, 2, Random(seed))] == [*place(brokers, 9, 2, Random(seed))]

@@ -249,3 +249,11 @@ def test_equal_replicas_and_isr_share_memory() -> None:
 def test_directories_that_do_not_match_the_replicas_are_refused() -> None:
     with pytest.raises(ValueError, match="do not match"):
         Partition([1, 2], [1], 1, directories=[DIRECTORY])
+
+
+def test_the_level_of_a_log_that_has_none_yet_is_asked_for_in_vain() -> None:
+    log = Written()
+    with pytest.raises(InvalidMetadata, match=r"has not said its metadata\.version yet"):
+        _ = log.image.level
+    log.write(FeatureLevelRecord(name="metadata.version", feature_level=25))
+    assert log.image.level == 25

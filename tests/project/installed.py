@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -36,6 +37,15 @@ def run(
     )
     assert finished.returncode == 0, f"{command}:\n{finished.stdout}{finished.stderr}"
     return finished.stdout
+
+
+def environment_with(package: Path, interpreter: Path, home: Path) -> Path:
+    """The ``bin`` of an environment below ``home`` that holds nothing but a package and what that asks for."""
+    programs = home / "venv" / "bin"
+    run(interpreter, "-m", "venv", "--without-pip", home / "venv", cwd=home)
+    pip = (sys.executable, "-m", "pip", "--python", programs / "python")
+    run(*pip, "install", "--quiet", package, cwd=home)
+    return programs
 
 
 @contextmanager

@@ -11,7 +11,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from installed import broker, run
+from installed import broker, environment_with, run
 from sources import ROOT, SHIPPED, tree_of
 
 COMPILERS = (os.environ.get("CC") or "cc", "gcc", "clang")
@@ -124,10 +124,7 @@ def wheel(builder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def programs(wheel: Path, interpreter: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The ``bin`` of an environment that holds nothing but the wheel and what that asks for."""
-    home = tmp_path_factory.mktemp("from-compiled-wheel")
-    run(interpreter, "-m", "venv", home / "venv", cwd=home)
-    run(home / "venv" / "bin" / "python", "-m", "pip", "install", "--quiet", wheel, cwd=home)
-    return home / "venv" / "bin"
+    return environment_with(wheel, interpreter, tmp_path_factory.mktemp("from-compiled-wheel"))
 
 
 def test_the_wheel_has_every_source_and_the_compiled_modules(wheel: Path) -> None:
@@ -180,7 +177,8 @@ def test_the_modules_pass_the_tests_of_their_sources(programs: Path, interpreter
     ]
     tester = interpreter if is_this(interpreter) else programs / "python"
     if not is_this(interpreter):
-        run(tester, "-m", "pip", "install", "--quiet", *TESTERS, cwd=tmp_path)
+        pip = (sys.executable, "-m", "pip", "--python", tester)
+        run(*pip, "install", "--quiet", *TESTERS, cwd=tmp_path)
     found = {"PYTHONPATH": str(packages)}
     run(tester, "-m", "pytest", *options, form, *tests, cwd=tmp_path, variables=found, timeout_s=PATIENCE_S)
 

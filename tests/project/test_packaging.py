@@ -10,7 +10,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from installed import broker, run
+from installed import broker, environment_with, run
 from sources import ROOT, SHIPPED
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -34,11 +34,7 @@ def installed(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Path:
     """The ``bin`` of an environment that holds nothing but what was built and what that asks for."""
-    home = tmp_path_factory.mktemp(f"from-{request.param}")
-    run(interpreter, "-m", "venv", home / "venv", cwd=home)
-    programs = home / "venv" / "bin"
-    run(programs / "python", "-m", "pip", "install", "--quiet", built[request.param], cwd=home)
-    return programs
+    return environment_with(built[request.param], interpreter, tmp_path_factory.mktemp(f"from-{request.param}"))
 
 
 def test_the_wheel_holds_the_packages_and_nothing_else(built: dict[str, Path]) -> None:

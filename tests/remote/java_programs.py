@@ -2,7 +2,7 @@
 
 import subprocess
 
-from oracle.jars import HERE, KAFKA_VERSION, LOGGING, classpath, compile_java
+from oracle.jars import HERE, KAFKA_VERSION, compile_java, jvm
 from oracle.remote import remote_jars
 
 
@@ -12,8 +12,7 @@ class JavaProgram:
     def __init__(self, name: str, *arguments: object, release: str = KAFKA_VERSION) -> None:
         jars = remote_jars()
         classes = compile_java(HERE / f"{name}.java", jars, release=release)
-        command = ["java", "-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", LOGGING]
-        command += ["-cp", classpath(classes, jars, release=release), name, *map(str, arguments)]
+        command = [*jvm(classes, jars, heap="512m", release=release), name, *map(str, arguments)]
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )

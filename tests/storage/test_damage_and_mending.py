@@ -286,6 +286,17 @@ def test_producer_states_are_rebuilt_from_the_batches(suffix: str) -> None:
         assert disk.read(f"{PATH}/{name}") == whole
 
 
+def test_a_damaged_snapshot_of_producers_that_the_next_start_rebuilds_is_noted() -> None:
+    disk = with_transactions()
+    newest = max(name for name in disk.list_directory(PATH) if name.endswith(names.PRODUCER_SNAPSHOT))
+    flip(disk, newest, len(disk.read(f"{PATH}/{newest}")) - 1)
+    assert reported(disk, KILLED) == []
+    assert [where for where, text in reported(disk, KILLED, NOTE) if text.endswith("; the next start rebuilds it")] == [
+        newest
+    ]
+    assert [where for where, _ in reported(disk, KILLED._replace(recovery_point=30))] == [newest]
+
+
 def test_a_snapshot_behind_the_end_of_the_log_is_set_aside() -> None:
     disk = with_transactions()
     newest = max(name for name in disk.list_directory(PATH) if name.endswith(names.PRODUCER_SNAPSHOT))

@@ -18,7 +18,7 @@ from kpystorage.log_config import LogConfig
 from kpystorage.real_disk import RealDisk
 from kpystorage.real_file import Descriptors
 from kpywire.batch import parse_header, stamp_offset_and_epoch
-from oracle.jars import KAFKA_LOG, classpath, compile_java
+from oracle.jars import KAFKA_LOG, compile_java, jvm
 
 pytestmark = pytest.mark.java
 
@@ -37,9 +37,12 @@ class Oracle:
     def __init__(self) -> None:
         log = compile_java(KAFKA_LOG)
         classes = compile_java(Path(__file__).with_name("LogOracle.java"), log)
-        command = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", classpath(classes, log)]
         self.process = subprocess.Popen(
-            [*command, "LogOracle"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+            [*jvm(classes, log), "LogOracle"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
         )
 
     def ask(self, *words: object) -> str:

@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from kpybroker.testing import AsyncBroker, Broker, ClientMetrics
-from oracle import classpath, compile_java
+from oracle.jars import compile_java, jvm
 from support.waiting import eventually
 
 JAVA = Path(__file__).parents[2] / "compat-tests" / "java"
@@ -26,10 +26,9 @@ def broker() -> Iterator[Broker]:
 @pytest.mark.java
 def test_metrics_of_a_java_consumer_are_read(broker: Broker) -> None:
     broker.produce("flights", *(b"x" * 10 for _ in range(RECORDS)))
-    classes = classpath(compile_java(JAVA / "MeasuredConsumer.java"))
+    machine = jvm(compile_java(JAVA / "MeasuredConsumer.java"), heap="128m")
     arguments = [broker.bootstrap_servers, "flights", "readers", str(RECORDS), "30"]
-    command = ["java", "-Xmx128m", "-XX:TieredStopAtLevel=1", "-cp", classes, "MeasuredConsumer", *arguments]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as consumer:
+    with subprocess.Popen([*machine, "MeasuredConsumer", *arguments], stdout=subprocess.PIPE, text=True) as consumer:
         try:
             assert consumer.stdout is not None
             instance_id = consumer.stdout.readline().strip()

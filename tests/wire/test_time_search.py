@@ -40,6 +40,23 @@ def test_the_first_record_not_older_is_found(
     assert first_not_older(batch, parse_header(batch), timestamp, start_offset) == expected
 
 
+@pytest.mark.parametrize("codec", [0, 1])
+@pytest.mark.parametrize("value_bytes", [0, 50, 60, 70, 200, 9_000], ids=lambda each: f"{each} bytes")
+@pytest.mark.parametrize("apart_ms", [1, 30, 5_000], ids=lambda each: f"{each} ms apart")
+def test_each_record_is_found_by_its_own_time_whatever_stands_before_it(
+    value_bytes: int, apart_ms: int, codec: int
+) -> None:
+    times = [10**12 + number * apart_ms for number in range(5)]
+    batch = build_batch(
+        [Record(timestamp=each, value=bytes(value_bytes)) for each in times], base_offset=7, codec=codec
+    )
+    header = parse_header(batch)
+    found = [first_not_older(batch, header, each, 0) for each in times]
+    assert found == [(each, 7 + number) for number, each in enumerate(times)]
+    assert first_not_older(batch, header, times[0], 10) == (times[3], 10)
+    assert first_not_older(batch, header, times[-1] + 1, 0) is None
+
+
 @given(
     st.lists(st.tuples(TIMES, st.binary(max_size=200)), min_size=1, max_size=40),
     TIMES,

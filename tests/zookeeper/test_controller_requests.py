@@ -245,3 +245,13 @@ def test_each_controller_names_the_epoch_of_its_own_registration() -> None:
             controller_id=1, is_kraft_controller=is_kraft, controller_epoch=1, broker_epoch=epoch, live_brokers=[]
         )
         assert side.requests.update_metadata(request).response.error_code == code
+
+
+def test_a_topic_is_unknown_until_its_name_has_this_id() -> None:
+    side = Side()
+    order = LeaderAndIsrRequest(topic_states=[LeaderAndIsrTopicState(topic_name="t", topic_id=TOPIC)])
+    assert side.requests.unknown_topics(order) == ["t"]
+    side.update(state(2, 0, 0), topic_id=OTHER)
+    assert side.requests.unknown_topics(order) == ["t"]
+    side.update(state(2, 0, 0), topic_id=TOPIC)
+    assert side.requests.unknown_topics(order) == []

@@ -20,6 +20,7 @@ from kpybroker.machines.zookeeper.migration.reading import MigratedMetadata, Sto
 from kpybroker.machines.zookeeper.tree import configs, controller, paths
 from kpybroker.machines.zookeeper.tree.contents import InvalidZnode
 from kpybroker.machines.zookeeper.tree.topics import LeaderIsrAndControllerEpoch
+from kpywire.metadata_records.client_quota_record import ClientQuotaRecord, EntityData
 from kpywire.metadata_records.config_record import ConfigRecord
 
 
@@ -350,3 +351,17 @@ def test_an_image_that_went_through_zookeeper_is_the_same(seed: int, changes: in
         return sorted(f"{each.resource_name} {each.pattern_type} {each.principal}" for each in image.acls.values())
 
     assert shown(again) == shown(world.image)
+
+
+def test_a_quota_for_a_client_of_a_user_has_the_znodes_above_its_own() -> None:
+    image = MetadataImage("cluster")
+    entity = [EntityData(entity_type=kind, entity_name=name) for kind, name in (("user", "al"), ("client-id", "c"))]
+    image.apply(
+        ClientQuotaRecord(entity=entity, key="producer_byte_rate", value=5.0, remove=False), 0, MetadataDelta(0)
+    )
+    found = wanted.of_image(image, 1, encoded_beside({}))
+    contents = {path: each.data for path, each in found.items() if each and path.startswith("/config/users")}
+    assert set(contents) == {"/config/users/al", "/config/users/al/clients", "/config/users/al/clients/c"}
+    assert contents["/config/users/al/clients"] is None
+    assert b"producer_byte_rate" not in (contents["/config/users/al"] or b"")
+    assert b"producer_byte_rate" in (contents["/config/users/al/clients/c"] or b"")

@@ -11,8 +11,9 @@ from kpybroker.hosts.zookeeper.broker.encrypted_configs import EncryptedConfigs
 from kpybroker.machines.config_def import Password
 from kpybroker.machines.sasl.scram import ScramCredential
 from kpybroker.machines.zookeeper.tree import client_quotas, configs, passwords
+from kpybroker.machines.zookeeper.tree.acls import decode_acls
 from kpybroker.machines.zookeeper.tree.configs import ConfigEntity
-from kpybroker.machines.zookeeper.tree.contents import InvalidZnode
+from kpybroker.machines.zookeeper.tree.contents import InvalidZnode, encode
 from kpybroker.machines.zookeeper.tree.credentials import decode_credential, encode_credential
 from kpybroker.machines.zookeeper.tree.java_order import in_java_order
 from kpybroker.machines.zookeeper.tree.passwords import Encoding, Undecodable
@@ -115,3 +116,12 @@ def test_only_passwords_of_brokers_are_encrypted_and_one_that_cannot_be_read_is_
 
 def test_the_cipher_of_passwords_is_the_one_that_its_config_allows() -> None:
     assert ZOOKEEPER_CONFIGS["password.encoder.cipher.algorithm"].default == passwords.CIPHER
+
+
+@pytest.mark.parametrize(
+    ("permission", "operation"), [("Sometimes", "Read"), ("Allow", "Eat"), ("Sometimes", "Eat"), ("ALLOW", "Read")]
+)
+def test_an_acl_that_allows_or_denies_nothing_known_is_one_clear_line(permission: str, operation: str) -> None:
+    entry = {"principal": "User:alice", "permissionType": permission, "host": "*", "operation": operation}
+    with pytest.raises(InvalidZnode, match=f"{permission} of {operation} is no permission"):
+        decode_acls("/kafka-acl/Topic/orders", encode({"acls": [entry], "version": 1}))

@@ -148,6 +148,13 @@ def test_a_jaas_file_that_is_none_is_one_clear_line(text: str) -> None:
         login_of(text, "Client")
 
 
+def test_a_login_module_that_is_not_for_zookeeper_is_named_though_it_has_a_user_and_a_password() -> None:
+    text = 'Client { org.example.Login required username="u" password="hush"; };'
+    with pytest.raises(BrokenJaasFile, match=r"'org\.example\.Login' is not available for ZooKeeper") as caught:
+        login_of(text, "Client")
+    assert "hush" not in str(caught.value)
+
+
 def test_the_place_of_a_login_is_in_the_options_of_the_jvm() -> None:
     assert place_of("-Xmx1G -Djava.security.auth.login.config=/a -Dzookeeper.sasl.clientconfig=Zk") == JaasSection(
         "/a", "Zk"
