@@ -31,7 +31,7 @@ def tier_state(topic: str, partition: int = 0, **changes: Any) -> TierState:
 
 
 class FixedTiers:
-    """A tiered storage that does nothing."""
+    """A tiered storage that does nothing, in place of that of a node."""
 
     def __init__(self, *states: TierState, store: str = "memory:", store_error: str = "") -> None:
         self.figures = TierFigures()
@@ -45,3 +45,17 @@ class FixedTiers:
 
     def throttle_times(self) -> ThrottleTimes:
         return self.throttled
+
+    # A node asks these, too: nothing is in the store
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+    def apply(self, *_changes: object) -> None: ...
+
+    def copied_offset(self, _replica: object) -> int:
+        return -1
+
+    def find_timestamp(self, *_asked: object) -> None:
+        return None

@@ -27,8 +27,15 @@ from kpywire import error_codes
 from kpywire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kpywire.record import Record, build_batch
 from kpywire.remote_log_record import TOPIC
+from support.waiting import eventually
 
 TIERED = Spot("orders", 0)
+SETTINGS = {
+    "remote.log.storage.system.enable": "true",
+    "kpybroker.remote.store": "memory:",
+    "rlmm.config.remote.log.metadata.topic.num.partitions": "3",
+    "rlmm.config.remote.log.metadata.topic.replication.factor": "1",
+}
 LIST_OFFSETS = Client.list_offsets
 
 
@@ -43,11 +50,11 @@ def listed(client: Client, wanted: Mapping[Spot, int], **how: bool) -> dict[Spot
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
-    with Broker(config={"remote.log.storage.system.enable": "true", "kpybroker.remote.store": "memory:"}) as made:
+    with Broker(config=SETTINGS) as made:
         made.create_topic("orders", partitions=2, config={"remote.storage.enable": "true"})
         made.create_topic("plain")
-        made.create_topic(TOPIC, partitions=3)
         with Client(made.bootstrap_servers) as client:
+            eventually(lambda: client.topics([TOPIC])[0].error_code == error_codes.NONE, "the topic of the metadata")
             topic_id = client.topic("orders").topic_id
             send(client, TIERED, [b"record"] * 10)
             now_ms = time.time_ns() // 1_000_000

@@ -33,7 +33,7 @@ def test_bytes_are_forgotten_when_their_windows_have_passed():
 def test_a_changed_quota_counts_at_once():
     quota = RemoteLogQuota(50, WINDOWS)
     quota.use(500, 0)
-    quota.bytes_per_second = 500
+    quota.set_limit(500)
     assert quota.throttle_ms(1_000) == 0
 
 

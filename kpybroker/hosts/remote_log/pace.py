@@ -43,7 +43,7 @@ class CopyPace:
     def set_limit(self, bytes_per_second: int) -> None:
         """Change the quota; copies that wait are judged by it at once."""
         with self._changed:
-            self._quota.bytes_per_second = bytes_per_second
+            self._quota.set_limit(bytes_per_second)
             self._changed.notify_all()
 
     def limits(self, is_stopped: Callable[[], bool]) -> CopyLimits:

@@ -33,9 +33,13 @@ class RemoteLogQuota:
 
     def __init__(self, bytes_per_second: int, windows: QuotaWindows) -> None:
         self.bytes_per_second = bytes_per_second
-        """The quota. It may be changed at any time."""
+        """The quota."""
         self._rate = SimpleRate(windows)
         self._throttles: deque[tuple[int, int]] = deque(maxlen=MOST_REMEMBERED)
+
+    def set_limit(self, bytes_per_second: int) -> None:
+        """Change the quota. What was used before counts on."""
+        self.bytes_per_second = bytes_per_second
 
     def throttle_ms(self, now_ms: int) -> int:
         """The time until the average is within the quota again, 0 if it is."""

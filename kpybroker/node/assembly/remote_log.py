@@ -65,7 +65,7 @@ def build_remote_log(
 
     def reconfigured(changed: BrokerConfig) -> None:
         pace.set_limit(int(changed["remote.log.manager.copy.max.bytes.per.second"]))
-        fetches.change(int(changed["remote.log.manager.fetch.max.bytes.per.second"]))
+        fetches.set_limit(int(changed["remote.log.manager.fetch.max.bytes.per.second"]))
 
     def throttle_times() -> ThrottleTimes:
         now_ms = int(scheduler.monotonic_ms())
