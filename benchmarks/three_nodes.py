@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol, TypeVar
 
 import click
 from confluent_kafka import Producer
@@ -177,7 +177,16 @@ def main(rounds: int, warm: int, kpybroker: Path | None, only: str | None) -> No
         play({name: ROWS[name] for name in rows}, sides, rounds, warm)
 
 
-def play(rows: Mapping[str, Callable[[Asked], Figures]], sides: Sequence[Asked], rounds: int, warm: int) -> None:
+class Side(Protocol):
+    """A program that plays."""
+
+    name: str
+
+
+Played = TypeVar("Played", bound=Side)
+
+
+def play(rows: Mapping[str, Callable[[Played], Figures]], sides: Sequence[Played], rounds: int, warm: int) -> None:
     """Play rows on both sides in turns, and print what was measured. Rounds of ``warm`` do not count."""
     console = Console()
     measured: dict[tuple[str, str], list[Figures]] = {}

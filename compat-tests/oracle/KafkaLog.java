@@ -5,6 +5,7 @@ import java.util.HashMap;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Properties;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ScheduledFuture;
 import java.util.function.Supplier;
 import org.apache.kafka.common.Uuid;
@@ -12,6 +13,7 @@ import org.apache.kafka.common.utils.Time;
 import org.apache.kafka.server.util.Scheduler;
 import org.apache.kafka.storage.internals.log.LogConfig;
 import org.apache.kafka.storage.internals.log.LogDirFailureChannel;
+import org.apache.kafka.storage.internals.log.LogOffsetsListener;
 import org.apache.kafka.storage.internals.log.ProducerStateManagerConfig;
 import org.apache.kafka.storage.internals.log.UnifiedLog;
 import org.apache.kafka.storage.log.metrics.BrokerTopicStats;
@@ -56,9 +58,11 @@ final class KafkaLog {
 
     static UnifiedLog open(String directory, String config, long start, long recoveryPoint, boolean clean)
             throws IOException {
+        LogConfig parsed = config(config);
         return UnifiedLog.create(
-            new File(directory), config(config), start, recoveryPoint, new Now(), new BrokerTopicStats(), TIME, 900_000,
+            new File(directory), parsed, start, recoveryPoint, new Now(), new BrokerTopicStats(), TIME, 900_000,
             new ProducerStateManagerConfig(86_400_000, false), 600_000, new LogDirFailureChannel(1), clean,
-            Optional.of(Uuid.fromString("AAECAwQFBgcICQoLDA0ODw")));
+            Optional.of(Uuid.fromString("AAECAwQFBgcICQoLDA0ODw")), new ConcurrentHashMap<>(),
+            parsed.remoteStorageEnable(), LogOffsetsListener.NO_OP_OFFSETS_LISTENER);
     }
 }

@@ -6,7 +6,7 @@ import java.nio.channels.FileChannel;
 import java.nio.file.Files;
 import org.apache.kafka.server.log.remote.storage.Transferer;
 
-/** Copies as LocalTieredStorage does, and waits after each file: whoever wants to kill its broker meanwhile, can. */
+/** Copies as LocalTieredStorage does, and waits after each file, so that its broker can be killed meanwhile. */
 public class SlowTransferer implements Transferer {
     private static final long PAUSE_MS = 200;
 

@@ -160,7 +160,7 @@ def unfinished(cluster: Cluster) -> list[str]:
 
 
 def active_start(cluster: Cluster, partition: int) -> int:
-    """Where the active segment of the leader begins."""
+    """The start of the leader's active segment."""
     node = cluster.nodes[leader(cluster, TOPIC, partition)]
     return max(int(each.stem) for each in (node.data / f"{TOPIC}-{partition}").glob("*.log"))
 
@@ -184,7 +184,7 @@ def empty(cluster: Cluster) -> None:
 
 
 def served_again(cluster: Cluster, partition: int, expected: list[SeenBatch]) -> list[str]:
-    """What is missing of the batches that the store has."""
+    """The batches of the store that are missing."""
     found: list[SeenBatch] = []
 
     def are_there() -> bool:

@@ -76,7 +76,7 @@ class MovedNode:
         return sorted((self.cluster.nodes[1].data / f"{TOPIC}-{partition}").glob("*.log"))
 
     def local_starts(self, partition: int) -> list[int]:
-        """Where the segments on the disk start."""
+        """The offsets at which the segments on the disk start."""
         return [int(each.stem) for each in self.local_logs(partition)]
 
     def readings(self) -> list[Reading]:

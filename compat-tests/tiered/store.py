@@ -53,6 +53,6 @@ def torn(store: Path, topic: str) -> list[RemoteSegmentName]:
 
 
 def start_offsets(store: Path, topic: str, partition: int = 0) -> list[int]:
-    """Where the whole segments of a partition start, in their order."""
+    """The offsets at which the whole segments of a partition start, in their order."""
     found = segments(store, topic).items()
     return sorted(name.start_offset for name, files in found if name.partition == partition and not missing(files))

@@ -101,7 +101,7 @@ def test_the_first_batch_comes_whole_and_others_as_far_as_they_fit(
 
 
 def test_all_partitions_of_a_request_are_read(client: RawClient, name: str) -> None:
-    """Where an answer has records from the disk, kpybroker does not wait for the store: the next answer has both."""
+    """With records from the disk in an answer, kpybroker does not wait for the store: the next answer has both."""
     only_remote(client, name, 4, segments=4)
     wanted = {0: 0, 1: 2, 2: 4, 3: 6}
     everything = {0: [(0, 1)], 1: [(2, 3)], 2: [(4, 5)], 3: [(6, 7)]}

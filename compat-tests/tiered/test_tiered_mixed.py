@@ -33,7 +33,7 @@ def tier(cluster: Cluster) -> None:
 
 
 def has_tiered(cluster: Cluster, count: int) -> bool:
-    """Whether each partition has so many segments more in the store alone."""
+    """Whether each partition has this number of segments more in the store alone."""
     for partition in range(PARTITIONS):
         with to_leader(cluster, TOPIC, partition) as raw:
             if offset(raw, TOPIC, EARLIEST_LOCAL, partition) == 0:

@@ -72,7 +72,7 @@ def expire_by_size(raw: RawClient, node: MovedNode) -> int:
 
 
 def first_start(node: MovedNode) -> int:
-    """Where the first segment in the store starts."""
+    """The offset at which the first segment in the store starts."""
     return start_offsets(node.store, TOPIC)[0]
 
 
@@ -105,7 +105,7 @@ def test_expiry_goes_on_and_deletes_objects_of_the_other_program(turns: Sequence
 
 @pytest.mark.slow
 def test_a_copy_that_was_killed_is_made_again_by_the_other_program(turns: Sequence[str], tmp_path: Path) -> None:
-    """What a dead copy left in the store is read by neither program."""
+    """The objects that a dead copy left in the store are read by neither program."""
     with MovedNode(turns[0], tmp_path, SLOW) as node:
         for turn, program in enumerate((*turns[1:], turns[1])):
             with node.client() as raw:

@@ -41,7 +41,7 @@ def check_partition(task: CheckTask) -> PartitionReport:
         return check.run()
     except OSError as error:
         check.findings.append(Finding(DAMAGE, error.filename or task.directory, f"cannot be read: {error.strerror}"))
-        return PartitionReport(task.directory, check.findings, 0, 0, -1, check.size_bytes, 0, 0)
+        return PartitionReport(task.directory, check.findings, 0, 0, -1, check.size_bytes, 0)
 
 
 def check_directories(paths: Sequence[str], reached: Reached, total: Callable[[int], object]) -> CheckedDirectories:

@@ -77,8 +77,8 @@ def _checkpoint(
             flushed = directory.clean or spot in touched
             after[spot] = report.log_end if flushed else min(before.get(spot, 0), report.log_end)
         elif name == names.LOG_STARTS:
-            start = before.get(spot, report.first_epoch_start)
-            if (report.first_base < start or 0 <= before.get(spot, -1) < report.first_base) and start <= report.log_end:
+            start = before.get(spot, report.log_start)
+            if start != report.first_base and 0 <= start <= report.log_end:
                 after[spot] = start
         elif 0 <= before.get(spot, -1) <= report.log_end:
             after[spot] = before[spot]

@@ -21,9 +21,9 @@ class Prices(NamedTuple):
     """The prices of a store. The currency is the reader's."""
 
     gb_month: float
-    """Of a GiB that is kept for a month."""
+    """The price of a GiB that is kept for a month."""
     writes_1000: float
-    """Of 1000 writes."""
+    """The price of 1000 writes."""
 
 
 class TierCost(NamedTuple):

@@ -11,8 +11,8 @@ from kpybroker.config import remote_storage
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.remote_storage import LocalTieredSettings, RemoteStorageSettings
 from kpybroker.hosts.quorum.recovery import StartRefused
-from kpybroker.hosts.remote_log import stores
 from kpybroker.hosts.remote_log.remote_storage import RemoteStorage, StoreFailed
+from kpybroker.hosts.remote_log.stores import build
 from kpybroker.machines.config_def import ConfigError
 from kpybroker.machines.remote_log.segments import RemoteLogSegment
 from kpystorage.errors import CorruptObject
@@ -28,7 +28,7 @@ def opened_store(path: Path) -> Iterator[tuple[RemoteStorage, bool]]:
     """The store that a file configures, and whether logs are stored there as they are. Its errors become click's."""
     try:
         config = BrokerConfig.load(path)
-        storage = stores.build(config, lambda: config, None)
+        storage = build(config, lambda: config, None)
         settings = remote_storage.read(config)
     except (ConfigError, StartRefused) as error:
         raise click.UsageError(str(error)) from None

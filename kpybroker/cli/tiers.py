@@ -1,6 +1,7 @@
 """``kpybroker tiers``: what of tiered topics is where, how far copies are behind, what it costs, and whether the store
 has what the metadata say."""
 
+import sys
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -182,7 +183,7 @@ def check(config: Path, reads_all: bool, as_json: bool, server: str) -> None:
         findings = compared.findings
         if reads_all:
             with click.progressbar(
-                length=compared.segments, label="Reading", file=click.get_text_stream("stderr")
+                length=compared.segments, label="Reading", file=sys.stderr, hidden=not sys.stderr.isatty()
             ) as bar:
                 findings += read_all(metadata, lambda segment: problem_of(storage, segment), lambda: bar.update(1))
     if as_json:

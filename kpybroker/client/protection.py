@@ -17,7 +17,10 @@ ALGORITHM_KEY = "ssl.endpoint.identification.algorithm"
 class ConnectionProtection:
     """A `ClientSecurity` with its TLS context."""
 
-    def __init__(self, security: ClientSecurity) -> None:
+    def __init__(self, security: ClientSecurity, context: "ssl.SSLContext | None" = None) -> None:
+        """``context``: the TLS context, if there is one already."""
+        if context is not None:
+            self.context = context
         self.security = security
         self.login = security.login
         self.protocol = security.protocol

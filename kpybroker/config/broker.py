@@ -34,10 +34,12 @@ class BrokerConfig(BrokerValues):
         refusals.check_security(self)
         checks.check(self)
         self.warnings = refusals.check_features(self)
-        if self["remote.log.storage.system.enable"] and self.is_broker:
-            from kpybroker.config import remote_storage  # not of a plain start
+        if self["remote.log.storage.system.enable"] and (self.is_broker or self.is_in_zookeeper_mode):
+            from kpybroker.config import remote_metadata, remote_storage  # not of a plain start
 
             remote_storage.read(self)
+            remote_metadata.remote_metadata_settings(self)
+            self.warnings += remote_metadata.unknown_names(self)
         if login_file.why_unusable:
             self.warnings.append(login_file.why_unusable)
 

@@ -30,6 +30,10 @@ _POOLS: Final = (
     "num.network.threads",
     "num.recovery.threads.per.data.dir",
     "num.replica.fetchers",
+    "remote.log.manager.copier.thread.pool.size",
+    "remote.log.manager.expiration.thread.pool.size",
+    "remote.log.manager.follower.thread.pool.size",
+    "remote.log.reader.threads",
 )
 
 
@@ -155,6 +159,8 @@ def _check_transition(old: "BrokerValues", new: "BrokerValues") -> None:
         _check_cleaner_threads(old["log.cleaner.threads"], new["log.cleaner.threads"])
     _check_local_retention("log.local.retention.bytes", new["log.local.retention.bytes"], "log.retention.bytes", new)
     _check_local_retention("log.local.retention.ms", new["log.local.retention.ms"], "log.retention.ms", new)
+    _check_copy_lag("bytes", new["log.retention.bytes"], new)
+    _check_copy_lag("ms", new.log_retention_ms, new)
 
 
 def _check_tls(old: "BrokerValues", new: "BrokerValues", configs: Mapping[str, str]) -> None:
@@ -200,3 +206,12 @@ def _check_local_retention(name: str, local: int, total_name: str, config: "Brok
     else:
         return
     raise _invalid_update(f"Invalid value {local} for configuration {name}: {why}")
+
+
+def _check_copy_lag(unit: str, total: int, config: "BrokerValues") -> None:
+    lag: int = config[f"log.remote.copy.lag.{unit}"]
+    local: int = config[f"log.local.retention.{unit}"]
+    kept = total if local == -2 else local
+    if lag > 0 and kept != -1 and lag > kept:
+        why = f"Value must not exceed log.local.retention.{unit} (effective value: {kept})"
+        raise _invalid_update(f"Invalid value {lag} for configuration log.remote.copy.lag.{unit}: {why}")

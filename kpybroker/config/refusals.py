@@ -112,6 +112,11 @@ def check_names(originals: Mapping[str, str]) -> None:
         raise ConfigError(f"{name}: {why}; correct or remove it")
 
 
+def shown_name(name: str) -> str:
+    """The name of any config in a line for people: one line, and not too long, whatever was typed."""
+    return (name if name.isprintable() else ascii(name))[:250]
+
+
 def is_of_oauthbearer(name: str, base: str | None) -> bool:
     """Whether a config of a listener is one of OAUTHBEARER. ``base`` is its name for all listeners."""
     if base in _HANDLERS:
@@ -256,9 +261,9 @@ def _explicit(config: "BrokerValues", names: Iterable[str]) -> list[str]:
 
 def _unknown_keys(config: "BrokerValues", *, in_zookeeper_mode: bool) -> list[str]:
     warnings = []
-    of_store = config["remote.log.storage.manager.impl.prefix"]
+    of_tiers = (config["remote.log.storage.manager.impl.prefix"], config["remote.log.metadata.manager.impl.prefix"])
     for name in sorted(config.originals):
-        if name in BROKER_CONFIGS or name in OWN_CONFIGS or name in _OF_AUTHORIZER or name.startswith(of_store):
+        if name in BROKER_CONFIGS or name in OWN_CONFIGS or name in _OF_AUTHORIZER or name.startswith(of_tiers):
             continue
         if in_zookeeper_mode and (name in ZOOKEEPER_CONFIGS or name in OF_OWN_ZOOKEEPER):
             continue
@@ -275,8 +280,7 @@ def _unknown_keys(config: "BrokerValues", *, in_zookeeper_mode: bool) -> list[st
 
         similar = get_close_matches(name, BROKER_CONFIGS, n=1, cutoff=0.8)
         hint = f"; did you mean {similar[0]}?" if similar else ""
-        named = name if name.isprintable() else ascii(name)
-        warnings.append(f"{named[:250]} is not a config that is known here, it is ignored{hint}")
+        warnings.append(f"{shown_name(name)} is not a config that is known here, it is ignored{hint}")
     return warnings
 
 

@@ -16,7 +16,7 @@ from kpywire.api import API_KEYS
 from release.documents import kips
 
 MISSING = (
-    ("Tiered storage", "`remote.storage.enable` is refused, as by a Kafka without it; all data is local."),
+    ("Tiered compacted topics", "`remote.storage.enable` together with `compact` is refused, as by Kafka."),
     ("Old message formats", "Record batches of version 2 only (Kafka 0.11 and later), as in Kafka 4."),
 )
 

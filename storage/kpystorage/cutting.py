@@ -7,9 +7,10 @@ begins again.
 """
 
 from bisect import bisect_right
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kpystorage import names, producer_snapshot
+from kpystorage.checkpoint import render_epochs
 from kpystorage.leader_epochs import Epochs, LeaderEpochs
 from kpystorage.log_offset import LogOffset
 from kpystorage.recovery import LogLoader, Shutdown
@@ -60,25 +61,70 @@ def start_at(log: "Log", offset: int, now_ms: int) -> None:
 def begin_in_middle(
     log: "Log", offset: int, log_start_offset: int, epochs: Epochs, snapshot: bytes | None, now_ms: int
 ) -> None:
-    """Remove everything and go on at ``offset`` as a log that began at ``log_start_offset``, durably. OSError,
-    DiskFailure; CorruptFile before anything is done."""
+    """Remove everything and go on at ``offset`` as a log that began at ``log_start_offset``: durably, unless a crash
+    can only leave an empty log again. OSError, DiskFailure; CorruptFile before anything is done."""
     path = log.snapshots.path(offset)
     producers = [] if snapshot is None else producer_snapshot.parse(snapshot, path)
-    kept = LeaderEpochs(epochs)
-    kept.truncate_from_end(offset)
-    kept.truncate_from_start(log_start_offset)
+    kept = _epochs_before(offset, log_start_offset, epochs)
+    had_records = log.size > 0
     _clear(log, min(log.log_start_offset, log_start_offset), now_ms)
     log.epochs, kept.dirty = kept, True
     log.write_epochs()
     if snapshot is not None:
         log.snapshots.keep(offset, snapshot)
+    noted = max(log.log_start_offset, log.directory.log_starts.get((log.topic, log.partition), 0))
+    is_known_by_epochs = kept.earliest is not None and kept.earliest[1] == log_start_offset >= noted
     log.log_start_offset = log_start_offset
-    log.directory.write_checkpoint(names.LOG_STARTS, log.directory.render_log_starts())
-    log.directory.noted()
+    if had_records or not is_known_by_epochs:
+        log.directory.write_checkpoint(names.LOG_STARTS, log.directory.render_log_starts())
+        log.directory.noted()
     _go_on_at(log, offset, now_ms)
-    log.folder.synchronize()
+    if had_records:
+        log.folder.synchronize()
+        log.recovery_point = offset
+    else:  # a crash before the next flush leaves an empty log again
+        log.directory.rolled[log] = None
     log.producers.load(producers, offset)
     log.producers.expire(now_ms, log.config.producer_id_expiration_ms)
+
+
+class Preparation(NamedTuple):
+    """The part of `begin_in_middle` that waits for a disk, of a log without records: its epochs and its producers."""
+
+    log: "Log"
+    offset: int
+    snapshot: bytes | None
+
+    def run(self) -> None:
+        """Write them, in a thread, before the log begins there. An empty log ignores them after a crash. OSError."""
+        folder = self.log.folder
+        if self.snapshot is not None:
+            folder.write(names.segment_file(self.offset, names.PRODUCER_SNAPSHOT), self.snapshot)
+        folder.write_epochs()
+        folder.synchronize()
+
+    def give_up(self) -> None:
+        """Remove them, as the log does not begin there after all. OSError."""
+        if self.log.is_open and self.offset not in self.log.snapshots.offsets:
+            self.log.folder.unlink(names.segment_file(self.offset, names.PRODUCER_SNAPSHOT))
+
+
+def preparation(
+    log: "Log", offset: int, log_start_offset: int, epochs: Epochs, snapshot: bytes | None
+) -> Preparation | None:
+    """The preparation of `begin_in_middle`; None for a log that has records, since these are not their epochs."""
+    if log.size > 0:
+        return None
+    log.folder.render_epochs(render_epochs(_epochs_before(offset, log_start_offset, epochs).entries()))
+    log.epochs.dirty = True  # as the file is about to have others, if the log does not begin there after all
+    return Preparation(log, offset, snapshot)
+
+
+def _epochs_before(offset: int, log_start_offset: int, epochs: Epochs) -> LeaderEpochs:
+    kept = LeaderEpochs(epochs)
+    kept.truncate_from_end(offset)
+    kept.truncate_from_start(log_start_offset)
+    return kept
 
 
 def durably_followed(log: "Log", count: int) -> int:

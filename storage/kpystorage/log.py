@@ -137,6 +137,8 @@ class Log:
         self.epochs = loaded.epochs
         self.producers = loaded.producers
         self.snapshots = loaded.snapshots
+        if not loaded.is_complete:  # a process that died has flushed its last ones, perhaps
+            self.snapshots.unflushed = [*self.snapshots.offsets]
         self._unsnapshotted_bytes = 0
         self.unflushed_bytes = 0
         for segment, following in pairwise(segments):
@@ -477,7 +479,7 @@ class Log:
         return self.delete_oldest(gone, now_ms)
 
     def delete_oldest(self, count: int, now_ms: int) -> int:
-        """Delete so many of the oldest segments from the disk, none during compaction. Return how many. DiskFailure.
+        """Delete ``count`` of the oldest segments from the disk, none during compaction. Return how many. DiskFailure.
 
         The log start stays where a store has them (``is_tiered``), and none goes before its successor is durable.
         """

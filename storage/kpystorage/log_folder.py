@@ -32,7 +32,7 @@ class LogFolder:
 
     def render_epochs(self, content: bytes) -> None:
         """Have this written by the next :meth:`write_epochs`, in whichever thread. Called by the log's thread."""
-        self._rendered = content
+        self._rendered = self._written if content == self._written else content
 
     def write_epochs(self) -> None:
         """Replace the leader epoch checkpoint by the last rendering, if that is not on disk yet."""
@@ -45,6 +45,12 @@ class LogFolder:
     def epochs_were_written(self) -> None:
         """Note that the log's thread has written the last rendering in another way, while no thread was at work."""
         self._written = self._rendered
+
+    def write(self, name: str, content: bytes) -> None:
+        """Write a small file durably. Its name is durable after `synchronize`."""
+        with self._lock:
+            if not self.is_leaving:
+                self._disk.write(f"{self.path}/{name}", content, synchronize=True)
 
     def synchronize(self) -> None:
         """Make the names in the directory durable."""

@@ -175,17 +175,18 @@ class LogLoader:
     def _known_start(self, checkpointed: int, first_base: int = 0) -> int:
         """The log start as of the checkpoint. Where that does not name a log of which a store has the beginning, the
         first epoch stands for it."""
-        if not self.config.is_tiered or checkpointed >= first_base:
-            return max(checkpointed, 0)
+        start = max(checkpointed, 0)
+        if not self.config.is_tiered or start >= first_base:
+            return start
         first = self.epochs.earliest
         if not self.epochs_known or (first is None and checkpointed >= 0):
             # Segments in the store whose epochs are unknown would pass for those of another log, and be deleted there.
             raise CorruptLog(
-                f"{self.path}/{names.LEADER_EPOCHS}: damaged or missing, and nothing else on this disk tells the epochs "
-                f"from offset {max(checkpointed, 0)} up to {first_base}, which a store has. Nothing is removed: restore "
-                "the file, or move the directory away to have it fetched again"
+                f"{self.path}/{names.LEADER_EPOCHS}: damaged or missing, and nothing else on this disk tells the "
+                f"epochs from offset {start} up to {first_base}, which a store has. Nothing is removed: "
+                "restore the file, or move the directory away to have it fetched again"
             )
-        return max(checkpointed, first_base if first is None else min(first[1], first_base))
+        return max(start, first_base if first is None else min(first[1], first_base))
 
     def _end_offset(self, shutdown: Shutdown, recovery_point: int) -> int:
         """The offset behind the last batch, where the file ends too. CorruptLog if a clean stop has left other bytes

@@ -49,8 +49,8 @@ def set_aside(log: CutLog, segments: Iterable[Segment], now_ms: int, *, kept_sna
 
 
 def set_aside_oldest(log: CutLog, count: int, now_ms: int) -> None:
-    """Set aside the ``count`` oldest segments, all of them if need be: the log then begins behind them, where no part of
-    it is kept elsewhere. OSError."""
+    """Set aside the ``count`` oldest segments, all of them if need be: the log then begins behind them, where no part
+    of it is kept elsewhere. OSError."""
     if count == len(log.segments):
         log.roll(now_ms)
     if count:

@@ -47,8 +47,14 @@ class SnapshotFiles:
         self._passing = offset if passing else -1
 
     def keep(self, offset: int, content: bytes) -> None:
-        """Write the only snapshot there is, durably, as it came from another replica."""
-        self._disk.write(self.path(offset), content, synchronize=True)
+        """Write the only snapshot there is, durably, as it came from another replica, if it is not there yet."""
+        path = self.path(offset)
+        try:
+            is_there = self._disk.read(path) == content
+        except FileNotFoundError:
+            is_there = False
+        if not is_there:
+            self._disk.write(path, content, synchronize=True)
         self.offsets = [offset]
         self.unflushed.append(offset)  # its name
 

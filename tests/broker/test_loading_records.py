@@ -10,8 +10,7 @@ from kpybroker.machines.groups.record import FORMAT, GroupRecord, decode
 from kpywire.batch import HEADER_BYTES
 from kpywire.errors import Malformed
 from kpywire.group_records.offset_commit import OffsetCommitKey, OffsetCommitValue
-from kpywire.plain_records import plain_records
-from kpywire.record import Record, build_batch
+from kpywire.record import Record, build_batch, plain_records
 
 TOPIC_ID = bytes(range(16))
 

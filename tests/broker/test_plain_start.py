@@ -25,7 +25,7 @@ ROOMS = {
     "kpybroker.hosts.leases": 3,
     "kpybroker.hosts.network": 7,
     "kpybroker.hosts.quorum": 22,
-    "kpybroker.hosts.replicas": 21,
+    "kpybroker.hosts.replicas": 22,
     "kpybroker.machines.authorization": 6,
     "kpybroker.machines.controller": 16,
     "kpybroker.machines.coordination": 2,
@@ -53,7 +53,7 @@ ROOMS = {
 
 Where one more is worth its time and memory, the number grows with it."""
 FLAT = {"cli", "config"}
-MOST = 419
+MOST = 421
 """The number of all modules of ours."""
 NOT_OF_A_START = {
     "_hashlib": "the digests of OpenSSL",

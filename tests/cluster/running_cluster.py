@@ -5,7 +5,7 @@ import random
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -141,7 +141,11 @@ class RunningCluster:
         async def run() -> Any:
             return function()
 
-        return asyncio.run_coroutine_threadsafe(run(), self.loop).result(PATIENCE_S)
+        return self.run(run())
+
+    def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        """Await on the loop; the result."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(PATIENCE_S)
 
     def eventually(self, condition: Callable[[], Any], what: str | None = None) -> Any:
         """Wait until something holds on the loop; what it was."""

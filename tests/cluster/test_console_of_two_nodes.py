@@ -156,6 +156,47 @@ def test_both_nodes_list_the_groups_of_the_cluster(cluster: RunningCluster) -> N
         assert found["unreachable"] == []
 
 
+def test_a_group_of_another_node_is_shown_with_the_way_to_its_console(cluster: RunningCluster) -> None:
+    coordinator = next(each["node"] for each in get(cluster, 1, "/groups")[1]["groups"] if each["id"] == "g")
+    other = 3 - coordinator
+    _, there = get(cluster, coordinator, "/group", id="g")
+    status, here = get(cluster, other, "/group", id="g")
+    assert status == 200
+    assert (there["is_here"], there["console"], here["is_here"], here["node"]) == (True, None, False, coordinator)
+    assert here["console"] == f"http://127.0.0.1:{cluster.nodes[coordinator].http_port}/"
+    for name in ("topic", "partition", "committed", "end_offset", "lag", "member"):
+        assert [each[name] for each in here["positions"]] == [each[name] for each in there["positions"]], name
+    assert (here["lag"], here["verdict"], here["is_stuck"]) == (there["lag"], there["verdict"], there["is_stuck"])
+    assert (here["may_reset"], here["may_delete"]) == (False, False)
+    assert f'coordinates this group: <a href="{here["console"]}group?id=g"' in page(cluster, other, "/group?id=g")
+    status, found = get(cluster, other, "/group", id="not-there")
+    assert (status, "GROUP_ID_NOT_FOUND" in found["error"]) == (404, True)
+
+
+def test_the_lag_in_time_names_the_partitions_that_it_leaves_out(cluster: RunningCluster) -> None:
+    for node_id in (1, 2):
+        _, found = get(cluster, node_id, "/group", id="g")
+        (row,) = found["positions"]
+        is_led_here = node_id == 2
+        assert (row["lag"], row["lag_s"] is not None, found["untimed"]) == (7, is_led_here, int(not is_led_here))
+        left_out = "without 1 partition that other nodes lead"
+        assert (left_out in page(cluster, node_id, "/group?id=g")) is not is_led_here
+        listed = next(each for each in get(cluster, node_id, "/groups")[1]["groups"] if each["id"] == "g")
+        assert (listed["untimed"], left_out in page(cluster, node_id, "/groups")) == (
+            (int(not is_led_here), not is_led_here) if listed["is_here"] else (0, False)
+        )
+
+
+def page(cluster: RunningCluster, node_id: int, path: str) -> str:
+    port = cluster.nodes[node_id].http_port
+    assert port is not None
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    connection.request("GET", path)
+    text = connection.getresponse().read().decode()
+    connection.close()
+    return text
+
+
 def test_records_of_a_partition_elsewhere_are_deleted_by_its_leader(cluster: RunningCluster) -> None:
     def offsets() -> tuple[int, int]:
         (row,) = get(cluster, 2, f"/topics/{ELSEWHERE}")[1]["partitions"]

@@ -80,7 +80,7 @@ def test_produced_records_are_held_against_the_topic(config, codec, level):
     assert validation.compacted
 
 
-TIERING = {"remote.log.storage.system.enable": "true"}
+TIERING = {"remote.log.storage.system.enable": "true", "kpybroker.remote.store": "memory:"}
 TIERED = {"remote.storage.enable": "true"}
 READ_ONLY = {**TIERED, "remote.log.copy.disable": "true"}
 DISABLED = {"remote.storage.enable": "false"}
@@ -171,8 +171,8 @@ BROKER_CASES = [
 
 @pytest.mark.parametrize("given", BROKER_CASES, ids=str)
 def test_a_tiered_topic_takes_what_it_does_not_set_from_the_broker(given):
-    """Where the broker's own configs do not fit together it does not start; a topic that would inherit them is refused
-    in the same words."""
+    """A broker whose own configs do not fit together does not start; a topic that would inherit them is refused in the
+    same words."""
     plain = BrokerConfig.load(None, {**STANDALONE, **given}, defaults={})
     assert plain.topic_defaults.tier is None
     if given in ({}, {"log.cleanup.policy": "compact"}):
@@ -211,11 +211,11 @@ def test_in_zookeeper_mode_a_topic_stays_tiered(existing, overrides, refusal):
     assert config.is_in_zookeeper_mode
     try:
         topic.validate(overrides, config, existing)
-        said = ""
+        shown = ""
     except ConfigError as error:
-        said = error.message
-    assert refusal in said
-    assert bool(refusal) == bool(said)
+        shown = error.message
+    assert refusal in shown
+    assert bool(refusal) == bool(shown)
 
 
 def test_metadata_that_should_be_elsewhere_refuse_the_start():

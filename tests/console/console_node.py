@@ -75,6 +75,8 @@ class ConsoleNode:
             "group.initial.rebalance.delay.ms": "0",
             "offsets.topic.num.partitions": "1",
             "transaction.state.log.num.partitions": "1",
+            # Many tests write records of 1970: on a slow machine their retention would end within the test.
+            "log.initial.task.delay.ms": "3600000",
         }
         self.loop = asyncio.new_event_loop()
         self.node = Node(BrokerConfig.load(None, {**base, **settings}), self.loop, print)

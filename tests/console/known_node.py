@@ -32,6 +32,39 @@ TIERS = FixedTiers(
         unfinished=1,
     )
 )
+_PARTITION = {
+    "topic": "flights",
+    "partition": 0,
+    "wait": "FAILED",
+    "reason": "copy failed: away (1 times)",
+    "until_s": None,
+    "lag_bytes": 1024,
+    "lag_segments": 3,
+    "remote_bytes": 4096,
+    "segments": 2,
+    "local_bytes": 2048,
+    "log_start": 1,
+    "local_log_start": 5,
+    "copied": 9,
+    "end": 20,
+    "unfinished": 1,
+    "last_error": "away",
+}
+TIERS_SHOWN = {
+    "is_on": True,
+    "store": "memory:",
+    "store_error": "",
+    "page": 1,
+    "pages": 1,
+    "total": 1,
+    "partitions": [_PARTITION],
+    "remote_bytes": 4096,
+    "lag_bytes": 1024,
+    "lag_segments": 3,
+    "copy_throttle_ms": 0.0,
+    "fetch_throttle_ms": 0.0,
+}
+"""The answer of the page of tiered storage."""
 SETTINGS = {"kpybroker_console_write_enable": "true", "broker_rack": "rack-1"}
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from compared import Each, Like, Within, altered, wrong
 from expected_groups import NOW_MS, SINCE_S, group, group_reset, groups, paged, time_plots
-from known_node import Known, known
+from known_node import TIERS_SHOWN, Known, known
 from stage import flight
 
 from kpybroker.machines.console.config_words import words_of
@@ -517,41 +517,6 @@ def quotas(_: Known) -> Any:
     return {"quotas": [quota], "hidden": None, "used": [used], "throttled": 0}
 
 
-def tiers(_: Known) -> Any:
-    partition = {
-        "topic": "flights",
-        "partition": 0,
-        "wait": "FAILED",
-        "reason": "copy failed: away (1 times)",
-        "until_s": None,
-        "lag_bytes": 1024,
-        "lag_segments": 3,
-        "remote_bytes": 4096,
-        "segments": 2,
-        "local_bytes": 2048,
-        "log_start": 1,
-        "local_log_start": 5,
-        "copied": 9,
-        "end": 20,
-        "unfinished": 1,
-        "last_error": "away",
-    }
-    return {
-        "is_on": True,
-        "store": "memory:",
-        "store_error": "",
-        "page": 1,
-        "pages": 1,
-        "total": 1,
-        "partitions": [partition],
-        "remote_bytes": 4096,
-        "lag_bytes": 1024,
-        "lag_segments": 3,
-        "copy_throttle_ms": 0.0,
-        "fetch_throttle_ms": 0.0,
-    }
-
-
 def search(known: Known) -> Any:
     hits = [number for number in range(20) if b"LX1" in (flight(number).key or b"")]
     size = known.file_bytes("flights")
@@ -605,7 +570,7 @@ EXPECTED = {
     "/configs": configs,
     "/security": security,
     "/quotas": quotas,
-    "/tiers": tiers,
+    "/tiers": lambda _: TIERS_SHOWN,
     "/find": find,
     "/searches/{search}": search,
 }

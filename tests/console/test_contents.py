@@ -3,7 +3,10 @@
 import sys
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from kpybroker.machines.console import content
 from kpybroker.machines.console.content import (
     HEX_BYTES,
     ContentBySchema,
@@ -94,6 +97,25 @@ def test_a_hex_dump_has_rows_of_sixteen_and_ends() -> None:
         assert found.is_cut is is_cut
     assert hex_dump(b"") == ""
     assert not content_of(b"x" * (HEX_BYTES + 1), HEX_BYTES + 1).is_cut, "text is shown whole"
+
+
+@given(st.text())
+def test_every_character_that_cannot_be_seen_is_spelled_out(text: str) -> None:
+    kept = (each if each in " \n\t" or each.isprintable() else f"<U+{ord(each):04X}>" for each in text)
+    assert visible(text) == "".join(kept)
+
+
+def test_characters_that_are_spelled_out_are_kept_for_a_while_only() -> None:
+    for number in range(20_000):
+        assert visible(f"\0{chr(number)}").startswith("<U+0000>")
+    assert len(content._SPELLED) <= content._MOST_SPELLED
+
+
+def test_json_of_very_many_parts_stays_as_it_is_written() -> None:
+    for count, shown in ((1_000, indented("[" + "1, " * 999 + "1]")), (4_000, "[" + "1, " * 3_999 + "1]")):
+        data = b"[" + b"1, " * (count - 1) + b"1]"
+        found = content_of(data, len(data))
+        assert (found.form, found.text) == ("json", shown)
 
 
 def test_only_what_cannot_be_seen_is_spelled_out() -> None:

@@ -160,6 +160,11 @@ def test_a_search_of_a_large_log_gives_the_loop_few_small_steps(needle: bytes) -
     made.close()
 
 
+def test_the_nodes_of_these_tests_keep_records_of_1970(node: ConsoleNode) -> None:
+    hour_ms = 3_600_000
+    assert node.node.config["log.initial.task.delay.ms"] >= hour_ms, "retention deletes them, and searches find nothing"
+
+
 def test_searches_are_bounded_and_an_abandoned_search_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     may_go_on = threading.Event()
 

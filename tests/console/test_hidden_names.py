@@ -8,6 +8,7 @@ from time import time
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from console_node import ConsoleNode, console_node
+from degraded import THROTTLED, throttle
 from test_access import AUTHORIZER
 from test_group_progress import first
 from test_transactions_page import open_transaction
@@ -25,12 +26,13 @@ from kpywire.record import Record
 from support.waiting import eventually
 
 TOPIC, GROUP, CLUSTER, TRANSACTIONAL_ID = 2, 3, 4, 5
-LITERAL, READ, DESCRIBE, ALLOW = 3, 3, 8, 3
+LITERAL, READ, DESCRIBE, DESCRIBE_CONFIGS, ALLOW = 3, 3, 8, 10, 3
 HIDDEN = ("hidden-topic", "hidden-group", "hidden-transaction", "hidden-client", "hidden-user", "hidden-resource")
 GRANTS = {
     "describer": ((TOPIC, "open", DESCRIBE), (GROUP, "of-open", DESCRIBE)),
     "reader": ((TOPIC, "open", READ), (GROUP, "of-open", READ)),
     "watcher": ((TOPIC, "open", READ), (CLUSTER, "kafka-cluster", DESCRIBE)),
+    "configurer": ((CLUSTER, "kafka-cluster", DESCRIBE), (TOPIC, "*", DESCRIBE_CONFIGS)),
 }
 SEEN = {
     "nobody": set(),
@@ -38,6 +40,7 @@ SEEN = {
     "reader": set(),
     # Kafka shows groups, ACLs and users to those with DESCRIBE on the cluster; the node shows them its connections
     "watcher": {"hidden-group", "hidden-client", "hidden-user", "hidden-resource"},
+    "configurer": {"hidden-group", "hidden-client", "hidden-user", "hidden-resource"},
     "root": set(HIDDEN),
 }
 """The hidden names that each user may know after all."""
@@ -62,6 +65,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConsoleNode]:
         made.commit("of-open", "hidden-topic", 0)
         made.commit("hidden-group", "open", 0)
         set_names(made)
+        throttle(made, TOPIC, "hidden-topic", THROTTLED, "*")
         producer = open_transaction(made, "hidden-transaction", "open")
         producer.produce("hidden-topic", b"v")
         producer.flush(30)

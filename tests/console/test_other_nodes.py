@@ -29,23 +29,25 @@ def node() -> Iterator[ConsoleNode]:
     settings = {
         "listeners": "PLAINTEXT://127.0.0.1:0,LOGIN://127.0.0.1:0",
         "listener_security_protocol_map": "PLAINTEXT:PLAINTEXT,LOGIN:SASL_PLAINTEXT",
-        "sasl_enabled_mechanisms": "SCRAM-SHA-512",
+        "sasl_enabled_mechanisms": "SCRAM-SHA-512,SCRAM-SHA-256",
         "connection_failed_authentication_delay_ms": "1",
     }
     module = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
-    jaas = {"listener.name.login.scram-sha-512.sasl.jaas.config": module}
+    jaas = {f"listener.name.login.{name.lower()}.sasl.jaas.config": module for name in scram.MECHANISMS}
     with console_node(**settings, **jaas) as made:
-        mechanism, salt = scram.SCRAM_SHA_512, scram.salt_of(b"any salt is right")
-        credential = mechanism.credential(mechanism.salted_password("secret", salt, 4096), salt, 4096)
-        record = UserScramCredentialRecord(
-            name="ann",
-            mechanism=mechanism.code,
-            salt=salt,
-            stored_key=credential.stored_key,
-            server_key=credential.server_key,
-            iterations=4096,
-        )
-        made.call(lambda: made.node.image.scram_credentials.update({(mechanism.code, "ann"): record}))
+        for name, mechanism in (("ann", scram.SCRAM_SHA_512), ("bob", scram.SCRAM_SHA_256)):
+            salt = scram.salt_of(b"any salt is right")
+            credential = mechanism.credential(mechanism.salted_password("secret", salt, 4096), salt, 4096)
+            record = UserScramCredentialRecord(
+                name=name,
+                mechanism=mechanism.code,
+                salt=salt,
+                stored_key=credential.stored_key,
+                server_key=credential.server_key,
+                iterations=4096,
+            )
+            known = {(mechanism.code, name): record}
+            made.call(lambda known=known: made.node.image.scram_credentials.update(known))  # type: ignore[misc]
         yield made
 
 
@@ -59,8 +61,15 @@ def test_a_viewer_without_a_login_uses_a_listener_without_one(node: ConsoleNode)
     assert ask(node, viewer()) == 0
 
 
-def test_a_viewer_logs_in_there_with_its_own_password(node: ConsoleNode) -> None:
-    assert ask(node, viewer("ann", "secret")) == 0
+@pytest.mark.parametrize("user", ["ann", "bob"])
+def test_a_viewer_logs_in_there_with_its_own_password_by_the_mechanism_that_it_has(
+    node: ConsoleNode, user: str
+) -> None:
+    assert ask(node, viewer(user, "secret")) == 0
+    authorizer: Any = object()
+    assert ask(node, viewer(user, "secret")._replace(authorizer=authorizer)) == 0
+    with pytest.raises(KafkaError, match="refuses the login"):
+        ask(node, viewer(user, "wrong"))
 
 
 def test_the_loop_does_not_wait_while_a_password_is_hashed(node: ConsoleNode, monkeypatch: pytest.MonkeyPatch) -> None:

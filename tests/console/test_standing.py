@@ -38,6 +38,7 @@ def row(name: str, **changes: Any) -> GroupRow:
         "lag": 0,
         "unknown": 0,
         "lag_s": None,
+        "untimed": 0,
         "trend": "",
         "catches_up_s": None,
         "topics": ("t",),

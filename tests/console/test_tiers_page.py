@@ -59,7 +59,7 @@ def test_the_page_names_the_store_and_its_last_failure(node: ConsoleNode):
 def test_the_time_until_a_wait_ends_is_shown(node: ConsoleNode):
     broker = node.node.broker
     before = broker.remote_log
-    until_ms = broker.scheduler.now_ms() + 600_000
+    until_ms = int(broker.scheduler.monotonic_ms()) + 600_000
     waiting = FixedTiers(tier_state("flights", wait=Wait.LAG, reason="a lag", until_ms=until_ms))
     node.call(lambda: setattr(broker, "remote_log", waiting))
     try:

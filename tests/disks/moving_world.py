@@ -118,6 +118,7 @@ class Life:
         *,
         paths: tuple[str, ...] = (ONE, TWO),
         scheduler: ManualScheduler | None = None,
+        is_tiered: bool = False,
     ) -> None:
         self.controller = controller
         self.scheduler = ManualScheduler() if scheduler is None else scheduler
@@ -126,7 +127,7 @@ class Life:
         config = BrokerConfig.load(None, {})
         opened = []
         for path in paths:
-            directory = LogDirectory(path, disk, controller.rng, self.logged.append, LogConfig())
+            directory = LogDirectory(path, disk, controller.rng, self.logged.append, LogConfig(is_tiered=is_tiered))
             directory.open(self.scheduler.now_ms())
             for _ in directory.recover():
                 pass
@@ -206,7 +207,11 @@ class MovingWorld:
 
     def new_life(self) -> Life:
         """The life in which all of it happens."""
-        return Life(self.disk, self.controller)
+        return self.life_on(self.disk)
+
+    def life_on(self, disk: SimDisk) -> Life:
+        """A life that begins with what is on a disk."""
+        return Life(disk, self.controller)
 
     def _one(self, life: Life) -> None:
         model, log, choice = self.model, self.life.log, self.rng.random()
@@ -262,7 +267,7 @@ class MovingWorld:
 
     def check(self, disk: SimDisk, kept_end: int) -> None:
         """Start on what is left of the disk: one log, whole; what was moving moves on; and again after a clean stop."""
-        life = Life(disk, self.controller)
+        life = self.life_on(disk)
         life.begin()
         self._check_log(life.log, kept_end)
         self._go_on(life)
@@ -273,7 +278,7 @@ class MovingWorld:
         assert self.controller.assigned == IDS[life.log.directory.path]
         assert all(len(headers_of(data)) == 1 for _, data in self.model.current)
         life.close()
-        again = Life(disk, self.controller)
+        again = self.life_on(disk)
         again.begin()
         self._check_log(again.log, kept)
         assert again.log.end.offset == kept

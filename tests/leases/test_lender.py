@@ -255,3 +255,21 @@ def test_a_defect_while_a_partition_is_lent_is_an_answer(lending: Lending, monke
     monkeypatch.setattr(lending.lender.leases, "add", lambda *_arguments: {}[1])
     manifest = lending.borrow("t")
     assert manifest.refused == [("t", 0, "it could not be lent because of a defect")]
+
+
+def test_records_that_only_a_store_has_are_not_lent_so_that_readers_fetch_them(lending: Lending) -> None:
+    lending.create("tiered")
+    lending.produce("tiered", range(RECORDS))
+    replica = lending.node.node.broker.replicas.find("tiered", 0)  # type: ignore[union-attr]
+    log = replica.led().log
+
+    def shorten() -> None:
+        log.configure(log.config._replace(is_tiered=True))
+        log.flush()
+        assert log.delete_oldest(1, 0) == 1
+
+    lending.node.call(shorten)
+    manifest = lending.borrow("tiered")
+    assert manifest.partitions == []
+    ((*_, reason),) = manifest.refused
+    assert reason == "OFFSET_MOVED_TO_TIERED_STORAGE: its first records are only in a store"

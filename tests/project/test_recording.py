@@ -52,7 +52,7 @@ def test_every_command_is_in_it_and_exists() -> None:
 
 
 def test_the_recording_has_no_paths_of_the_machine() -> None:
-    assert not re.search(r"/tmp/|/work/|/root|/home", SHOWN)
+    assert not re.search(r"(?<![\w.:/])/\w+/", SHOWN)
 
 
 def test_the_picture_has_no_script_and_loads_nothing() -> None:

@@ -10,6 +10,13 @@ from random import Random
 import pytest
 from java_programs import JavaProgram
 
+from kpybroker.hosts.remote_log.directory_store import DirectoryStore
+from kpybroker.hosts.remote_log.local_tiered_storage import LocalTieredStorage
+from kpybroker.hosts.remote_log.remote_storage import ClosedSegmentFiles, CopyLimits, ObjectMissing
+from kpybroker.machines.remote_log.segments import STARTED, RemoteLogSegment, RemoteLogSegmentId
+from kpystorage.log_slice import LogSlice
+from kpystorage.real_disk import RealDisk
+from kpystorage.remote.indexes import IndexType
 from kpystorage.remote.local_tiered_storage import OPTIONAL, LocalFile, directory, missing, parse_path, path
 from kpystorage.remote.segment_name import RemoteSegmentName
 from kpywire.uuid import to_string
@@ -84,3 +91,44 @@ def test_we_find_the_files_of_kafka(java: JavaProgram, tmp_path: Path) -> None:
         assert {segment for segment, _ in there} == {name}
         assert missing(file for _, file in there) == []
         assert {file for _, file in there} | OPTIONAL == set(LocalFile)
+
+
+def test_segments_that_we_store_are_read_by_kafka_and_those_of_kafka_by_us(java: JavaProgram, tmp_path: Path) -> None:
+    storage = LocalTieredStorage(DirectoryStore(str(tmp_path)))
+    limits = CopyLimits(lambda: False, lambda _size: None)
+    for number, (name, files) in enumerate(segments()):
+        segment = files[LocalFile.SEGMENT]
+        of = RemoteLogSegmentId(name.topic_id, name.topic, name.partition, name.segment_id)
+        start = name.start_offset
+        it = RemoteLogSegment(of, start, start, 1, 0, 0, ((0, start),), len(segment), None, STARTED, False)
+        if number % 2:
+            lying = tmp_path / "log"
+            lying.write_bytes(segment)
+            log = RealDisk().file(str(lying)).descriptor()
+            held = ClosedSegmentFiles(
+                LogSlice(log, 0, len(segment)),
+                files[LocalFile.OFFSET_INDEX],
+                files[LocalFile.TIME_INDEX],
+                files.get(LocalFile.TRANSACTION_INDEX),
+                files[LocalFile.PRODUCER_SNAPSHOT],
+                files[LocalFile.LEADER_EPOCH_CHECKPOINT],
+            )
+            assert storage.copy(it, held, limits) is None
+        else:
+            source = tmp_path / f"source{number}"
+            source.mkdir()
+            for each, file in files.items():
+                (source / SOURCES[each]).write_bytes(file)
+            assert java.ask("copy", *words(name), source) == "ok"
+        assert java.ask("fetch", *words(name), 0) == storage.read(it, 0, len(segment)).hex() == segment.hex()
+        for each, kind in TYPES.items():
+            ours = storage.index(it, IndexType[kind])
+            assert ours == files.get(each)
+            assert java.ask("index", *words(name), kind) == ("none" if ours is None else ours.hex())
+        if number % 3:
+            storage.delete(it)
+            assert java.ask("fetch", *words(name), 0) == "none"
+        else:
+            assert java.ask("delete", *words(name)) == "ok"
+            with pytest.raises(ObjectMissing):
+                storage.read(it, 0, 1)

@@ -1,4 +1,4 @@
-"""Where the log of a leader begins that has no record, by what the store has."""
+"""The offset at which the log of a leader without records begins, by what the store has."""
 
 import pytest
 from remote_log_histories import TOPIC_ID, segment, update

@@ -7,14 +7,19 @@ import pytest
 from metadata_world import USER_TOPIC, MetadataNode, MetadataWorld, copy_of
 from remote_log_histories import update
 
+from kpybroker.hosts.remote_log.metadata_log import LedMetadataLog
+from kpybroker.hosts.remote_log.metadata_view import MetadataView
+from kpybroker.hosts.remote_log.metadata_writer import MetadataWriter
 from kpybroker.machines.metadata.topic import Partition
 from kpybroker.machines.remote_log.segments import DELETED, STARTED, Record, RemoteLogSegmentState
+from kpywire import error_codes
 from kpywire.metadata_records.partition_change_record import PartitionChangeRecord
 from tests.replication.replica_world import TOPIC_ID
 
 PARTITIONS = 2
 USER_PARTITIONS = 6
 STEPS = 100
+PLANTED_SEEDS = 40
 GONE = DELETED + 1
 
 
@@ -30,6 +35,8 @@ class MetadataChaos:
         """The last state of each segment that was reported as written."""
         self.writing: dict[int, int] = {}
         """The states that are being written, by segment; for ever, where the writer has died."""
+        self.writers: dict[int, tuple[int, int]] = {}
+        """The node that writes, and its life."""
         self.attempted: dict[int, int] = {}
         """The last state that may be in the log."""
         self.refused: list[str] = []
@@ -63,11 +70,13 @@ class MetadataChaos:
     def _write(self, node: MetadataNode, number: int) -> None:
         record, life = self.next_record(number), node.life
         state: int = record.state
+        self.writers[number] = node.id, life
         self.writing[number] = self.attempted[number] = state
 
         def done(reason: str | None) -> None:
             assert node.life == life, "a write of an ended node is reported"
-            assert self.writing.pop(number) == state, "a write is reported twice"
+            assert self.writing.pop(number, None) == state, "a write is reported twice"
+            del self.writers[number]
             if reason is None:
                 self.reported[number] = state
                 known = self.known(node, number)
@@ -162,6 +171,10 @@ class MetadataChaos:
             assert states == states[:1] * 3, f"the nodes know {states} of segment {number}"
             assert self.known(self.world.nodes[1], number) >= self.reported.get(number, -1)
 
+    def unsettled(self) -> list[int]:
+        """The segments whose writes were not reported, though their writers live."""
+        return [number for number, (node_id, life) in self.writers.items() if self.world.nodes[node_id].life == life]
+
 
 def play(seed: int) -> MetadataChaos:
     chaos = MetadataChaos(seed)
@@ -177,3 +190,54 @@ def test_what_was_reported_as_written_is_known_to_all_and_no_view_goes_back(seed
     chaos = play(seed)
     assert chaos.reported
     assert not chaos.refused
+    assert not chaos.unsettled()
+
+
+def _answers_settle(self: MetadataWriter, attempt: int, count: int, code: int) -> None:
+    ANSWERED(self, attempt, count, code)
+    if code == error_codes.NONE:
+        for record in list(self._sent):
+            self.applied(record)
+
+
+def _reads_to_the_end(self: LedMetadataLog) -> Any:
+    leader = self._replica.led()
+    leader.high_watermark, before = leader.log.end, leader.high_watermark
+    try:
+        return NEXT(self)
+    finally:
+        leader.high_watermark = before
+
+
+def _is_ready_at_once(self: MetadataView, reader: Any) -> None:
+    BEGIN(self, reader)
+    self.ready_at = 0
+    self.reached()
+
+
+ANSWERED, NEXT, BEGIN = MetadataWriter._answered, LedMetadataLog._next, MetadataView.begin
+BUGS: dict[str, tuple[Any, str, object]] = {
+    "an answer counts as a commit": (MetadataWriter, "_answered", _answers_settle),
+    "a leader reads what is not committed": (LedMetadataLog, "_next", _reads_to_the_end),
+    "a view is ready before it was read": (MetadataView, "begin", _is_ready_at_once),
+    "a failed batch is sent no more": (MetadataWriter, "_again", lambda *_: None),
+}
+
+
+@pytest.mark.parametrize("bug", sorted(BUGS))
+def test_a_planted_bug_is_found(bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    place, name, replacement = BUGS[bug]
+    monkeypatch.setattr(place, name, replacement)
+    assert is_found(), bug
+
+
+def is_found() -> bool:
+    """Whether a history breaks an invariant."""
+    for seed in range(PLANTED_SEEDS):
+        try:
+            chaos = play(seed)
+        except (AssertionError, KeyError):
+            return True
+        if chaos.refused or chaos.unsettled():
+            return True
+    return False

@@ -7,6 +7,7 @@ from metadata_world import PARTITIONS, USER_TOPIC, MetadataWorld, copy_of
 from remote_log_histories import update
 
 from kpybroker.hosts.remote_log.metadata_values import read_value, written_value
+from kpybroker.hosts.remote_log.metadata_view import MetadataView, ViewWatch
 from kpybroker.machines.remote_log.segments import (
     DELETED,
     DELETING,
@@ -19,6 +20,7 @@ from kpywire.messages.create_topics import CreateTopicsRequest
 from kpywire.messages.fetch import FetchRequest
 from kpywire.messages.produce import ProduceRequest
 from kpywire.metadata_records.remove_topic_record import RemoveTopicRecord
+from kpywire.metadata_records.topic_record import TopicRecord
 from kpywire.record import Record, build_batch, read_records
 from kpywire.remote_log_record import partition_of
 from tests.replication.replica_world import TOPIC_ID
@@ -224,10 +226,30 @@ def test_records_that_were_deleted_from_the_start_of_the_log_are_skipped() -> No
     assert [world.nodes[2].state(copy_of(number)) for number in (1, 2, 3, 4)] == [None, None, STARTED, STARTED]
 
 
+def test_a_node_that_catches_up_knows_what_was_reported_elsewhere_before() -> None:
+    world = ready()
+    made, reached = copy_of(1), []
+
+    def catch_up(_reason: str | None) -> None:
+        for node in world.nodes.values():
+            assert node.metadata is not None
+            node.metadata.catch_up(USER_TOPIC, 0, lambda node=node: reached.append(node.state(made)))
+
+    world.cut = {(1, 3), (3, 1)}
+    world.lead(1, isr=[1, 2])
+    assert world.nodes[2].metadata is not None
+    world.nodes[2].metadata.write(made, catch_up)
+    world.run(SOON_MS)
+    assert reached == [STARTED] * 2
+    world.cut = set()
+    world.run(5_000)
+    assert reached == [STARTED] * 3
+
+
 # Damage
 
 
-def test_records_that_cannot_be_read_are_left_out_and_said_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_records_that_cannot_be_read_are_left_out_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     world = ready(2)
     replica = world.nodes[1].replica()
     values = [b"", None, b"\x01\x09\x00", b"\x01\x00\x05", written_value(copy_of(1))]
@@ -236,9 +258,9 @@ def test_records_that_cannot_be_read_are_left_out_and_said_once(caplog: pytest.L
     replica.changed()
     world.run(SOON_MS)
     assert [node.state(copy_of(1)) for node in world.nodes.values()] == [STARTED] * 2
-    said = [each.message for each in caplog.records if each.levelno == logging.ERROR]
-    assert len(said) == 2
-    assert all("records that cannot be read are left out" in each for each in said)
+    errors = [each.message for each in caplog.records if each.levelno == logging.ERROR]
+    assert len(errors) == 2
+    assert all("records that cannot be read are left out" in each for each in errors)
 
 
 @pytest.mark.parametrize("codec", [0, 1, 3])
@@ -257,10 +279,19 @@ def test_batches_of_other_producers_are_read_compressed_or_not(codec: int) -> No
     assert len(segments) == 200
 
 
-# Which partitions, and who is told
+@pytest.mark.parametrize("records", [1, 400])
+def test_records_are_applied_in_steps_however_small_or_large_their_batches_are(records: int) -> None:
+    view = MetadataView(0, ViewWatch(lambda *_: None, lambda _: None))
+    values = [Record(timestamp=0, key=None, value=written_value(copy_of(number))) for number in range(400)]
+    data = b"".join(build_batch(values[at : at + records], base_offset=at) for at in range(0, 400, records))
+    assert sum(1 for _ in view.steps(data)) >= 400 // 32
+    assert view.next_offset == 400
 
 
-def test_a_change_is_told_once_it_is_known_and_so_is_the_end_of_the_reading() -> None:
+# Which partitions, and the callbacks
+
+
+def test_a_change_is_reported_when_it_is_known_and_so_is_the_end_of_the_reading() -> None:
     world = MetadataWorld(2)
     node = world.nodes[2]
     world.nodes[1].write(copy_of(1))
@@ -339,6 +370,34 @@ def test_a_configured_replication_factor_is_not_lowered() -> None:
     world.run(100)
     (request,) = asked_topics(world, 1)
     assert (request.topics[0].replication_factor, request.topics[0].num_partitions) == (5, 7)
+
+
+def test_a_topic_that_was_deleted_and_made_again_is_read_and_gets_the_writes_that_wait() -> None:
+    world = MetadataWorld(1)
+    world.need()
+    world.nodes[1].write(copy_of(1))
+    world.run(SOON_MS)
+    assert world.nodes[1].state(copy_of(1)) is STARTED
+    world.tell(RemoveTopicRecord(topic_id=TOPIC_ID))
+    result = world.nodes[1].write(copy_of(2))
+    world.run(SOON_MS)
+    assert world.nodes[1].state(copy_of(1)) is False
+    assert len(asked_topics(world, 1)) == 1
+    again = world.partition(0, [1])
+    again.topic_id = bytes(reversed(TOPIC_ID))
+    world.tell(TopicRecord(name="__remote_log_metadata", topic_id=again.topic_id), again)
+    world.run(SOON_MS)
+    assert result == [None]
+    assert [world.nodes[1].state(copy_of(number)) for number in (1, 2)] == [None, STARTED]
+
+
+def test_partitions_that_are_added_to_the_topic_are_not_used(caplog: pytest.LogCaptureFixture) -> None:
+    world = ready(1)
+    world.tell(world.partition(1, [1]))
+    results = [world.nodes[1].write(copy_of(number, partition=number)) for number in range(20)]
+    world.run(SOON_MS)
+    assert results == [[None]] * 20
+    assert "__remote_log_metadata-1 is not used: the topic has to keep its 1 partitions" in caplog.text
 
 
 def test_a_topic_with_another_number_of_partitions_is_not_used(caplog: pytest.LogCaptureFixture) -> None:

@@ -105,7 +105,7 @@ def test_a_segment_without_epochs_and_a_record_of_a_snapshot_are_refused() -> No
         custom_metadata=None,
         remote_log_segment_state=1,
     )
-    with pytest.raises(Malformed, match="does not belong into"):
+    with pytest.raises(Malformed, match="does not belong in"):
         read_value(encode_value(snapshot))
 
 

@@ -8,10 +8,9 @@ import pytest
 from tiered_replicas import TieredReplicas
 
 from kpybroker.machines.errors import KafkaError
-from kpybroker.machines.remote_log.follower import EARLIEST_PENDING_UPLOAD
-from kpybroker.requests.handlers import list_offsets
 from kpystorage.remote.indexes import IndexType
 from kpywire import error_codes
+from kpywire.messages.fetch import FetchResponse
 from kpywire.messages.list_offsets import ListOffsetsRequest
 from tests.replication.replica_world import TOPIC, TOPIC_ID
 
@@ -137,10 +136,11 @@ def test_nothing_is_dropped_while_the_store_is_away(caplog: pytest.LogCaptureFix
         world.nodes[2].start()
         world.settle()
     assert world.nodes[2].log().end.offset == 4
-    assert "t-0 cannot begin in the middle yet (again in 10 ms): the store is away" in caplog.messages
+    assert caplog.messages.count("t-0 cannot begin in the middle yet, this is tried again: the store is away") == 1
 
 
 def test_a_damaged_index_is_not_believed(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "kpybroker.replication")
     world = TieredReplicas()
     tiered(world)
     whole = dict(world.store.indexes)
@@ -184,8 +184,24 @@ def test_an_answer_for_a_role_that_ended_changes_nothing() -> None:
         with_new_replica(world)
         world.run(after_ms)
         world.lead(1)  # the next epoch
+        world.nodes[1].produce(1)
         world.settle()
         assert_same(world)
+
+
+def test_an_answer_of_the_store_for_a_follower_does_not_touch_the_log_of_a_leader() -> None:
+    world = TieredReplicas()
+    tiered(world)
+    with_new_replica(world)
+    world.held = []
+    world.settle()
+    (late,), world.held = world.held, None
+    world.lead(2)  # which is not in sync
+    world.settle()
+    assert world.nodes[2].produce(5) == 35
+    late()
+    world.settle()
+    assert world.nodes[2].log().end.offset == 35
 
 
 def test_a_lost_connection_ends_the_attempt_and_the_next_one_succeeds() -> None:
@@ -212,14 +228,41 @@ def test_a_node_dies_at_each_step_of_the_attempt() -> None:
         assert_same(world)
 
 
-def test_a_fetch_below_the_leaders_disk_is_answered_with_its_offsets() -> None:
+def test_a_fetch_below_the_leaders_disk_is_answered_as_kafka_does() -> None:
+    world = TieredReplicas()
+    tiered(world)
+    world.nodes[1].log().advance_log_start(7)
+    with_new_replica(world)
+    leader, answers = world.nodes[1], []
+    handle = leader.handle
+
+    def noted(request: Any, call: Any) -> Any:
+        answer = handle(request, call)
+        if isinstance(answer, FetchResponse):
+            answers.extend(each for topic in answer.responses for each in topic.partitions)
+        return answer
+
+    leader.handle = noted  # type: ignore[method-assign]
+    world.settle()
+    below, moved = answers[:2]
+    assert below.error_code == error_codes.OFFSET_OUT_OF_RANGE
+    assert below.high_watermark == -1
+    assert moved.error_code == error_codes.OFFSET_MOVED_TO_TIERED_STORAGE
+    assert (moved.high_watermark, moved.last_stable_offset, moved.log_start_offset) == (33, -1, 7)
+    assert moved.records == b""
+    assert all(each.error_code == 0 for each in answers[2:])
+
+
+def test_the_position_of_a_replica_below_the_leaders_disk_is_not_noted() -> None:
     world = TieredReplicas()
     tiered(world)
     world.store.fails = "the store is away"
     with_new_replica(world)
+    world.nodes[1].stop()
+    world.nodes[1].start()
     world.settle()
     leader = world.nodes[1].replica().led()
-    assert leader.in_sync.follower(2, knows_epoch=True).log_end.offset < 0, "the position is not noted"
+    assert leader.in_sync.follower(2, knows_epoch=True).log_end.offset < 0
     assert leader.high_watermark.offset == 33
 
 
@@ -235,14 +278,11 @@ def test_below_the_log_start_a_replica_begins_at_the_log_start_first() -> None:
 
 
 @pytest.mark.parametrize("log_start", [0, 5])
-def test_an_empty_replica_asks_for_the_offset_to_be_copied_next(
-    log_start: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_empty_replica_asks_for_the_offset_to_be_copied_next(log_start: int) -> None:
     """follower.fetch.last.tiered.offset.enable, as the leader's records are gone from its disk, or from the log."""
     world = TieredReplicas(overrides={"follower.fetch.last.tiered.offset.enable": "true"})
     tiered(world)
     world.nodes[1].log().advance_log_start(log_start)
-    monkeypatch.setattr(list_offsets, "_find", with_pending_upload(30))
     with_new_replica(world)
     world.requests.clear()
     world.settle()
@@ -255,18 +295,6 @@ def test_an_empty_replica_asks_for_the_offset_to_be_copied_next(
     log = world.nodes[2].log()
     assert (log.log_start_offset, log.local_log_start_offset, log.end.offset) == (log_start, 30, 33)
     assert_same(world)
-
-
-def with_pending_upload(offset: int) -> Any:
-    """The lookup of a leader that copies ``offset`` next."""
-    found = list_offsets._find
-
-    def find(role: Any, timestamp: int, *arguments: Any, **options: Any) -> Any:
-        if timestamp == EARLIEST_PENDING_UPLOAD:
-            return -1, offset, role.log.epochs.epoch_for(offset)
-        return found(role, timestamp, *arguments, **options)
-
-    return find
 
 
 # Leaders without records.
@@ -288,7 +316,7 @@ def refusal(world: TieredReplicas, index: int = 0) -> int | None:
     return None
 
 
-def test_a_leader_that_lost_its_disk_begins_behind_the_store() -> None:
+def test_a_leader_that_lost_its_disk_begins_behind_the_store(caplog: pytest.LogCaptureFixture) -> None:
     world = TieredReplicas(1)
     tiered(world)
     before = world.nodes[1].log().epochs.entries()
@@ -299,6 +327,8 @@ def test_a_leader_that_lost_its_disk_begins_behind_the_store() -> None:
     assert world.nodes[1].high_watermark() == 30
     assert log.epochs.entries() == [*before, (1, 30)]
     assert [each.producer_id for each in log.producers.snapshot()] == [7]
+    (line,) = caplog.messages
+    assert line.startswith("1 logs were empty though the store has their partitions, and begin behind it now.")
     assert world.nodes[1].produce(1) == 31
 
 

@@ -13,7 +13,7 @@ from remote_log_histories import ask_all, segment, to_words, update
 from kpybroker.machines.remote_log.cache import RemoteSegments
 from kpybroker.machines.remote_log.copying import candidates, epochs_between
 from kpybroker.machines.remote_log.expiry import local_expiry, remote_expiry
-from kpybroker.machines.remote_log.lineage import copied_until, highest_copied, lineage, log_start
+from kpybroker.machines.remote_log.lineage import at_once, copied_until, highest_copied, lineage, log_start
 from kpybroker.machines.remote_log.local_log import LocalLog, LocalSegment, TierSettings
 from kpybroker.machines.remote_log.segments import DELETED, DELETING, FINISHED, RemoteLogSegment
 from kpywire.uuid import to_string
@@ -144,13 +144,17 @@ class TieredLog:
         log = self.log()
         copied = highest_copied(self.remote, log.end_offset, log.epochs)
         # Kafka takes the highest offset that it ever saw, also after records were lost.
-        ours = remote_expiry(
-            log, self.remote, self.settings, copied_offset=max(copied.offset, self.highest), now_ms=self.now_ms
+        ours = at_once(
+            remote_expiry(
+                log, self.remote, self.settings, copied_offset=max(copied.offset, self.highest), now_ms=self.now_ms
+            )
         )
         self.highest = max(copied.offset, self.highest)
         start, deleted = self.ask("expire").split(";")
         # Kafka reads the oldest epoch after it has moved the log start; here the next pass does.
-        older = remote_expiry(self.log(), self.remote, TierSettings(), copied_offset=self.highest, now_ms=self.now_ms)
+        older = at_once(
+            remote_expiry(self.log(), self.remote, TierSettings(), copied_offset=self.highest, now_ms=self.now_ms)
+        )
         doomed = dict.fromkeys((*ours.expired, *ours.removed, *older.removed))
         assert [to_string(each.id.segment_id) for each in doomed] == [each for each in deleted.split(",") if each]
         assert int(start) == max(log.log_start_offset, ours.log_start or 0)
@@ -182,7 +186,9 @@ class TieredLog:
 
     def begins_where_kafka_begins(self) -> None:
         log = self.log()
-        ours = log_start(self.remote, log.end_offset, log.epochs, log.log_start_offset, log.local_log_start_offset)
+        ours = at_once(
+            log_start(self.remote, log.end_offset, log.epochs, log.log_start_offset, log.local_log_start_offset)
+        )
         theirs = int(self.ask("first"))
         listed: list[RemoteLogSegment] = list(self.remote.all())
         if set(lineage(self.remote, log.end_offset, log.epochs)) == set(listed):

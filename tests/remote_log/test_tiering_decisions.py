@@ -29,7 +29,7 @@ from kpybroker.machines.remote_log.follower import (
     StartAt,
     TryLater,
 )
-from kpybroker.machines.remote_log.lineage import copied_without_gap, highest_copied, log_start
+from kpybroker.machines.remote_log.lineage import at_once, copied_without_gap, highest_copied, log_start
 from kpybroker.machines.remote_log.local_log import BlockingTransaction, LocalLog, LocalSegment, TierSettings
 from kpybroker.machines.remote_log.segments import DELETED, DELETING, FINISHED, STARTED, RemotePartitionDeleteState
 from kpybroker.machines.remote_log.sweep import Belonging, ListedObject, ObjectSweep
@@ -105,11 +105,11 @@ def test_custom_metadata_that_are_too_long_end_a_copy() -> None:
 def test_a_new_leader_copies_what_a_former_one_left_out() -> None:
     remote = cache_of(segment(1, 0, 9, [(1, 0)]), segment(2, 20, 29, [(1, 20)]))
     assert highest_copied(remote, 40, [(1, 0)]) == (29, 1)
-    assert copied_without_gap(remote, 40, [(1, 0)], 0, 5) == (9, 1)
-    assert copied_without_gap(remote, 40, [(1, 0)], 0, 25) == (29, 1)
-    assert log_start(remote, 40, [(1, 0)], 0, 5) == 0
-    assert log_start(remote, 40, [(1, 0)], 0, 25) == 20
-    assert log_start(remote, 40, [(1, 0)], 0, 35) == 35
+    assert at_once(copied_without_gap(remote, 40, [(1, 0)], 0, 5)) == (9, 1)
+    assert at_once(copied_without_gap(remote, 40, [(1, 0)], 0, 25)) == (29, 1)
+    assert at_once(log_start(remote, 40, [(1, 0)], 0, 5)) == 0
+    assert at_once(log_start(remote, 40, [(1, 0)], 0, 25)) == 20
+    assert at_once(log_start(remote, 40, [(1, 0)], 0, 35)) == 35
 
 
 def test_the_lag_leaves_out_the_active_segment() -> None:
@@ -132,7 +132,7 @@ def test_the_disk_keeps_what_no_copy_has() -> None:
 def test_nothing_expired_is_deleted_before_the_log_start_has_moved() -> None:
     made = segment(1, 0, 9, [(1, 0)])
     remote, log = cache_of(made), log_of(10, 20, end=30)
-    expiry = remote_expiry(log, remote, TierSettings(retention_ms=100), copied_offset=9, now_ms=NOW_MS)
+    expiry = at_once(remote_expiry(log, remote, TierSettings(retention_ms=100), copied_offset=9, now_ms=NOW_MS))
     assert expiry.log_start == 10
     of = Deletions(1)
     assert of.begin(expiry, 0, 0, 0) == [MoveLogStart(10)]

@@ -13,7 +13,7 @@ from remote_log_histories import TOPIC_ID
 from kpybroker.machines.remote_log import copying, deleting, empty_leader, follower, sweep
 from kpybroker.machines.remote_log.cache import RemoteSegments
 from kpybroker.machines.remote_log.expiry import UnfinishedCopies, local_expiry, remote_expiry
-from kpybroker.machines.remote_log.lineage import agrees_until, copied_without_gap, log_start, segment_for
+from kpybroker.machines.remote_log.lineage import agrees_until, at_once, copied_without_gap, log_start, segment_for
 from kpybroker.machines.remote_log.local_log import LocalLog, LocalSegment, TierSettings
 from kpybroker.machines.remote_log.metadata import RemoteLogMetadata
 from kpybroker.machines.remote_log.segments import (
@@ -75,6 +75,8 @@ class Replica:
 
     def append(self, record: Written) -> None:
         if not self.epochs or self.epochs[-1][0] < record.epoch:
+            while self.epochs and self.epochs[-1][1] >= self.end:  # none of its records are left
+                self.epochs.pop()
             self.epochs.append((record.epoch, self.end))
         self.records.append(record)
         self.history.append(record)
@@ -142,7 +144,7 @@ class TieredWorld:
         self.sweep = sweep.ObjectSweep(WAIT_MS)
         self.counted: dict[str, int] = {}
         self.written: dict[tuple[int, int], Written] = {}
-        """What was ever written, by epoch and offset."""
+        """Every record that was ever written, by epoch and offset."""
         self._lead()
 
     # Parts
@@ -177,10 +179,10 @@ class TieredWorld:
         self.unfinished = UnfinishedCopies(WAIT_MS)
         if not replica.records:
             self._begins_behind_store(replica)
-        start = log_start(self.remote, replica.end, replica.epochs, replica.log_start, replica.local_start)
+        start = at_once(log_start(self.remote, replica.end, replica.epochs, replica.log_start, replica.local_start))
         replica.move_start(min(start, replica.end))
-        self.copies.copied = copied_without_gap(
-            self.remote, replica.end, replica.epochs, replica.log_start, replica.local_start
+        self.copies.copied = at_once(
+            copied_without_gap(self.remote, replica.end, replica.epochs, replica.log_start, replica.local_start)
         )
 
     def _begins_behind_store(self, replica: Replica) -> None:
@@ -352,14 +354,16 @@ class TieredWorld:
         remote, now = self.remote, self.copies.in_progress
         name = None if now is None else now.id.segment_id
         overdue = self.unfinished.overdue(remote, name, self.now_ms)
-        expiry = remote_expiry(
-            self.leader.seen(self.committed),
-            remote,
-            self.settings,
-            copied_offset=self.copies.copied.offset,
-            now_ms=self.wall_ms,
-            in_progress=name,
-            overdue=overdue,
+        expiry = at_once(
+            remote_expiry(
+                self.leader.seen(self.committed),
+                remote,
+                self.settings,
+                copied_offset=self.copies.copied.offset,
+                now_ms=self.wall_ms,
+                in_progress=name,
+                overdue=overdue,
+            )
         )
         effects = self.deletions.begin(expiry, self.leader.log_start, self.now_ms, self.wall_ms)
         self._queue(self.reign, effects)

@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 from kpybroker.hosts.remote_log.chunk_cache import ChunkCache
 from kpybroker.hosts.remote_log.chunked_storage import ChunkedForm, ChunkedStorage
-from kpybroker.hosts.remote_log.disk_chunks import DiskChunks
-from kpybroker.hosts.remote_log.memory_chunks import MemoryChunks
+from kpybroker.hosts.remote_log.disk_chunks import ChunkName, DiskChunks
 from kpybroker.hosts.remote_log.object_store import ObjectStore
 from kpybroker.hosts.remote_log.open_segments import OpenSegments
-from kpybroker.hosts.remote_log.remote_storage import CopyLimits, SegmentFiles
+from kpybroker.hosts.remote_log.recent_bytes import RecentBytes
+from kpybroker.hosts.remote_log.remote_storage import ClosedSegmentFiles, CopyLimits
 from kpybroker.machines.remote_log.segments import STARTED, RemoteLogSegment, RemoteLogSegmentId
 from kpystorage.log_slice import LogSlice
 from kpywire.compression import GZIP, NONE
@@ -46,7 +46,7 @@ class Tiered(NamedTuple):
     """A segment and its files."""
 
     segment: RemoteLogSegment
-    files: SegmentFiles
+    files: ClosedSegmentFiles
     log: bytes
 
 
@@ -68,7 +68,7 @@ def log_of(size: int, seed: object = 1, *, compressed: bool = False) -> bytes:
 def tiered(log: bytes, seed: object = 1, *, with_transactions: bool = True, start_offset: int = 0) -> Tiered:
     """A segment with this log file."""
     rng = Random(f"segment {seed}")
-    files = SegmentFiles(
+    files = ClosedSegmentFiles(
         log=LogSlice(HeldFile(log), 0, len(log)),
         offset_index=b"".join(number.to_bytes(4, "big") * 2 for number in range(1, rng.randrange(2, 30))),
         time_index=b"".join(n.to_bytes(8, "big") + n.to_bytes(4, "big") for n in range(rng.randrange(30))),
@@ -93,7 +93,7 @@ def chunked(
 ) -> ChunkedStorage:
     """A storage in Aiven's layout, whose caches are empty."""
     form = form or ChunkedForm("p/", 1000)
-    memory = MemoryChunks(memory_bytes, NEVER_MS, lambda: 0)
+    memory: RecentBytes[ChunkName] = RecentBytes(memory_bytes, NEVER_MS, lambda: 0)
     cache = ChunkCache(memory, None if disk is None else DiskChunks(str(disk), disk_bytes, NEVER_MS), prefetch_bytes)
     return ChunkedStorage(store, form, cache, OpenSegments(store, form.key_prefix, form.key_ring, 100), None)
 

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from stored_segments import NEVER_MS, NO_LIMITS, Tiered, chunked, log_of, tiered
 
-from kpybroker.hosts.remote_log.disk_chunks import FOLDER, DiskChunks
+from kpybroker.hosts.remote_log.disk_chunks import FOLDER, ChunkName, DiskChunks
 from kpybroker.hosts.remote_log.index_cache import FOLDER as INDEXES
 from kpybroker.hosts.remote_log.index_cache import CachedIndexes, IndexCacheSettings
-from kpybroker.hosts.remote_log.memory_chunks import ChunkName, MemoryChunks
+from kpybroker.hosts.remote_log.recent_bytes import RecentBytes
 from kpystorage.errors import CorruptObject
 from kpystorage.remote.index_checks import check_index
 from kpystorage.remote.indexes import IndexType
@@ -33,7 +33,7 @@ def name_of(number: int, segment: int = 1) -> ChunkName:
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(1, 40)), max_size=40), st.integers(1, 100))
 def test_memory_keeps_the_chunks_that_were_used_last(puts: list[tuple[int, int]], most_bytes: int) -> None:
-    chunks = MemoryChunks(most_bytes, NEVER_MS, lambda: 0)
+    chunks: RecentBytes[ChunkName] = RecentBytes(most_bytes, NEVER_MS, lambda: 0)
     order: list[tuple[int, int]] = []
     for number, size in puts:
         chunks.put(name_of(number), bytes(size))
@@ -46,7 +46,7 @@ def test_memory_keeps_the_chunks_that_were_used_last(puts: list[tuple[int, int]]
 
 def test_chunks_that_were_not_used_for_long_leave_memory() -> None:
     now = [0]
-    chunks = MemoryChunks(1000, 50, lambda: now[0])
+    chunks: RecentBytes[ChunkName] = RecentBytes(1000, 50, lambda: now[0])
     chunks.put(name_of(0), b"0")
     chunks.put(name_of(1), b"1")
     now[0] = 40

@@ -309,11 +309,14 @@ def test_a_reader_that_goes_on_finds_the_next_chunks_there(copied: FaultyStore) 
     storage = chunked(copied, prefetch_bytes=3000)
     storage.read(it.segment, 0, 500)
     eventually(lambda: copied.count("get_range", ".log") == 4)
-    eventually(lambda: storage.read(it.segment, 500, 4000) == it.log[500:4000])
-    storage.read(it.segment, 4000, 4100)
+    assert storage.read(it.segment, 500, 4000) == it.log[500:4000]
     eventually(lambda: copied.count("get_range", ".log") == 7)
+    assert storage.read(it.segment, 4000, 4100) == it.log[4000:4100]
+    eventually(lambda: copied.count("get_range", ".log") == 8)
+    assert copied.count("get_range", ".indexes") == 1
     storage.close()
-    assert copied.count("get_range", ".log") == 7
+    assert storage.read(it.segment, 5000, 5100) == it.log[5000:5100]
+    assert copied.count("get_range", ".log") == 8
 
 
 def test_a_reader_that_jumps_has_nothing_fetched_ahead(copied: FaultyStore) -> None:

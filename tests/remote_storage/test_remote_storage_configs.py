@@ -68,7 +68,7 @@ def test_the_example_of_aivens_document_is_read() -> None:
             "storage.gcs.bucket.name": "my-bucket",
             "storage.gcs.credentials.default": "true",
             "fetch.chunk.cache.class": f"{AIVENS}fetch.cache.DiskChunkCache",
-            "fetch.chunk.cache.path": "/cache/root/directory",
+            "fetch.chunk.cache.path": "/cache/of/chunks",
             "fetch.chunk.cache.size": "17179869184",
             "fetch.chunk.cache.prefetch.max.size": "16777216",
             "fetch.chunk.cache.retention.ms": "600000",
@@ -77,7 +77,7 @@ def test_the_example_of_aivens_document_is_read() -> None:
     )
     assert settings.place == GcsPlace("my-bucket", "", None, None, 8 << 20)
     assert settings.chunk_bytes == 4 << 20
-    assert settings.cache.disk_path == "/cache/root/directory"
+    assert settings.cache.disk_path == "/cache/of/chunks"
     assert (settings.cache.disk_bytes, settings.cache.prefetch_bytes) == (16 << 30, 16 << 20)
     assert settings.upload_bytes_per_second == 100 << 20
     assert settings.without_effect == ()

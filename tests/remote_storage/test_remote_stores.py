@@ -104,6 +104,7 @@ def test_objects_are_written_read_listed_and_deleted(store: ObjectStore) -> None
     assert sorted(each.key for each in store.listed("a/n")) == ["a/name-1", "a/name-5"]
     assert bytes(store.get_range("a/name-5", 1, 3)) == b"\5\5"
     assert bytes(store.get_range("a/name-5", 3, 30)) == b"\5\5"
+    assert [bytes(store.get_range("a/name-5", start, 30)) for start in (5, 7)] == [b"", b""]
     store.put("a/name-5", [b"new"])
     assert bytes(store.get("a/name-5", 3)) == b"new"
     with pytest.raises(StoreRefuses, match="more than 2"):

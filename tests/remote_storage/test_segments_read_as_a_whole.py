@@ -71,7 +71,7 @@ def test_records_behind_the_end_of_the_segment_are_found():
     assert "the metadata say 1" in str(problem_of(FixedLog(log), segment_of(log)._replace(end_offset=1)))
 
 
-def test_a_store_that_fails_is_said():
+def test_a_store_that_fails_is_reported():
     class Failing:
         def read(self, *_: object) -> bytes:
             raise StoreFailed("get x: away")

@@ -221,7 +221,8 @@ class WorldNode:
         self.config = BrokerConfig.load(None, {"node.id": str(self.id), **world.overrides})
         self.log_directories = []
         for path in DATA[: world.directories]:
-            directory = LogDirectory(path, self.disk, Random(f"{self.id} {self.life}"), world.lines.append, LogConfig())
+            random = Random(f"{self.id} {self.life}")
+            directory = LogDirectory(path, self.disk, random, world.lines.append, world.log_config)
             directory.open(scheduler.now_ms())
             for _ in directory.recover():
                 pass
@@ -232,6 +233,7 @@ class WorldNode:
         directories = Directories(identified, scheduler, world.lines.append)
         self.labour = Labour(scheduler)
         self.authorizer = None
+        self.remote_log: Any = None
         self.image = MetadataImage("cluster")
         self.fetch_sessions = FetchSessions(1000, Random(self.id))
         self.node_id = self.id
@@ -359,6 +361,8 @@ class World:
 
     topic_name = TOPIC
     node_type: type[WorldNode] = WorldNode
+    log_config = LogConfig()
+    """The config of logs whose topic is not known yet."""
 
     def __init__(
         self,

@@ -241,6 +241,7 @@ def test_throttled_partitions_leave_the_fetch_session_and_come_back() -> None:
     [
         (error_codes.NONE, 1, Reaction.APPEND),
         (error_codes.OFFSET_OUT_OF_RANGE, 1, Reaction.ASK_RANGE),
+        (error_codes.OFFSET_MOVED_TO_TIERED_STORAGE, 1, Reaction.BEGIN_IN_MIDDLE),
         (error_codes.FENCED_LEADER_EPOCH, 1, Reaction.FAIL),
         (error_codes.FENCED_LEADER_EPOCH, 0, Reaction.WAIT),
         (error_codes.UNKNOWN_LEADER_EPOCH, 1, Reaction.WAIT),

@@ -1,13 +1,20 @@
 import java.io.BufferedReader;
+import java.io.File;
 import java.io.InputStreamReader;
+import java.lang.reflect.Method;
 import java.nio.ByteBuffer;
+import java.nio.file.Files;
 import java.util.Base64;
+import java.util.List;
 import java.util.Optional;
 import java.util.stream.Collectors;
 import org.apache.kafka.common.record.internal.MemoryRecords;
+import org.apache.kafka.server.log.remote.storage.RemoteLogManager;
 import org.apache.kafka.server.storage.log.FetchIsolation;
+import org.apache.kafka.storage.internals.log.EpochEntry;
 import org.apache.kafka.storage.internals.log.FetchDataInfo;
 import org.apache.kafka.storage.internals.log.LogAppendInfo;
+import org.apache.kafka.storage.internals.log.LogSegment;
 import org.apache.kafka.storage.internals.log.LogStartOffsetIncrementReason;
 import org.apache.kafka.storage.internals.log.UnifiedLog;
 
@@ -20,6 +27,31 @@ public class LogOracle {
             .collect(Collectors.joining(" "));
         return log.logStartOffset() + " " + log.logEndOffset() + " | " + segments + " | " + epochs + " | "
             + log.firstUnstableOffset().orElse(-1L);
+    }
+
+    /** The files of a closed segment as RLMCopyTask gathers them for the store, in base 64; "-" for none. */
+    private static String files(UnifiedLog log, long base) throws Exception {
+        List<LogSegment> segments = List.copyOf(log.logSegments());
+        int at = 0;
+        while (segments.get(at).baseOffset() != base) {
+            at++;
+        }
+        LogSegment segment = segments.get(at);
+        long next = segments.get(at + 1).baseOffset();
+        List<EpochEntry> epochs = log.leaderEpochCache().epochEntries().stream().filter(e -> e.startOffset() < next)
+            .toList();
+        Method text = RemoteLogManager.class.getDeclaredMethod("epochEntriesAsByteBuffer", List.class);
+        text.setAccessible(true);
+        StringBuilder found = new StringBuilder();
+        for (File file : new File[] {segment.log().file(), segment.offsetIndex().file(), segment.timeIndex().file(),
+                segment.txnIndex().file(), log.producerStateManager().fetchSnapshot(next).orElseThrow()}) {
+            found.append(file.exists() ? Base64.getEncoder().encodeToString(Files.readAllBytes(file.toPath())) : "-")
+                .append(' ');
+        }
+        ByteBuffer epochText = (ByteBuffer) text.invoke(null, epochs);
+        byte[] bytes = new byte[epochText.remaining()];
+        epochText.get(bytes);
+        return found + Base64.getEncoder().encodeToString(bytes);
     }
 
     private static String answer(UnifiedLog log, String[] words) throws Exception {
@@ -49,6 +81,13 @@ public class LogOracle {
                 return "ok";
             case "delete":
                 return "" + log.deleteOldSegments();
+            case "copied":
+                log.updateHighestOffsetInRemoteStorage(Long.parseLong(words[1]));
+                return "ok";
+            case "local":
+                return "" + log.localLogStartOffset();
+            case "files":
+                return files(log, Long.parseLong(words[1]));
             case "truncate":
                 log.truncateTo(Long.parseLong(words[1]));
                 return "ok";

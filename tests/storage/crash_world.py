@@ -84,10 +84,7 @@ class World:
             model.open_transactions = set()
             log.truncate_to(offset, NOW_MS)
         elif choice < 0.97:
-            model.log_start = self.rng.randint(log.log_start_offset, log.end.offset)
-            log.advance_log_start(model.log_start)
-            log.delete_old_segments(NOW_MS, log.end.offset)
-            self.directory.write_checkpoint(names.LOG_STARTS, self.directory.render_log_starts())
+            self._shorten(model, log)
         elif choice < 0.985:
             self.directory.abandon()  # the process dies and the next one goes on, log by log
             self.directory = open_directory(self.disk, config=self.config)
@@ -96,6 +93,12 @@ class World:
             for each in self.models:
                 each.promised_end = each.acknowledged_end
             self.directory = open_directory(self.disk, config=self.config)
+
+    def _shorten(self, model: Model, log: Log) -> None:
+        model.log_start = self.rng.randint(log.log_start_offset, log.end.offset)
+        log.advance_log_start(model.log_start)
+        log.delete_old_segments(NOW_MS, log.end.offset)
+        self.directory.write_checkpoint(names.LOG_STARTS, self.directory.render_log_starts())
 
     def _append(self, model: Model, log: Log) -> None:
         offset = log.end.offset

@@ -20,7 +20,8 @@ from kpybroker.config.topic_configs import TOPIC_SYNONYMS
 
 OWN = "kpybroker.config."
 PREFIX = "listener.name."
-NO_READERS = frozenset({f"{OWN}{name}" for name in ("alter", "checks", "describe", "document", "dynamic", "refusals")})
+_CHECKING = ("alter", "checks", "describe", "document", "dynamic", "refusals", "tiering")
+NO_READERS = frozenset({f"{OWN}{name}" for name in _CHECKING})
 """Modules that check or show values and act on none."""
 NOT_OF_CONFIGS = frozenset({"warnings", "topic_defaults", "originals", "static", "overrides", "values"})
 """Attributes that stand for no config, though configs are read while they are made."""

@@ -205,8 +205,9 @@ async def _begin(node: Node, newest: Mapping[int, int]) -> None:
     await _call(node, MetadataRequest(topics=[MetadataRequestTopic(name="made")], allow_auto_topic_creation=True), 4)
     throttled = {"leader.replication.throttled.replicas": "*", "follower.replication.throttled.replicas": "*"}
     compacted = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0", "segment.ms": "1"}
+    tiered = {"remote.storage.enable": "true", "segment.ms": "1", "local.retention.ms": "1"}
     topics = (topic_named("t", 2, 2, configs=throttled), topic_named("compacted", 1, 2, configs=compacted))
-    await _call(node, creation(*topics), 4)
+    await _call(node, creation(*topics, topic_named("tiered", 1, 2, configs=tiered)), 4)
     for key_type in range(3):
         await _call(
             node, FindCoordinatorRequest(coordinator_keys=["g"], key_type=key_type), newest[api.FIND_COORDINATOR]
@@ -221,7 +222,7 @@ async def _begin(node: Node, newest: Mapping[int, int]) -> None:
     await _call(node, alteration(entry({"user": "somebody"}, {"producer_byte_rate": 1e9})), 1)
     record = Record(timestamp=time.time_ns() // 1_000_000, key=b"k", value=b"v")
     for _ in range(3):
-        for topic in ("t", "compacted"):
+        for topic in ("t", "compacted", "tiered"):
             await _call(node, _produced(topic, build_batch([record])), 9)
     moved = [
         AlterReplicaLogDir(path=path, topics=[AlterReplicaLogDirTopic(name="t", partitions=[0])])

@@ -47,8 +47,18 @@ AT_RARE_MOMENTS = {
     "errors.deadletterqueue.auto.create.topics.enable": DEAD_LETTERS,
     "errors.deadletterqueue.group.enable": DEAD_LETTERS,
     "errors.deadletterqueue.topic.name.prefix": DEAD_LETTERS,
+    "follower.fetch.last.tiered.offset.enable": "kpybroker.hosts.remote_log.auxiliary_states:AuxiliaryStates",
     "kpybroker.log.dirs.group.readable": "kpybroker.node.node:_run",
     "kpybroker.log.format": "kpybroker.node.node:_run",
+    "local.retention.bytes": "kpybroker.config.topic:_tier",
+    "local.retention.ms": "kpybroker.config.topic:_tier",
+    "remote.copy.lag.bytes": "kpybroker.config.topic:_tier",
+    "remote.copy.lag.ms": "kpybroker.config.topic:_tier",
+    "remote.fetch.max.wait.ms": "kpybroker.hosts.remote_log.remote_log:RemoteLog",
+    "remote.list.offsets.request.timeout.ms": "kpybroker.node.assembly.remote_log:build_remote_log",
+    "remote.log.reader.max.pending.tasks": "kpybroker.node.assembly.remote_log:build_remote_log",
+    "remote.log.copy.disable": "kpybroker.config.topic:_tier",
+    "remote.log.delete.on.disable": "kpybroker.config.tiering:check_topic",
     "replica.selector.class": "kpybroker.requests.serving.preferred_replica:chooser_of",
     "sasl.kerberos.principal.to.local.rules": "kpybroker.node.assembly.logins:gssapi",
     "ssl.allow.dn.changes": "kpybroker.config.listener_tls:check_entries",
@@ -63,12 +73,23 @@ REFUSED_OTHERWISE = {
     "broker.id": {"node.id": "1", "broker.id": "2"},
     "group.streams.topology.description.plugin.class": {"group.streams.topology.description.plugin.class": "x.Y"},
     "inter.broker.protocol.version": {"zookeeper.connect": "zk", "inter.broker.protocol.version": "3.8"},
+    "remote.log.metadata.manager.class.name": {
+        "remote.log.storage.system.enable": "true",
+        "remote.log.metadata.manager.class.name": "x.Y",
+    },
     "password.encoder.cipher.algorithm": {
         "zookeeper.connect": "zk",
         "password.encoder.cipher.algorithm": "AES/GCM/NoPadding",
     },
 }
 """Configs with one value that can be used, each with a configuration that is refused for another."""
+TIERED = {
+    "remote.log.storage.system.enable": "true",
+    "kpybroker.remote.store": "memory:",
+    "remote.log.manager.task.interval.ms": "100",
+    "rlmm.config.remote.log.metadata.topic.num.partitions": "1",
+    "rlmm.config.remote.log.metadata.topic.replication.factor": "1",
+}
 CHOOSES_THE_MODE = frozenset({"process.roles", "zookeeper.metadata.migration.enable"})
 NOT_ASKED = {
     "zookeeper.clientCnxnSocket": "a Java class; TLS needs none here",
@@ -98,7 +119,7 @@ def readers(mode: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Reader
 
 async def _live(mode: str) -> None:
     """Two nodes that are used, stopped, and started again with what they have written."""
-    async with running(mode, {"replica.selector.class": RACK_AWARE}) as pair:
+    async with running(mode, {"replica.selector.class": RACK_AWARE, **TIERED}) as pair:
         for node in pair.nodes:
             assert await use(node) == []
         await pair.stop()

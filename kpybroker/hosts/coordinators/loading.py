@@ -31,8 +31,7 @@ from kpywire.batch import (
 from kpywire.control_record import ABORT, COMMIT, control_type
 from kpywire.crc import crc32c
 from kpywire.errors import Malformed
-from kpywire.plain_records import plain_records
-from kpywire.record import Record, read_batch
+from kpywire.record import Record, plain_records, read_batch
 
 log = logging.getLogger("kpybroker.hosting")
 

@@ -128,6 +128,8 @@ class Lender:
         replica = held.replica(lease_request.partition)
         leader = replica.led()
         start_offset = max(lease_request.start_offset, leader.log.log_start_offset)
+        if start_offset < leader.log.local_log_start_offset:
+            raise KafkaError(error_codes.OFFSET_MOVED_TO_TIERED_STORAGE, "its first records are only in a store")
         segments = lend(self._disk, leader.log, start_offset, leader.high_watermark, lease_id)
         try:
             self.leases.add(lease_id, segments)

@@ -9,6 +9,7 @@ An answer counts only while the follower has the role and the log for which it w
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -30,6 +31,7 @@ from kpybroker.machines.remote_log.follower import (
     Step,
 )
 from kpybroker.runtime.io.scheduler import Scheduler
+from kpystorage.cutting import Preparation, preparation
 from kpystorage.errors import DiskFailure, StorageError
 from kpywire import error_codes
 from kpywire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
@@ -135,7 +137,7 @@ class AuxiliaryStates:
         elif isinstance(step, FetchIndexes):
             self._ends.fetch(step.segment, partial(self._fetched, of))
         elif isinstance(step, StartAt):
-            self._start(of, step)
+            self._prepare(of, step)
         else:
             self._fail(of, step.reason)
 
@@ -202,11 +204,26 @@ class AuxiliaryStates:
         else:
             self._take(of, of.state.fetched(end.epochs, end.producer_snapshot))
 
-    def _start(self, of: FollowerBeginning, start: StartAt) -> None:
-        before, begins = of.log.end.offset, of.log.log_start_offset
-        if start.offset == before == begins == start.log_start_offset:
+    def _prepare(self, of: FollowerBeginning, start: StartAt) -> None:
+        if start.offset == start.log_start_offset == of.log.end.offset == of.log.log_start_offset:
             of.done(None)  # the leader has everything on its disk
             return
+        preparing = preparation(of.log, *start)
+        if preparing is None:
+            self._start(of, start)
+        else:
+            self._scheduler.submit_flush(preparing.run, partial(self._prepared, of, start, preparing))
+
+    def _prepared(self, of: FollowerBeginning, start: StartAt, preparing: Preparation, *_outcome: object) -> None:
+        if not of.is_over:
+            self._start(of, start)  # which writes again, and fails again, where the thread failed
+            return
+        with suppress(OSError):
+            preparing.give_up()
+        of.done(ENDED)
+
+    def _start(self, of: FollowerBeginning, start: StartAt) -> None:
+        before = of.log.end.offset
         try:
             of.follower.begin_in_middle(*start, self._scheduler.now_ms())
         except StorageError as error:

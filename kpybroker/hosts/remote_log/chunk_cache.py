@@ -7,19 +7,20 @@ Invariant: at most ``prefetch_bytes`` are fetched ahead of one reader, and four 
 """
 
 import logging
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from threading import Lock
+from collections.abc import Iterator
+from threading import Lock, Thread
 from typing import Final, Protocol
 
-from kpybroker.hosts.remote_log.disk_chunks import DiskChunks
+from kpybroker.hosts.remote_log.disk_chunks import ChunkName, DiskChunks
 from kpybroker.hosts.remote_log.flights import Flights
-from kpybroker.hosts.remote_log.memory_chunks import ChunkName, MemoryChunks
+from kpybroker.hosts.remote_log.recent_bytes import RecentBytes
+from kpybroker.hosts.remote_log.remote_storage import StoreFailed
+from kpystorage.errors import CorruptObject
 from kpywire.varint import Buffer
 
 log = logging.getLogger(__name__)
 
-_THREADS: Final = 4
+_READERS_AHEAD: Final = 4
 _REQUEST_BYTES: Final = 16 << 20
 """The most bytes of chunks that one request asks for, or one chunk."""
 
@@ -38,26 +39,24 @@ class ChunkSource(Protocol):
 class ChunkCache:
     """The caches, and the requests under way."""
 
-    def __init__(self, memory: MemoryChunks, disk: DiskChunks | None, prefetch_bytes: int) -> None:
+    def __init__(self, memory: RecentBytes[ChunkName], disk: DiskChunks | None, prefetch_bytes: int) -> None:
         self._memory = memory
         self._disk = disk
         self._prefetch_bytes = prefetch_bytes
         self._flights: Flights[ChunkName, Buffer] = Flights()
-        self._threads: ThreadPoolExecutor | None = None
         self._lock = Lock()
         self._ahead_bytes = 0
         self._is_closed = False
 
     def read(self, source: ChunkSource, numbers: range) -> list[Buffer]:
         """These chunks. Blocks; the errors of the store pass."""
-        is_going_on = bool(numbers) and self._is_going_on(source, numbers[0])
-        if is_going_on:
+        if numbers and self._is_going_on(source, numbers[0]):
             self._fetch_ahead(source, numbers[-1] + 1)
         return self._chunks(source, numbers)
 
     def remove_segment(self, segment_id: bytes) -> None:
         """Forget the chunks of a segment that is deleted."""
-        self._memory.remove_segment(segment_id)
+        self._memory.remove_where(lambda name: name.segment_id == segment_id)
         if self._disk is not None:
             self._disk.remove_segment(segment_id)
 
@@ -65,9 +64,6 @@ class ChunkCache:
         """Fetch nothing ahead any more."""
         with self._lock:
             self._is_closed = True
-            threads, self._threads = self._threads, None
-        if threads is not None:
-            threads.shutdown(wait=False, cancel_futures=True)
 
     def _is_going_on(self, source: ChunkSource, number: int) -> bool:
         return number == 0 or ChunkName(source.segment_id, number - 1) in self._memory
@@ -118,29 +114,28 @@ class ChunkCache:
         found[name] = chunk
 
     def _fetch_ahead(self, source: ChunkSource, first: int) -> None:
-        """Have the chunks from one on fetched by a thread, as far as that is not under way."""
+        """Have the chunks from one on fetched by threads, as far as that is not under way."""
         most = self._prefetch_bytes // source.chunk_bytes
         for number in range(first, min(first + most, source.count)):
             name = ChunkName(source.segment_id, number)
             if name in self._memory or self._flights.is_claimed(name):
                 continue
             with self._lock:
-                if self._is_closed or self._ahead_bytes + source.chunk_bytes > _THREADS * self._prefetch_bytes:
+                is_full = self._ahead_bytes + source.chunk_bytes > _READERS_AHEAD * self._prefetch_bytes
+                if self._is_closed or is_full:
                     return
-                if self._threads is None:
-                    self._threads = ThreadPoolExecutor(_THREADS, "remote-chunks")
                 self._ahead_bytes += source.chunk_bytes
-                ahead = self._threads.submit(self._chunks, source, range(number, number + 1))
-            ahead.add_done_callback(self._noting(source.chunk_bytes))
+            # The end of the process does not wait for it.
+            Thread(target=self._fetch_one_ahead, args=(source, number), name="remote-chunk", daemon=True).start()
 
-    def _noting(self, chunk_bytes: int) -> Callable[["Future[list[Buffer]]"], None]:
-        def note(ahead: "Future[list[Buffer]]") -> None:
+    def _fetch_one_ahead(self, source: ChunkSource, number: int) -> None:
+        try:
+            self._chunks(source, range(number, number + 1))
+        except (StoreFailed, CorruptObject) as error:
+            log.debug("a chunk was not fetched ahead: %s", error)
+        finally:
             with self._lock:
-                self._ahead_bytes -= chunk_bytes
-            if not ahead.cancelled() and ahead.exception() is not None:
-                log.debug("a chunk was not fetched ahead: %s", ahead.exception())
-
-        return note
+                self._ahead_bytes -= source.chunk_bytes
 
 
 def _side_by_side(numbers: list[int], most: int) -> Iterator[range]:

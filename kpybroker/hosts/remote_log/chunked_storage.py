@@ -18,7 +18,7 @@ from kpybroker.hosts.remote_log.chunk_cache import ChunkCache
 from kpybroker.hosts.remote_log.copy_parts import log_part, paced
 from kpybroker.hosts.remote_log.object_store import ObjectStore
 from kpybroker.hosts.remote_log.open_segments import OpenSegments, name_of
-from kpybroker.hosts.remote_log.remote_storage import CopyLimits, SegmentFiles, StoreAway
+from kpybroker.hosts.remote_log.remote_storage import ClosedSegmentFiles, CopyLimits, StoreAway
 from kpybroker.hosts.remote_log.upload_rate import UploadRate
 from kpybroker.hosts.remote_log.whole_batches import check_batches
 from kpybroker.machines.remote_log.segments import RemoteLogSegment
@@ -68,12 +68,12 @@ class ChunkedStorage:
 
     @property
     def name(self) -> str:
-        return self._store.name
+        return f"{self._store.name}/{self._form.key_prefix}".rstrip("/")
 
     def check(self) -> None:
         object_store.check(self._store, f"{self._form.key_prefix}kpybroker-check-{token_hex(8)}")
 
-    def copy(self, segment: RemoteLogSegment, files: SegmentFiles, limits: CopyLimits) -> bytes | None:
+    def copy(self, segment: RemoteLogSegment, files: ClosedSegmentFiles, limits: CopyLimits) -> bytes | None:
         copy = _Copy(self._store, self._form, segment, files, limits, self._rate)
         total = copy.write()
         log.debug("%s is stored in %s with %d bytes", main_path(name_of(segment)), self._store.name, total)
@@ -144,7 +144,7 @@ class _Copy:
         store: ObjectStore,
         form: ChunkedForm,
         segment: RemoteLogSegment,
-        files: SegmentFiles,
+        files: ClosedSegmentFiles,
         limits: CopyLimits,
         rate: UploadRate | None,
     ) -> None:

@@ -14,9 +14,8 @@ from collections import OrderedDict
 from contextlib import suppress
 from struct import Struct
 from threading import Lock
-from typing import Final
+from typing import Final, NamedTuple
 
-from kpybroker.hosts.remote_log.memory_chunks import ChunkName
 from kpywire.crc import crc32c
 from kpywire.uuid import from_string, to_string
 from kpywire.varint import Buffer
@@ -28,6 +27,14 @@ _TRAILER: Final = Struct(">4sI")
 _MAGIC: Final = b"kpyC"
 _FILE: Final = re.compile(r"([A-Za-z0-9_-]{22})-(0|[1-9][0-9]{0,9})")
 _PART: Final = ".part"
+_NOTHING: Final = (0, 0.0)
+
+
+class ChunkName(NamedTuple):
+    """A chunk of a segment."""
+
+    segment_id: bytes
+    number: int
 
 
 class DiskChunks:
@@ -41,7 +48,8 @@ class DiskChunks:
         self._lock = Lock()
         self._warned = False
         self.bytes = 0
-        self._sizes: OrderedDict[ChunkName, int] = OrderedDict()
+        self._kept: OrderedDict[ChunkName, tuple[int, float]] = OrderedDict()
+        """The size and the time of the last use of each file."""
         if os.path.islink(self._folder):
             raise NotADirectoryError(20, "it is a link, not a directory", self._folder)
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
@@ -49,14 +57,15 @@ class DiskChunks:
         self._find()
 
     def __contains__(self, name: ChunkName) -> bool:
-        return name in self._sizes
+        return name in self._kept
 
     def get(self, name: ChunkName) -> Buffer | None:
         """A chunk, if it is there and whole."""
         with self._lock:
-            if name not in self._sizes:
+            if name not in self._kept:
                 return None
-            self._sizes.move_to_end(name)
+            self._kept[name] = self._kept[name][0], time.time()
+            self._kept.move_to_end(name)
         path = self._path(name)
         try:
             with open(path, "rb", buffering=0) as file:
@@ -93,19 +102,19 @@ class DiskChunks:
                 os.unlink(part)
             return
         with self._lock:
-            self.bytes += size - self._sizes.pop(name, 0)
-            self._sizes[name] = size
+            self.bytes += size - self._kept.pop(name, _NOTHING)[0]
+            self._kept[name] = size, time.time()
 
     def remove_segment(self, segment_id: bytes) -> None:
         with self._lock:
-            names = [each for each in self._sizes if each.segment_id == segment_id]
+            names = [each for each in self._kept if each.segment_id == segment_id]
         self._remove(names)
 
     def _path(self, name: ChunkName) -> str:
         return os.path.join(self._folder, f"{to_string(name.segment_id)}-{name.number}")
 
     def _find(self) -> None:
-        """Find the files of an earlier run, remove unused ones and pieces, and keep to the bound."""
+        """Find the files of an earlier run, and remove pieces and what the bounds leave out."""
         found = []
         for entry in os.scandir(self._folder):
             named = _FILE.fullmatch(entry.name)
@@ -116,19 +125,18 @@ class DiskChunks:
                     continue
                 status = entry.stat(follow_symlinks=False)
                 found.append((status.st_mtime, ChunkName(from_string(named[1]), int(named[2])), status.st_size))
-        for _, name, size in sorted(found):
-            self._sizes[name] = size
+        for used_s, name, size in sorted(found):
+            self._kept[name] = size, used_s
             self.bytes += size
-        oldest_s = time.time() - self._retention_ms / 1000
-        if self._retention_ms >= 0:
-            self._remove([name for used_s, name, _ in found if used_s < oldest_s])
         self._make_room(0)
 
     def _make_room(self, size: int) -> None:
+        """Remove the chunks that were not used for longest, so that one more has its place."""
+        oldest_s = time.time() - self._retention_ms / 1000 if self._retention_ms >= 0 else float("-inf")
         with self._lock:
             left, doomed = self.bytes, []
-            for name, held in self._sizes.items():
-                if left + size <= self._most_bytes:
+            for name, (held, used_s) in self._kept.items():
+                if left + size <= self._most_bytes and used_s >= oldest_s:
                     break
                 doomed.append(name)
                 left -= held
@@ -137,7 +145,7 @@ class DiskChunks:
     def _remove(self, names: list[ChunkName]) -> None:
         for name in names:
             with self._lock:
-                self.bytes -= self._sizes.pop(name, 0)
+                self.bytes -= self._kept.pop(name, _NOTHING)[0]
             with suppress(OSError):
                 os.unlink(self._path(name))
 

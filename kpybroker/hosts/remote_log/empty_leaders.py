@@ -12,6 +12,7 @@ nothing at or behind the log's end was ever copied.
 
 import logging
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from typing import Final
 
@@ -22,6 +23,7 @@ from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.remote_log.empty_leader import EmptyLeader, LeaderStep, StayEmpty
 from kpybroker.machines.remote_log.follower import FetchIndexes, StartAt
 from kpybroker.runtime.io.scheduler import Scheduler
+from kpystorage.cutting import Preparation, preparation
 from kpystorage.errors import DiskFailure, StorageError
 from kpystorage.log import Log
 from kpywire import error_codes
@@ -72,8 +74,11 @@ class EmptyLeaders:
         self._ends = ends
         self._disk_failed = disk_failed
         self._waiting: dict[Replica, LeaderBeginning] = {}
-        """All that have not begun. Of these, the metadata are looked at again when ``_fetching`` does not have them."""
-        self._fetching: set[Replica] = set()
+        """All that have not begun. The metadata are read again for those that ``_busy`` does not have."""
+        self._busy: set[Replica] = set()
+        """The leaders of which a thread fetches or writes something."""
+        self._begun = 0
+        """The logs that have begun since the last line of the log about them."""
         self._is_looking = self._is_stopped = False
 
     def __len__(self) -> int:
@@ -117,7 +122,7 @@ class EmptyLeaders:
             for replica in list(self._waiting):
                 of = self._waiting.get(replica)
                 is_due = of is not None and of.due_ms <= self._scheduler.monotonic_ms()
-                if of is not None and is_due and replica not in self._fetching:
+                if of is not None and is_due and replica not in self._busy:
                     self._begin(of)
                 yield
         finally:
@@ -137,15 +142,15 @@ class EmptyLeaders:
         if isinstance(step, StayEmpty):
             self._end(of)
         elif isinstance(step, FetchIndexes):
-            self._fetching.add(of.replica)
+            self._busy.add(of.replica)
             self._ends.fetch(step.segment, partial(self._fetched, of))
         elif isinstance(step, StartAt):
-            self._start(of, step)
+            self._prepare(of, step)
         else:
             self._later(of, step.reason)
 
     def _fetched(self, of: LeaderBeginning, end: SegmentEnd | str) -> None:
-        self._fetching.discard(of.replica)
+        self._busy.discard(of.replica)
         if self._is_stopped:
             return
         if of.is_over:
@@ -162,6 +167,24 @@ class EmptyLeaders:
             log.warning("%s is not led yet, its log is empty and the store has it: %s", of.replica, reason)
             of.reason = reason
 
+    def _prepare(self, of: LeaderBeginning, start: StartAt) -> None:
+        preparing = preparation(of.found, *start)
+        if preparing is None:
+            self._start(of, start)
+            return
+        self._busy.add(of.replica)
+        self._scheduler.submit_flush(preparing.run, partial(self._prepared, of, start, preparing))
+
+    def _prepared(self, of: LeaderBeginning, start: StartAt, preparing: Preparation, *_outcome: object) -> None:
+        self._busy.discard(of.replica)
+        if not self._is_stopped and not of.is_over:
+            self._start(of, start)  # which writes again, and fails again, where the thread failed
+            return
+        with suppress(OSError):
+            preparing.give_up()
+        if not self._is_stopped:
+            self._end(of)
+
     def _start(self, of: LeaderBeginning, start: StartAt) -> None:
         try:
             of.found.begin_in_middle(*start, self._scheduler.now_ms())
@@ -170,9 +193,9 @@ class EmptyLeaders:
                 self._disk_failed(error)
             self._later(of, str(error))
             return
-        log.warning(
-            "%s was empty though the store has it: its log begins at offset %d, readers may begin at %d. Records that"
-            " were not copied yet are lost, unless another replica has them",
+        self._begun += 1
+        log.info(
+            "%s was empty though the store has it: its log begins at offset %d, readers may begin at %d",
             of.replica, start.offset, start.log_start_offset,
         )  # fmt: skip
         self._end(of)
@@ -182,6 +205,13 @@ class EmptyLeaders:
         replica = of.replica
         if self._waiting.get(replica) is of:
             del self._waiting[replica]
+        if not self._waiting and self._begun:
+            log.warning(
+                "%d logs were empty though the store has their partitions, and begin behind it now. Records that were"
+                " not copied yet are lost, unless another replica has them",
+                self._begun,
+            )
+            self._begun = 0
         try:
             if replica.is_led_here:
                 replica.held()

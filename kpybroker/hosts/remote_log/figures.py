@@ -102,13 +102,13 @@ class TierState(NamedTuple):
     """The segments in the store, in every state but the last (RemoteLogMetadataCount)."""
     copy_lag: CopyLag
     delete_lag: CopyLag
-    """What retention has given up and the store still has."""
+    """The segments that retention has given up and the store still has."""
     wait: Wait | None
     """None if a copy may begin now, or if the metadata are still being read."""
     reason: str
     """Why no copy begins, in words; empty if one may."""
     until_ms: int | None
-    """The time of the scheduler when the wait ends by itself."""
+    """The time by the monotonic clock when the wait ends by itself."""
     last_error: str
     """The reason of the last failure of a copy, a deletion or a read; empty since the last success."""
     unfinished: int

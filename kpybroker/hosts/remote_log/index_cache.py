@@ -2,11 +2,13 @@
 
     OFFSET_SEGMENTID.index | .timeindex | .txnindex      OFFSET is the segment's first, ids are in Kafka's base64
 
+The ones that were used last are in memory too, since every read begins with an index.
+
 They are files as in a log directory, so Kafka finds them when it continues with the directory, and we find Kafka's. A
 transaction index that a segment does not have is an empty file, as there. The snapshots of producers and the leader
 epochs are read once, when a replica begins in the middle; they are not kept.
 
-Invariant: an index that is returned was checked since the process began; a damaged one is removed and read again.
+Invariant: an index that comes from the disk is checked; a damaged one is removed and read from the store again.
 """
 
 import logging
@@ -20,7 +22,8 @@ from threading import Lock
 from typing import Final, NamedTuple
 
 from kpybroker.hosts.remote_log.flights import Flights
-from kpybroker.hosts.remote_log.remote_storage import CopyLimits, RemoteStorage, SegmentFiles
+from kpybroker.hosts.remote_log.recent_bytes import RecentBytes
+from kpybroker.hosts.remote_log.remote_storage import ClosedSegmentFiles, CopyLimits, RemoteStorage
 from kpybroker.machines.remote_log.segments import RemoteLogSegment
 from kpybroker.machines.remote_log.sweep import ListedObject
 from kpystorage.errors import CorruptObject
@@ -38,6 +41,7 @@ _SUFFIXES: Final = {
 }
 _FILE: Final = re.compile(r"(?:0|[1-9][0-9]{0,18})_[A-Za-z0-9_-]{22}\.(?:index|timeindex|txnindex)")
 _LEFT_OVER: Final = (".deleted", ".tmp")
+_MEMORY_BYTES: Final = 32 << 20
 
 
 class IndexCacheSettings(NamedTuple):
@@ -59,7 +63,7 @@ class CachedIndexes:
         self._flights: Flights[str, bytes] = Flights()
         self._kept: OrderedDict[str, tuple[int, float]] = OrderedDict()
         """The size and the time of the last use of each file, by its name."""
-        self._checked: set[str] = set()
+        self._memory: RecentBytes[str] = RecentBytes(_MEMORY_BYTES, -1, lambda: 0)
         self.bytes = 0
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
         self._find()
@@ -71,7 +75,7 @@ class CachedIndexes:
     def check(self) -> None:
         self._storage.check()
 
-    def copy(self, segment: RemoteLogSegment, files: SegmentFiles, limits: CopyLimits) -> bytes | None:
+    def copy(self, segment: RemoteLogSegment, files: ClosedSegmentFiles, limits: CopyLimits) -> bytes | None:
         return self._storage.copy(segment, files, limits)
 
     def read(self, segment: RemoteLogSegment, start: int, end: int) -> bytes:
@@ -106,14 +110,15 @@ class CachedIndexes:
                 return None
             self._kept[name] = self._kept[name][0], time.time()
             self._kept.move_to_end(name)
-            is_checked = name in self._checked
+        held = self._memory.get(name)
+        if held is not None:
+            return bytes(held)
         path = self._path(name)
         try:
             with open(path, "rb") as file:
                 found = file.read()
-            if not is_checked:
-                check_index(index, found)
-                self._checked.add(name)
+            check_index(index, found)
+            self._memory.put(name, found)
             return found
         except FileNotFoundError:
             self._remove([name])
@@ -156,7 +161,7 @@ class CachedIndexes:
         with self._lock:
             self.bytes += len(data) - self._kept.pop(name, (0, 0.0))[0]
             self._kept[name] = len(data), time.time()
-            self._checked.add(name)
+        self._memory.put(name, data)
 
     def _path(self, name: str) -> str:
         return os.path.join(self._folder, name)
@@ -190,10 +195,10 @@ class CachedIndexes:
         self._remove(doomed)
 
     def _remove(self, names: list[str]) -> None:
+        self._memory.remove(names)
         for name in names:
             with self._lock:
                 self.bytes -= self._kept.pop(name, (0, 0.0))[0]
-                self._checked.discard(name)
             with suppress(OSError):
                 os.unlink(self._path(name))
 

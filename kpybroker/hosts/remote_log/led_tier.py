@@ -7,7 +7,7 @@ Invariant: nothing is carried out for a leader whose term is over; the next one 
 """
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, Final, NamedTuple
 from uuid import uuid4
@@ -25,9 +25,8 @@ from kpybroker.machines.remote_log.cache import RemoteSegments
 from kpybroker.machines.remote_log.copying import CopyLag, CopySettings, SegmentCopies, Wait, Waiting, copy_lag
 from kpybroker.machines.remote_log.deleting import Deletions
 from kpybroker.machines.remote_log.expiry import UnfinishedCopies
-from kpybroker.machines.remote_log.lineage import NOTHING_COPIED
 from kpybroker.machines.remote_log.local_log import LocalLog, TierSettings
-from kpybroker.machines.remote_log.segments import STARTED, RemoteLogSegment, RemoteLogSegmentUpdate
+from kpybroker.machines.remote_log.segments import RemoteLogSegment, RemoteLogSegmentUpdate
 from kpybroker.runtime.io.scheduler import Scheduler, Submit
 from kpystorage.errors import DiskFailure, StorageError
 from kpywire.errors import Malformed
@@ -52,6 +51,8 @@ class TierParts(NamedTuple):
     copy_limits: Callable[[Callable[[], bool]], CopyLimits]
     """The limits of a copy, with the question whether it was stopped."""
     figures: TierFigures
+    is_current: Callable[[], bool]
+    """Whether this node still hears of the cluster: one that is cut off may lead no more, and must not delete."""
     abandoned_after_ms: int
     """The time after which a copy of another broker counts as abandoned: longer than any copy may last."""
 
@@ -73,7 +74,7 @@ class LedTier:
         self._copies = SegmentCopies(topic.id, topic.name, replica.index, parts.copy_settings())
         self._deletions = Deletions(parts.copy_settings().broker_id)
         self._unfinished = UnfinishedCopies(parts.abandoned_after_ms)
-        self._began = False
+        self._has_begun = self._is_beginning = False
         self._stopped_copies: set[bytes] = set()
         self._is_moving_start = False
         self._is_due = False
@@ -94,14 +95,13 @@ class LedTier:
     @property
     def is_begun(self) -> bool:
         """Whether the metadata of the store are read, so that `copied_offset` is known."""
-        return self._began
+        return self._has_begun
 
     def state(self) -> TierState | None:
         """The state for people; None if the log cannot be used."""
         log_now, segments, waiting = self._log(), self._segments(), self.waiting
         if log_now is None:
             return None
-        in_store = [] if segments is None else list(segments.all())
         deletions = self._deletions.waiting
         return TierState(
             self.replica.topic.name,
@@ -111,15 +111,15 @@ class LedTier:
             log_now.end_offset,
             self.copied_offset,
             sum(each.size_bytes for each in log_now.segments),
-            sum(each.size_bytes for each in in_store),
-            len(in_store),
+            0 if segments is None else segments.all_bytes,
+            0 if segments is None else len(segments),
             copy_lag(log_now, self.copied_offset),
             CopyLag(sum(each.size_bytes for each in deletions), len(deletions)),
             None if waiting is None else waiting.wait,
             "" if waiting is None else waiting.reason,
             None if waiting is None else waiting.until_ms,
             self.last_error,
-            sum(each.state is STARTED for each in in_store),
+            0 if segments is None else segments.unfinished,
             is_ready=segments is not None,
         )
 
@@ -155,11 +155,14 @@ class LedTier:
             self._parts.replicas.directory_failed(failure)
 
     def _look(self, segments: RemoteSegments, log_now: LocalLog) -> None:
-        now_ms, wall_ms = int(self._parts.scheduler.monotonic_ms()), self._parts.scheduler.now_ms()
-        if not self._began:
-            self._begin(segments, log_now)
+        if not self._has_begun:
+            if not self._is_beginning:
+                self._is_beginning = True
+                of = self.replica
+                self._parts.metadata.catch_up(of.topic.id, of.index, self._caught_up)
+            return
+        now_ms, wall_ms = self._times()
         tier = self.replica.topic.config.tier
-        self._expire(segments, log_now, tier, now_ms, wall_ms)
         self._carry_out(self._copies.due(now_ms, wall_ms))
         self._carry_out(self._deletions.due(now_ms, wall_ms))
         if tier is None:
@@ -181,32 +184,46 @@ class LedTier:
             )
             self.waiting = self._copies.why_waiting(log_now, tier, now_ms, wall_ms)
 
-    def _begin(self, segments: RemoteSegments, log_now: LocalLog) -> None:
+    def _caught_up(self) -> None:
+        """All records of the leader before are known."""
+        segments, log_now = self._segments(), self._log()
+        if self.is_over:
+            return
+        if segments is None or log_now is None:
+            self._is_beginning = False
+            return
+        self._parts.scheduler.in_pieces(self._begin(segments, log_now))
+
+    def _begin(self, segments: RemoteSegments, log_now: LocalLog) -> Iterator[None]:
         """Take over from the leader before: what is copied, and where the log begins."""
         of_log = log_now.end_offset, log_now.epochs, log_now.log_start_offset, log_now.local_log_start_offset
-        self._began = True
-        self._copies.copied = lineage.copied_without_gap(segments, *of_log) if len(segments) else NOTHING_COPIED
-        self._close_gap(segments, log_now)
+        if len(segments):
+            self._copies.copied = yield from lineage.copied_without_gap(segments, *of_log)
+        self._has_begun = True
+        yield from self._close_gap(segments, log_now)
+        self.soon()
 
-    def _close_gap(self, segments: RemoteSegments, log_now: LocalLog) -> None:
+    def _close_gap(self, segments: RemoteSegments, log_now: LocalLog) -> Iterator[None]:
         """Move the log start behind records that are neither in the store nor on the disk."""
         if log_now.log_start_offset < log_now.local_log_start_offset:
             of_log = log_now.end_offset, log_now.epochs, log_now.log_start_offset, log_now.local_log_start_offset
-            start = lineage.log_start(segments, *of_log)
+            start = yield from lineage.log_start(segments, *of_log)
             if start > log_now.log_start_offset:
                 self._move_log_start(start)
 
-    def _expire(
-        self, segments: RemoteSegments, log_now: LocalLog, tier: TierSettings | None, now_ms: int, wall_ms: int
-    ) -> None:
-        in_progress = self._copies.in_progress
-        name = None if in_progress is None else in_progress.id.segment_id
+    def expire(self) -> Iterator[None]:
+        """Begin the deletion of what retention no longer keeps in the store: the periodic work, in steps."""
+        segments, log_now = self._segments(), self._log()
+        if segments is None or log_now is None or not self._has_begun or not self._parts.is_current():
+            return
+        tier, name = self.replica.topic.config.tier, self._name_in_progress
+        now_ms, wall_ms = self._times()
         if tier is None:
             expired = expiry.everything(log_now, segments)
         else:
             if tier.is_copy_disabled:
-                self._close_gap(segments, log_now)
-            expired = expiry.remote_expiry(
+                yield from self._close_gap(segments, log_now)
+            expired = yield from expiry.remote_expiry(
                 log_now,
                 segments,
                 tier,
@@ -215,8 +232,15 @@ class LedTier:
                 in_progress=name,
                 overdue=self._unfinished.overdue(segments, name, now_ms),
             )
-        self.size_bytes = expired.size_bytes
-        self._carry_out(self._deletions.begin(expired, log_now.log_start_offset, now_ms, wall_ms))
+        log_now = self._log()
+        if log_now is not None and name == self._name_in_progress:
+            self.size_bytes = expired.size_bytes
+            self._carry_out(self._deletions.begin(expired, log_now.log_start_offset, *self._times()))
+
+    @property
+    def _name_in_progress(self) -> bytes | None:
+        in_progress = self._copies.in_progress
+        return None if in_progress is None else in_progress.id.segment_id
 
     def _rolls_active(self, segments: RemoteSegments, log_now: LocalLog, tier: TierSettings, wall_ms: int) -> bool:
         """Close the active segment if it is past its time, so that it is copied."""

@@ -11,7 +11,7 @@ from kpybroker.hosts.remote_log import object_store
 from kpybroker.hosts.remote_log.copy_parts import log_part, paced
 from kpybroker.hosts.remote_log.object_store import ObjectStore
 from kpybroker.hosts.remote_log.open_segments import name_of
-from kpybroker.hosts.remote_log.remote_storage import CopyLimits, ObjectMissing, SegmentFiles
+from kpybroker.hosts.remote_log.remote_storage import ClosedSegmentFiles, CopyLimits, ObjectMissing
 from kpybroker.hosts.remote_log.whole_batches import check_batches
 from kpybroker.machines.remote_log.segments import RemoteLogSegment
 from kpybroker.machines.remote_log.sweep import ListedObject
@@ -46,7 +46,7 @@ class LocalTieredStorage:
         # Not where segments are: Kafka's own class takes every name there for that of a partition.
         object_store.check(self._store, f"kpybroker-check-{token_hex(8)}")
 
-    def copy(self, segment: RemoteLogSegment, files: SegmentFiles, limits: CopyLimits) -> bytes | None:
+    def copy(self, segment: RemoteLogSegment, files: ClosedSegmentFiles, limits: CopyLimits) -> bytes | None:
         indexes: dict[LocalFile, bytes] = {
             LocalFile.OFFSET_INDEX: files.offset_index,
             LocalFile.TIME_INDEX: files.time_index,

@@ -3,7 +3,7 @@
 from bisect import bisect_left, bisect_right
 from typing import Final, NamedTuple
 
-from kpybroker.hosts.remote_log.remote_storage import SegmentFiles
+from kpybroker.hosts.remote_log.remote_storage import ClosedSegmentFiles
 from kpybroker.machines.partition.role import Role
 from kpybroker.machines.remote_log.local_log import BlockingTransaction, LocalLog, LocalSegment
 from kpystorage import producer_snapshot, scan
@@ -72,9 +72,9 @@ class ClosedSegment(NamedTuple):
     replayed: list[tuple[int, LogSlice]]
     """The segments by base offset that are replayed behind the last of ``snapshots``."""
 
-    def files(self) -> SegmentFiles:
+    def files(self) -> ClosedSegmentFiles:
         """The contents of the files, as a store gets them. Runs in a thread. OSError, Malformed."""
-        return SegmentFiles(
+        return ClosedSegmentFiles(
             log=self.log,
             offset_index=self.offset_index.read(),
             time_index=self.time_index.read(),

@@ -1,7 +1,8 @@
 """Making the topic ``__remote_log_metadata`` when the first partition needs it (Kafka:
 ``TopicBasedRemoteLogMetadataManager.newRemoteLogMetadataTopic``).
 
-Several brokers may ask at the same time; the first one makes it. A refusal is said once and asked again.
+Several brokers may ask at the same time; the first one makes it. A refusal is logged once, and the
+topic is asked for again.
 """
 
 import logging

@@ -18,12 +18,11 @@ from kpybroker.machines.metadata.topic import Topic
 from kpybroker.runtime.io.scheduler import Scheduler, Timer
 from kpywire import error_codes
 from kpywire.errors import Malformed
-from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
+from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 from kpywire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
-    ListOffsetsResponse,
     ListOffsetsTopic,
 )
 
@@ -84,6 +83,10 @@ class MetadataFeed:
         """Read a partition from the next request on."""
         view.begin(self)
         self._fed[view.index] = _FedView(view)
+        self.look()
+
+    def look(self) -> None:
+        """Ask soon for what is missing; a poll that is under way has to end before."""
         self._scheduler.call_soon(self._go)
 
     def remove(self, index: int) -> None:
@@ -136,7 +139,7 @@ class MetadataFeed:
             replica_id=CONSUMER, topics=[ListOffsetsTopic(name=topic.name, partitions=partitions)]
         )
 
-        def answered(response: ListOffsetsResponse | NoResponse) -> None:
+        def answered(response: Any) -> None:
             if self._has_answer(response):
                 answers = {each.partition_index: each for topic in response.topics for each in topic.partitions}
                 for each in self._still(asked):
@@ -167,7 +170,7 @@ class MetadataFeed:
             topics=[FetchTopic(topic_id=topic.id, topic=topic.name, partitions=partitions)],
         )
 
-        def answered(response: FetchResponse | NoResponse) -> None:
+        def answered(response: Any) -> None:
             if self._has_answer(response):
                 answers = {each.partition_index: each for topic in response.responses for each in topic.partitions}
                 self._is_busy = True
@@ -195,7 +198,7 @@ class MetadataFeed:
         return False
 
     def _still(self, asked: Iterable[_FedView]) -> list[_FedView]:
-        """Those that are still read here."""
+        """The views that are still read here."""
         return [each for each in asked if self._fed.get(each.view.index) is each]
 
     def _place(self, each: _FedView, timestamp: int, answer: ListOffsetsPartitionResponse | None) -> None:

@@ -44,6 +44,10 @@ class LedMetadataLog:
         self._is_over = True
         self._replica.commit_waits.pop(self, None)
 
+    def look(self) -> None:
+        """Read on."""
+        self.check()
+
     def check(self) -> None:
         """Read on, since the high watermark or the leadership may have changed. Called by the replica."""
         if self._is_busy or self._is_over or not self._replica.is_led_here:

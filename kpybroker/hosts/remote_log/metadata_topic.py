@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.config.remote_metadata import PARTITIONS, PREFIX, remote_metadata_settings
+from kpybroker.config.remote_metadata import PARTITIONS, PREFIX, RemoteMetadataSettings, remote_metadata_settings
 from kpybroker.hosts.network.nodes import Nodes
 from kpybroker.hosts.remote_log.metadata_append import MetadataAppends
 from kpybroker.hosts.remote_log.metadata_creation import MetadataTopicCreation, SendToController
@@ -80,7 +80,7 @@ class RemoteLogMetadataTopic:
         self._scheduler = scheduler
         self._replicas = replicas
         self._nodes = nodes
-        self._settings = lambda: remote_metadata_settings(config())
+        self._settings: Callable[[], RemoteMetadataSettings] = lambda: remote_metadata_settings(config())
         self._prefix = str(config()[PREFIX])
         self._appends = MetadataAppends(node_id, scheduler, replicas, nodes.produces)
         self._creation = MetadataTopicCreation(scheduler, send_to_controller, self._settings)
@@ -121,7 +121,7 @@ class RemoteLogMetadataTopic:
         before = self._topic
         topic = image.topics.get(TOPIC)
         if before is not None and (topic is None or topic.id != before.id):
-            log.error("%s was deleted: what is in the store is unknown until its records are back", TOPIC)
+            log.error("%s was deleted, and with it all that is known of what is in the store", TOPIC)
             self._begin_anew()
         if topic is None or self._topic is None:
             self._look()
@@ -289,6 +289,19 @@ class RemoteLogMetadataTopic:
             return None
         found = known.segments_of(topic_id, index)
         return RemoteSegments(topic_id, "", index) if found is None else found
+
+    def catch_up(self, topic_id: bytes, index: int, done: Callable[[], object]) -> None:
+        """Call ``done`` when all records about a needed partition are known here that are committed now: for a new
+        leader, which decides by what a former one wrote."""
+        each = self._read.get(self._needed.get((topic_id, index), -1))
+        if each is not None:
+            each.view.catch_up(lambda: _call(done))
+        else:
+            self._scheduler.call_later(AGAIN_MS, self._catch_up_later, topic_id, index, done)
+
+    def _catch_up_later(self, topic_id: bytes, index: int, done: Callable[[], object]) -> None:
+        if self._is_started and (topic_id, index) in self._needed:
+            self.catch_up(topic_id, index, done)
 
     def deletion_of(self, topic_id: bytes, index: int) -> RemotePartitionDeleteState | None:
         """How far the deletion of a partition is; None if it has not begun, or is not known yet."""

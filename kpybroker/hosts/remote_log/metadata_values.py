@@ -137,7 +137,7 @@ def _read_slowly(value: bytes) -> Record:
             return RemotePartitionDelete(of.id, of.name, of.partition, state, found.event_timestamp_ms, found.broker_id)
     except ValueError as error:
         raise Malformed(f"{error} in {TOPIC}") from None
-    raise Malformed(f"a {type(found).__name__} does not belong into {TOPIC}")
+    raise Malformed(f"a {type(found).__name__} does not belong in {TOPIC}")
 
 
 def _segment_of(found: of_segment.RemoteLogSegmentMetadataRecord) -> RemoteLogSegment:

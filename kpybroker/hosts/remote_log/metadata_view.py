@@ -2,7 +2,7 @@
 
 The records come from a log of this node (`kpybroker.hosts.remote_log.metadata_log`) or from another broker
 (`kpybroker.hosts.remote_log.metadata_feed`), always committed ones in their order. A damaged record, and one of a newer
-version, is left out, and said once.
+version, is left out, and logged once.
 
 Invariant: ``known`` has applied a whole beginning of the partition, which is never shorter than before, but after an
 unclean election: then it stays until the new log was read.
@@ -10,7 +10,7 @@ unclean election: then it stays until the new log was read.
 
 import logging
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Final, Protocol
 
 from kpybroker.hosts.remote_log.metadata_values import read_value
 from kpybroker.machines.remote_log.metadata import RemoteLogMetadata
@@ -27,8 +27,7 @@ from kpywire.batch import (
 )
 from kpywire.crc import crc32c
 from kpywire.errors import Malformed
-from kpywire.plain_records import plain_records
-from kpywire.record import read_batch
+from kpywire.record import plain_records, read_batch
 from kpywire.remote_log_record import TOPIC
 
 log = logging.getLogger("kpybroker.remote_log")
@@ -49,22 +48,31 @@ class ViewWatch:
         """Called when the view was read to its end: at first, and again after an unclean election."""
 
 
+class ViewSource(Protocol):
+    """The place from which a view is read."""
+
+    def look(self) -> None:
+        """Ask for the end of the partition if the view lacks it."""
+
+
 class MetadataView:
     """A partition of the topic, and the place up to which it was read."""
 
     def __init__(self, index: int, watch: ViewWatch) -> None:
         self.index = index
         self.known: RemoteLogMetadata | None = None
-        """What may be asked; None until the partition was read to its end once."""
-        self.reader: object = None
+        """The content for those who ask; None until the partition was read to its end once."""
+        self.reader: ViewSource | None = None
         """The source that reads it at present. Another one stops at its next step."""
         self.next_offset = 0
         self.last_epoch = NO_EPOCH
         """The leader epoch of the last batch."""
         self.ready_at: int | None = None
-        """The end of the partition when the reading began; None until the leader has said it."""
+        """The end of the partition when it was last asked for; None until the leader has said it."""
         self._filling = RemoteLogMetadata()
         self._watch = watch
+        self._waiting: list[Callable[[], object]] = []
+        """Called when the end is reached."""
         self._records = 0
         self._has_damage = False
 
@@ -78,14 +86,21 @@ class MetadataView:
 
     # Places
 
-    def begin(self, reader: object) -> None:
+    def begin(self, reader: ViewSource) -> None:
         """Another source reads it from now on, whose end it has to reach if it is not ready."""
         self.reader = reader
-        if not self.is_ready:
+        if not self.is_ready or self._waiting:
             self.ready_at = None
 
+    def catch_up(self, done: Callable[[], object]) -> None:
+        """Call ``done`` when all is known that is committed now."""
+        self._waiting.append(done)
+        self.ready_at = None
+        if self.reader is not None:
+            self.reader.look()
+
     def begin_again(self, offset: int) -> None:
-        """Read the partition anew from its start, at ``offset``: records that were read are in the log no more."""
+        """Read the partition again from its start, at ``offset``: records that were read are in the log no more."""
         if self.next_offset:
             log.error("%s was cut below offset %d, and is read again from the start", self, self.next_offset)
         self._filling = RemoteLogMetadata()
@@ -99,11 +114,15 @@ class MetadataView:
 
     def reached(self) -> None:
         """Look whether the end is reached."""
-        if self.is_ready or self.ready_at is None or self.next_offset < self.ready_at:
+        if self.ready_at is None or self.next_offset < self.ready_at:
             return
-        self.known = self._filling
-        log.info("%s was read up to offset %d, with %d records", self, self.next_offset, self._records)
-        self._watch.ready(self)
+        if not self.is_ready:
+            self.known = self._filling
+            log.info("%s was read up to offset %d, with %d records", self, self.next_offset, self._records)
+            self._watch.ready(self)
+        waiting, self._waiting = self._waiting, []
+        for done in waiting:
+            done()
 
     # Records
 
@@ -113,7 +132,7 @@ class MetadataView:
         Raises Malformed if no batch begins where one has to.
         """
         data, reader, before = bytes(data), self.reader, self.next_offset
-        view, position, end = memoryview(data), 0, len(data)
+        view, position, end, since = memoryview(data), 0, len(data), 0
         while position + HEADER_BYTES <= end and self.reader is reader:
             header = BatchHeader._make(HEADER.unpack_from(data, position))
             following = position + header.batch_length + LENGTH_END
@@ -130,6 +149,11 @@ class MetadataView:
                 if self.reader is not reader:
                     return
                 self.next_offset = header.next_offset
+                self._records += header.record_count
+                since += header.record_count
+                if since >= RECORDS_PER_STEP:
+                    since = 0
+                    yield
             position = following
         if self.reader is not reader:
             return
@@ -137,10 +161,10 @@ class MetadataView:
             raise Malformed(f"nothing can be read at offset {before}")
         self.reached()
 
-    def _apply(self, data: bytes, header: BatchHeader, position: int, reader: object) -> Iterator[None]:
+    def _apply(self, data: bytes, header: BatchHeader, position: int, reader: ViewSource | None) -> Iterator[None]:
         machine, is_ready, watch = self._filling, self.is_ready, self._watch
         try:
-            for count, (offset, value) in enumerate(_values(data, header, position), 1):
+            for count, (offset, _, value) in enumerate(_records(data, header, position), 1):
                 if self.next_offset <= offset < header.next_offset:
                     record = self._record(value, offset)
                     self.next_offset = offset + 1
@@ -156,7 +180,6 @@ class MetadataView:
             self._damage(f"a batch at offset {header.base_offset}: {error}")
 
     def _record(self, value: bytes | None, offset: int) -> Record | None:
-        self._records += 1
         try:
             if value is None:
                 raise Malformed("it has no value")
@@ -171,9 +194,9 @@ class MetadataView:
             log.error("%s: records that cannot be read are left out; the first is %s", self, what)
 
 
-def _values(data: bytes, header: BatchHeader, position: int) -> Iterator[tuple[int, bytes | None]]:
-    """The offsets and values of a batch."""
+def _records(data: bytes, header: BatchHeader, position: int) -> Iterator[tuple[int, bytes | None, bytes | None]]:
+    """The (offset, key, value) of the records of a batch."""
     if header.attributes & CODEC_MASK:
-        return ((record.offset, record.value) for record in read_batch(data, header, position))
+        return ((record.offset, record.key, record.value) for record in read_batch(data, header, position))
     section = data[position + HEADER_BYTES : position + header.size]
-    return ((offset, value) for offset, _, value in plain_records(section, header.record_count, header.base_offset))
+    return plain_records(section, header.record_count, header.base_offset)

@@ -39,7 +39,7 @@ NEW_LEADER: Final = frozenset({error_codes.LEADER_NOT_AVAILABLE, error_codes.NOT
 """Errors of the time between two leaders."""
 
 
-class _Batch(NamedTuple):
+class _MetadataBatch(NamedTuple):
     """Records that are sent together."""
 
     records: list[Record]
@@ -60,7 +60,7 @@ class MetadataWriter:
         self._writes: dict[Record, list[Done]] = {}
         """All that are not settled, in their order."""
         self._sent: set[Record] = set()
-        """Those of the batch that is under way, which come first."""
+        """The records of the batch that is under way, which come first."""
         self._attempt = 0
         """Increased with each batch, so that a late answer is recognised."""
         self._most_records = BATCH_RECORDS
@@ -135,9 +135,9 @@ class MetadataWriter:
             lambda code: self._answered(attempt, len(batch.records), code),
         )
 
-    def _next_batch(self) -> _Batch:
+    def _next_batch(self) -> _MetadataBatch:
         """The first records, as far as none depends on one before it. Those that would change nothing are refused."""
-        batch, size_bytes, beside = _Batch([], []), 0, _Beside()
+        batch, size_bytes, beside = _MetadataBatch([], []), 0, _Beside()
         refused: list[tuple[Record, RecordVerdict | RecordRefusal]] = []
         known = self._view.known
         assert known is not None

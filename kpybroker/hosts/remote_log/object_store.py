@@ -31,7 +31,8 @@ class ObjectStore(Protocol):
         """All bytes of an object. StoreRefuses if it has more than ``most_bytes``."""
 
     def get_range(self, key: str, start: int, end: int) -> Buffer:
-        """Bytes ``start`` to ``end`` of an object; fewer where it ends before. ``start`` must lie in it."""
+        """Bytes ``start`` to ``end`` of an object; fewer where it ends before, none where it ends before
+        ``start``."""
 
     def size(self, key: str) -> int:
         """The bytes of an object."""

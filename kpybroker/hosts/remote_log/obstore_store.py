@@ -33,6 +33,9 @@ _MOST_RETRIES: Final = 5
 _CREDENTIALS_FOR: Final = timedelta(minutes=1)
 _SHOWN_CHARACTERS: Final = 300
 _QUERY: Final = re.compile(r"\?[^\s\"')]*")
+_DETAILS: Final = " Debug source:"
+_REFUSED: Final = re.compile(r"status code: 4(?!08|29)\d\d")
+"""A status that does not become another by trying again."""
 _NO_BUCKET: Final = ("NoSuchBucket", "ContainerNotFound", "The specified bucket does not exist")
 
 
@@ -84,9 +87,15 @@ class ObstoreStore:
 
     def get_range(self, key: str, start: int, end: int) -> Buffer:
         import obstore
+        from obstore.exceptions import BaseError
 
         with self._failing("read", key):
-            return memoryview(obstore.get_range(self._library, key, start=start, end=end))
+            try:
+                return memoryview(obstore.get_range(self._library, key, start=start, end=end))
+            except (BaseError, ValueError):
+                if obstore.head(self._library, key)["size"] > start:
+                    raise
+                return b""  # a store refuses a range behind the end
 
     def size(self, key: str) -> int:
         import obstore
@@ -186,15 +195,14 @@ def failure(what: str, error: Exception) -> StoreFailed:
     from obstore.exceptions import BaseError, GenericError
 
     text = str(error)
-    line = _QUERY.sub("?...", " ".join(text.split()))[:_SHOWN_CHARACTERS]
+    line = _QUERY.sub("?...", " ".join(text.split()).partition(_DETAILS)[0])[:_SHOWN_CHARACTERS]
     if any(each in text for each in _NO_BUCKET):
         return StoreRefuses(f"{what}: the bucket does not exist")
     if isinstance(error, FileNotFoundError):
         return ObjectMissing(f"{what}: it does not exist")
     why = f"{what}: {line}"
-    if isinstance(error, GenericError) or not isinstance(error, BaseError | ValueError):
-        return StoreAway(why)
-    return StoreRefuses(why)
+    is_of_network = isinstance(error, GenericError) or not isinstance(error, BaseError | ValueError)
+    return StoreAway(why) if is_of_network and not _REFUSED.search(text) else StoreRefuses(why)
 
 
 def open_s3(place: S3Place) -> ObstoreStore:

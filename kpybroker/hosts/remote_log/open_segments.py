@@ -56,6 +56,7 @@ class OpenSegment:
         self._places = found.indexes
         self._transform = how
         self._checksums: Sequence[int] | None = None
+        self._lock = Lock()
 
     @property
     def has_no_checksums(self) -> bool:
@@ -97,14 +98,20 @@ class OpenSegment:
             raise CorruptObject(f"{self._store.name}: {self._keys[ObjectKind.LOG]}: {error}") from None
 
     def _known_checksums(self) -> Sequence[int]:
-        if self._checksums is None:
-            end = max(place.position + place.size for place in self._places.values())
-            size = chunk_checksums.stored_bytes(self.count, encrypted=self._transform.key is not None)
-            if end and size:  # a range has to begin in the object, so with the last byte of the indexes
-                stored = memoryview(self._store.get_range(self._keys[ObjectKind.INDEXES], end - 1, end + size))[1:]
-                self._checksums = chunk_checksums.decode(stored, self.count, self._transform.key)
-            self._checksums = self._checksums or _NO_CHECKSUMS
-        return self._checksums
+        """The checksums, which one thread reads for all."""
+        with self._lock:
+            if self._checksums is None:
+                self._checksums = self._read_checksums() or _NO_CHECKSUMS
+            return self._checksums
+
+    def _read_checksums(self) -> list[int] | None:
+        end = max(place.position + place.size for place in self._places.values())
+        size = chunk_checksums.stored_bytes(self.count, encrypted=self._transform.key is not None)
+        if not (end and size):
+            return None
+        # A range has to begin in the object, so it begins with the last byte of the indexes.
+        stored = memoryview(self._store.get_range(self._keys[ObjectKind.INDEXES], end - 1, end + size))[1:]
+        return chunk_checksums.decode(stored, self.count, self._transform.key)
 
 
 class OpenSegments:

@@ -39,7 +39,7 @@ MOST_BYTES: Final = 1 << 20
 """The most bytes that are read at once for one partition, unless its first batch is larger."""
 
 
-class RemoteRecords(NamedTuple):
+class StoredRecords(NamedTuple):
     """Records of the store, and the aborted transactions that a reader of committed records needs for them."""
 
     records: bytes
@@ -48,7 +48,7 @@ class RemoteRecords(NamedTuple):
 
 
 class WantedRecords(NamedTuple):
-    """What a reader asks for."""
+    """The records that a reader asks for."""
 
     topic_id: bytes
     partition: int
@@ -120,7 +120,7 @@ class RemoteReads:
         self.last_error = ""
         """The words of the last read, if it failed."""
 
-    def read(self, wanted: WantedRecords, role: Role, segments: RemoteSegments) -> RemoteRecords | None:
+    def read(self, wanted: WantedRecords, role: Role, segments: RemoteSegments) -> StoredRecords | None:
         """The records that are wanted, if they are there; else ``wanted.wake`` is called when they are. Raises
         KafkaError: OFFSET_OUT_OF_RANGE where the store has no such record, KAFKA_STORAGE_ERROR if it fails."""
         now_ms = self._scheduler.monotonic_ms()
@@ -145,7 +145,7 @@ class RemoteReads:
             raise read.error or KafkaError(error_codes.OFFSET_OUT_OF_RANGE)
         self._reads.move_to_end(key)
         self._read_ahead(key, read, wanted.max_bytes)
-        return RemoteRecords(read.found.records, read.found.first_batch_bytes, read.aborted)
+        return StoredRecords(read.found.records, read.found.first_batch_bytes, read.aborted)
 
     def _read_ahead(self, key: _Key, read: _Read, max_bytes: int) -> None:
         """Begin to read what a client that reads on will ask for."""

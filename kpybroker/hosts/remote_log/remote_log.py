@@ -17,7 +17,7 @@ from kpybroker.hosts.remote_log.led_tier import LedTier, TierParts
 from kpybroker.hosts.remote_log.local_view import local_log
 from kpybroker.hosts.remote_log.metadata_pulse import MetadataPulse
 from kpybroker.hosts.remote_log.partition_deletions import PartitionDeletions
-from kpybroker.hosts.remote_log.reads import RemoteReads, RemoteRecords, WantedRecords
+from kpybroker.hosts.remote_log.reads import RemoteReads, StoredRecords, WantedRecords
 from kpybroker.hosts.remote_log.sweeping import Sweeping
 from kpybroker.hosts.remote_log.time_search import TimeSearches
 from kpybroker.hosts.replicas.replica import HeldTopic, Replica
@@ -173,6 +173,7 @@ class RemoteLog:
         try:
             for tier in list(self._led.values()):
                 try:
+                    yield from tier.expire()
                     tier.look()
                 except Exception:
                     logger.exception("The periodic work on %s in the store failed because of a defect", tier)
@@ -207,7 +208,7 @@ class RemoteLog:
 
     # Questions of requests
 
-    def read(self, wanted: WantedRecords, role: Role) -> RemoteRecords | None:
+    def read(self, wanted: WantedRecords, role: Role) -> StoredRecords | None:
         """The records that are wanted, which only the store has; None while they are read. Raises KafkaError."""
         segments = self._parts.metadata.segments_of(wanted.topic_id, wanted.partition)
         if segments is None:

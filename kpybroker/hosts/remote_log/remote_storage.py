@@ -32,7 +32,7 @@ class CopyStopped(Exception):
     """The copy was stopped by its `CopyLimits`."""
 
 
-class SegmentFiles(NamedTuple):
+class ClosedSegmentFiles(NamedTuple):
     """The files of a closed segment (Kafka: ``LogSegmentData``)."""
 
     log: LogSlice
@@ -65,7 +65,7 @@ class RemoteStorage(Protocol):
     def check(self) -> None:
         """Write, read, list and delete a small object: StoreFailed says in one line what the store lacks."""
 
-    def copy(self, segment: RemoteLogSegment, files: SegmentFiles, limits: CopyLimits) -> bytes | None:
+    def copy(self, segment: RemoteLogSegment, files: ClosedSegmentFiles, limits: CopyLimits) -> bytes | None:
         """Write the objects of a segment; the custom metadata for its record. StoreFailed, CopyStopped."""
 
     def read(self, segment: RemoteLogSegment, start: int, end: int) -> bytes:

@@ -24,13 +24,13 @@ from kpybroker.hosts.quorum.recovery import StartRefused
 from kpybroker.hosts.remote_log.chunk_cache import ChunkCache
 from kpybroker.hosts.remote_log.chunked_storage import ChunkedForm, ChunkedStorage
 from kpybroker.hosts.remote_log.directory_store import DirectoryStore
-from kpybroker.hosts.remote_log.disk_chunks import DiskChunks
+from kpybroker.hosts.remote_log.disk_chunks import ChunkName, DiskChunks
 from kpybroker.hosts.remote_log.index_cache import CachedIndexes, IndexCacheSettings
 from kpybroker.hosts.remote_log.local_tiered_storage import LocalTieredStorage
-from kpybroker.hosts.remote_log.memory_chunks import MemoryChunks
 from kpybroker.hosts.remote_log.memory_store import MemoryStore
 from kpybroker.hosts.remote_log.object_store import ObjectStore
 from kpybroker.hosts.remote_log.open_segments import OpenSegments
+from kpybroker.hosts.remote_log.recent_bytes import RecentBytes
 from kpybroker.hosts.remote_log.remote_storage import RemoteStorage, StoreFailed
 from kpybroker.hosts.remote_log.upload_rate import UploadRate
 from kpystorage.remote.key_ring import KeyPair, KeyRing
@@ -112,7 +112,7 @@ def open_store(place: Place) -> ObjectStore:
 
 
 def _chunk_cache(settings: ChunkCacheSettings) -> ChunkCache:
-    memory = MemoryChunks(settings.memory_bytes, settings.retention_ms, _now_ms)
+    memory: RecentBytes[ChunkName] = RecentBytes(settings.memory_bytes, settings.retention_ms, _now_ms)
     disk = None
     if settings.disk_path is not None:
         disk = DiskChunks(settings.disk_path, settings.disk_bytes, settings.retention_ms)

@@ -40,61 +40,70 @@ class TimeSearches:
         self._figures = figures
 
     def find(self, role: Role, segments: RemoteSegments, timestamp: int) -> Pending | None:
-        """Begin a search below the part on the disk; None if no segment can have such a record. The `Pending` resolves
+        """Begin a search below the part on the disk; None if there is nothing below it. The `Pending` resolves
         to an OffsetForTimestamp, to None, or to a KafkaError: REQUEST_TIMED_OUT, KAFKA_STORAGE_ERROR."""
         log = role.log
-        start, until = log.log_start_offset, log.local_log_start_offset
-        candidates = [
-            each
-            for each in lineage.lineage(segments, log.end.offset, log.epochs.entries())
-            if each.max_timestamp_ms >= timestamp and each.end_offset >= start and each.start_offset < until
-        ]
-        if not candidates:
+        search = _TimeSearch(role, segments, timestamp, log.log_start_offset, log.local_log_start_offset)
+        if search.start >= search.until:
             return None
-        candidates.sort(key=lambda each: each.start_offset)
-        pending = Pending()
-        timer = self._scheduler.call_later(self._timeout_ms(), self._timed_out, pending, role.name)
-        self._next(pending, timer, role, iter(candidates), timestamp, start)
-        return pending
+        search.timer = self._scheduler.call_later(self._timeout_ms(), self._timed_out, search)
+        self._scheduler.in_pieces(self._next(search))
+        return search.pending
 
-    def _timed_out(self, pending: Pending, name: str) -> None:
-        if not pending.resolved:
-            expired = self._figures.expired_list_offsets
-            expired[name] = expired.get(name, 0) + 1
-            pending.resolve(KafkaError(error_codes.REQUEST_TIMED_OUT))
+    def _timed_out(self, search: "_TimeSearch") -> None:
+        expired, name = self._figures.expired_list_offsets, search.role.name
+        expired[name] = expired.get(name, 0) + 1
+        self._resolve(search, KafkaError(error_codes.REQUEST_TIMED_OUT))
 
-    def _next(
-        self, pending: Pending, timer: Timer, role: Role, left: Iterator[RemoteLogSegment], timestamp: int, start: int
-    ) -> None:
-        segment = next(left, None)
-        if segment is None:
-            self._resolve(pending, timer, None)
-            return
-        work = partial(
-            segment_reads.find_timestamp,
-            self._storage,
-            segment,
-            timestamp,
-            start,
-            role.log.config.max_decompressed_message_bytes,
-        )
-
-        def searched(found: Any, error: BaseException | None) -> None:
-            if pending.resolved:
+    def _next(self, search: "_TimeSearch") -> Iterator[None]:
+        """Have the next segment searched that may have the record."""
+        for number, segment in enumerate(search.left):
+            if number % lineage.STEP_SEGMENTS == 0:
+                yield
+            if search.may_be_in(segment):
+                most = search.role.log.config.max_decompressed_message_bytes
+                work = partial(
+                    segment_reads.find_timestamp, self._storage, segment, search.timestamp, search.start, most
+                )
+                self._reader(work, partial(self._searched, search))
                 return
-            if error is not None:
-                words = str(error) if isinstance(error, StoreFailed | CorruptObject) else f"a defect: {error!r}"
-                self._figures.of(role.log.topic).fetch_errors += 1
-                log.warning("%s: the store was not searched by time: %s", role.name, words)
-                self._resolve(pending, timer, KafkaError(error_codes.KAFKA_STORAGE_ERROR))
-            elif found is not None:
-                self._resolve(pending, timer, found)
-            else:
-                self._next(pending, timer, role, left, timestamp, start)
+        self._resolve(search, None)
 
-        self._reader(work, searched)
+    def _searched(self, search: "_TimeSearch", found: Any, error: BaseException | None) -> None:
+        if search.pending.resolved:
+            return
+        role = search.role
+        if error is not None:
+            words = str(error) if isinstance(error, StoreFailed | CorruptObject) else f"a defect: {error!r}"
+            self._figures.of(role.log.topic).fetch_errors += 1
+            log.warning("%s: the store was not searched by time: %s", role.name, words)
+            self._resolve(search, KafkaError(error_codes.KAFKA_STORAGE_ERROR))
+        elif found is not None:
+            self._resolve(search, found)
+        else:
+            self._scheduler.in_pieces(self._next(search))
 
-    def _resolve(self, pending: Pending, timer: Timer, answer: Any) -> None:
-        timer.cancel()
-        if not pending.resolved:
-            pending.resolve(answer)
+    @staticmethod
+    def _resolve(search: "_TimeSearch", answer: Any) -> None:
+        if search.timer is not None:
+            search.timer.cancel()
+        if not search.pending.resolved:
+            search.pending.resolve(answer)
+
+
+class _TimeSearch:
+    """One search, from the oldest segment on."""
+
+    def __init__(self, role: Role, segments: RemoteSegments, timestamp: int, start: int, until: int) -> None:
+        self.role = role
+        self.timestamp = timestamp
+        self.start = start
+        self.until = until
+        self.left = lineage.lineage(segments, role.log.end.offset, role.log.epochs.entries())
+        self.pending = Pending()
+        self.timer: Timer | None = None
+
+    def may_be_in(self, segment: RemoteLogSegment) -> bool:
+        """Whether the segment may have the record, and only the store has it."""
+        is_in_reach = segment.end_offset >= self.start and segment.start_offset < self.until
+        return is_in_reach and segment.max_timestamp_ms >= self.timestamp

@@ -296,8 +296,9 @@ class Feed:
         if reason is None:
             self._cut(following)
         else:
-            wait_ms = self.fetcher.delay(following, self._parts.scheduler.monotonic_ms())
-            log.warning("%s cannot begin in the middle yet (again in %.0f ms): %s", following.replica, wait_ms, reason)
+            level = logging.DEBUG if following.errors else logging.WARNING
+            log.log(level, "%s cannot begin in the middle yet, this is tried again: %s", following.replica, reason)
+            self.fetcher.delay(following, self._parts.scheduler.monotonic_ms())
         self.wake()
 
     # Errors.

@@ -7,14 +7,18 @@ import unicodedata
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-AUTO, TEXT, JSON_FORM, HEX = "auto", "text", "json", "hex"
+AUTO, TEXT, JSON_FORM, HEX, BASE64 = "auto", "text", "json", "hex", "base64"
 FORMS: Final = (AUTO, TEXT, JSON_FORM, HEX)
 HEX_BYTES: Final = 4096
 """The bytes that a hex dump shows."""
+MOST_PARTS: Final = 3_000
+"""The parts of a JSON up to which each has a line of its own: beyond that it is shown as it is written."""
+MOST_INDENTED: Final = 40
 _ROW: Final = 16
 _HIDDEN: Final = frozenset(("Cc", "Cf", "Co", "Cs", "Cn", "Zl", "Zp", "Zs"))
 NARROW: Final = "\u202f"
 _KEPT: Final = " \n\t"
+_MOST_SPELLED: Final = 4096
 _TOKENS: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{\[]\s*[}\]]|[{}\[\],:]|[^\s"{}\[\],:]+')
 """The tokens of JSON: texts, empty containers, punctuation, and the others."""
 
@@ -72,7 +76,7 @@ def _shown(data: bytes, form: str, *, is_whole: bool) -> tuple[str, str]:
     if text is None:
         return HEX, hex_dump(data)
     if is_whole and form in (AUTO, JSON_FORM) and is_json(text, must_be_container=form == AUTO):
-        return JSON_FORM, visible(indented(text))
+        return JSON_FORM, visible(text if _has_many_parts(text) else indented(text))
     if form == AUTO and _is_binary(text):
         return HEX, hex_dump(data)
     return TEXT, visible(text)
@@ -97,20 +101,27 @@ def _is_binary(text: str) -> bool:
 def visible(text: str) -> str:
     """A text in which every character can be seen: those that would be invisible, or change how others are shown, are
     written as ``<U+202E>``."""
-    return "\n".join(line if line.isprintable() else _spelled_out(line) for line in text.split("\n"))
+    return text if text.replace("\n", "").isprintable() else text.translate(_SPELLED)
 
 
-def _spelled_out(text: str) -> str:
-    return "".join(each if each in _KEPT or not _is_hidden(each) else f"<U+{ord(each):04X}>" for each in text)
+class _Spelled(dict[int, str]):
+    """Characters as they are shown, by their numbers. Few are kept at a time."""
+
+    def __missing__(self, number: int) -> str:
+        if len(self) >= _MOST_SPELLED:
+            self.clear()
+        character = chr(number)
+        is_hidden = character not in _KEPT and unicodedata.category(character) in _HIDDEN
+        self[number] = shown = f"<U+{number:04X}>" if is_hidden else character
+        return shown
+
+
+_SPELLED: Final = _Spelled()
 
 
 def sentence(text: str) -> str:
     """A sentence of the console with names in it: as `visible`, but the narrow spaces in its numbers stay."""
     return NARROW.join(map(visible, text.split(NARROW)))
-
-
-def _is_hidden(character: str) -> bool:
-    return unicodedata.category(character) in _HIDDEN
 
 
 def in_one_line(content: Content, most: int = 120) -> str:
@@ -145,22 +156,29 @@ def is_json(text: str, *, must_be_container: bool) -> bool:
     return True
 
 
+def _has_many_parts(text: str) -> bool:
+    """Whether lines of their own for all parts of a JSON would be too many to read, and take too long to make."""
+    return sum([text.count(each) for each in "[{,:"]) > MOST_PARTS
+
+
 def indented(text: str) -> str:
     """JSON with line breaks and indentation. Names, texts and numbers stay as they are written."""
     parts: list[str] = []
-    depth = 0
+    depth, line = 0, "\n"
     for each in _TOKENS.findall(text):
         first, last = each[0], each[-1]
         if first in "{[" and last in "}]":
             parts.append(first + last)
         elif first in "{[":
             depth += 1
-            parts.append(first + _line(depth))
+            line = _line(depth)
+            parts.append(first + line)
         elif first in "}]":
             depth -= 1
-            parts.append(_line(depth) + first)
+            line = _line(depth)
+            parts.append(line + first)
         elif first == ",":
-            parts.append("," + _line(depth))
+            parts.append("," + line)
         elif first == ":":
             parts.append(": ")
         else:
@@ -169,4 +187,4 @@ def indented(text: str) -> str:
 
 
 def _line(depth: int) -> str:
-    return "\n" + "  " * min(depth, 40)
+    return "\n" + "  " * (depth if depth < MOST_INDENTED else MOST_INDENTED)

@@ -25,6 +25,8 @@ class GroupRow:
     """Partitions that it reads, for which nothing says where it is."""
     lag_s: float | None
     """The age of the oldest record that it has not read, in the partitions that this node leads."""
+    untimed: int
+    """The partitions in which it has records left and whose times are not known here: other nodes lead them."""
     trend: str
     """How fast it reads and how fast records are written for it, and when it has caught up; empty until it was watched
     for some seconds."""
@@ -139,7 +141,7 @@ class DeadLettersRow:
     """The records that were archived without a dead letter."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen, which triples the time to make one: a list of groups takes thousands
 class PositionRow:
     """A partition for which the group has committed a position, or that one of its members has."""
 
@@ -184,6 +186,11 @@ class GroupPage:
     protocol: str
     generation: int | None
     node: int
+    """The node that coordinates it."""
+    is_here: bool
+    """Whether that is this node. Otherwise only what any client may ask is known, and nothing can be changed."""
+    console: str | None
+    """The address of the console of that other node, if the viewer's browser can reach it."""
     verdict: str
     """Why it is stuck, or that it is not, in a sentence."""
     verdict_at: RecordPlace | None
@@ -207,6 +214,9 @@ class GroupPage:
     unknown: int
     """Partitions that this node leads and that a member has, for which nothing says where the group is."""
     lag_s: float | None
+    """The age of the oldest record that it has not read, in the partitions that this node leads."""
+    untimed: int
+    """The partitions in which it has records left and whose times are not known here: other nodes lead them."""
     read_per_s: float | None
     """How fast it reads, and how fast records are written for it; None until it was watched for some seconds."""
     written_per_s: float | None

@@ -5,10 +5,9 @@ import binascii
 from dataclasses import dataclass
 from typing import Final
 
-from kpybroker.machines.console.content import HEX, TEXT
+from kpybroker.machines.console.content import BASE64, HEX, TEXT
 from kpybroker.machines.console.record_tasks import FoundRecord
 
-BASE64: Final = "base64"
 ENCODINGS: Final = (TEXT, HEX, BASE64)
 MOST_BYTES: Final = 256 * 1024
 """A form takes no larger record: a page would have all of it."""

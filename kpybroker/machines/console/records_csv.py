@@ -6,7 +6,7 @@ import io
 import json
 from typing import Final
 
-from kpybroker.machines.console.content import HEX, JSON_FORM, TEXT, Content
+from kpybroker.machines.console.content import BASE64, HEX, JSON_FORM, TEXT, Content
 from kpybroker.machines.console.records import RecordRow
 from kpybroker.machines.console.wording import time
 
@@ -15,7 +15,6 @@ HEADINGS: Final = (
 )  # fmt: skip
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 """The first characters of a cell that spreadsheets take for a formula."""
-BASE64: Final = "base64"
 
 
 def head() -> str:

@@ -29,13 +29,18 @@ def keeps_up(pace: ReadingPace | None, lag: int | None) -> bool:
     return pace is not None and lag is not None and pace.keeps_up(lag)
 
 
+def falls_behind(pace: ReadingPace | None, lag: int | None) -> bool:
+    """Whether a group has records left and reads slower than they are written."""
+    return pace is not None and pace.falls_behind and bool(lag) and not keeps_up(pace, lag)
+
+
 def standing_of(verdict: GroupVerdict, pace: ReadingPace | None, lag: int | None, unknown: int) -> str:
     """The standing of a group in one word or two."""
     if verdict.is_stuck:
         return STUCK
     if keeps_up(pace, lag):
         return LAGGING if unknown else FINE
-    if lag and pace is not None and pace.falls_behind:
+    if falls_behind(pace, lag):
         return BEHIND
     return LAGGING if lag or unknown else FINE
 

@@ -48,7 +48,6 @@ class ReaderLag(NamedTuple):
 class TopicShape(NamedTuple):
     """The partitions of a topic by the metadata of the cluster."""
 
-    partitions: int = 0
     replication: int = 0
     """The replicas of the partition that has most."""
     without_leader: int = 0
@@ -57,7 +56,6 @@ class TopicShape(NamedTuple):
     def with_partition(self, each: Partition) -> "TopicShape":
         """The shape with one more partition."""
         return TopicShape(
-            self.partitions + 1,
             max(self.replication, len(each.replicas)),
             self.without_leader + (each.leader < 0),
             self.under_replicated + is_under_replicated(each),
@@ -213,6 +211,7 @@ def topic_row(topic: Topic, shape: TopicShape, size: TopicSize, rate: TopicRate,
         topic.name,
         to_string(topic.id),
         is_internal(topic.name),
+        len(topic.partitions),
         *shape,
         size.partitions,
         size.bytes,

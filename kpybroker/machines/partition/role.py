@@ -34,7 +34,7 @@ class Role:
 
     def relocate(self, log: Log) -> None:
         """Use another log with the same batches at the same offsets: the log was moved. DiskFailure."""
-        high_watermark = self.high_watermark.offset
+        high_watermark = max(self.high_watermark.offset, log.local_log_start_offset)
         self.log = log
         self.high_watermark = log.position_of(high_watermark)
         log.producers.replicated_to(high_watermark)

@@ -17,7 +17,16 @@ from collections.abc import Iterator
 from enum import Enum
 from typing import Final
 
-from kpybroker.machines.remote_log.packing import packed, state_of, unpacked
+from kpybroker.machines.remote_log.packing import (
+    is_transaction_index_empty,
+    packed,
+    parts_of,
+    size_of,
+    start_of,
+    state_of,
+    unpacked,
+    updated,
+)
 from kpybroker.machines.remote_log.segments import (
     DELETED,
     DELETING,
@@ -64,6 +73,12 @@ class EpochSegments:
         """A copy is complete: its records of this epoch are from ``start`` to ``end``, inclusive."""
         starts, ends, ids = self._starts, self._ends, self._ids
         self.highest_offset = max(self.highest_offset, end)
+        if not starts or (start > starts[-1] and end > ends[-1]):
+            starts.append(start)
+            ends.append(end)
+            ids.append(segment_id)
+            self.unreferenced.discard(segment_id)
+            return
         before = bisect_right(starts, start)
         if before and ends[before - 1] > end:
             if ids[before - 1] != segment_id:
@@ -97,7 +112,7 @@ class EpochSegments:
 class RemoteSegments:
     """The segments of one partition. Records are applied in the order of the log."""
 
-    __slots__ = ("_epochs", "_rows", "partition", "topic", "topic_id")
+    __slots__ = ("_epochs", "_rows", "_with_transactions", "all_bytes", "partition", "topic", "topic_id", "unfinished")
 
     def __init__(self, topic_id: bytes, topic: str, partition: int) -> None:
         self.topic_id = topic_id
@@ -105,6 +120,12 @@ class RemoteSegments:
         self.partition = partition
         self._rows: dict[bytes, bytes] = {}
         self._epochs: dict[int, EpochSegments] = {}
+        self._with_transactions = 0
+        """The number of segments that may have aborted transactions."""
+        self.all_bytes = 0
+        """The bytes of all segments, in every state but the last."""
+        self.unfinished = 0
+        """The number of copies that began and have neither ended nor been given up."""
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -126,50 +147,65 @@ class RemoteSegments:
     def apply(self, record: RemoteLogSegment | RemoteLogSegmentUpdate) -> RecordVerdict:
         """Apply a record of the log; one that does not apply changes nothing."""
         verdict = self.verdict(record)
-        if verdict is not RecordVerdict.APPLIES:
-            return verdict
-        if isinstance(record, RemoteLogSegment):
-            self._begin(record)
-        else:
-            segment = unpacked(self._rows[record.id.segment_id], record.id).with_update(record)
-            self._change(segment)
+        if verdict is RecordVerdict.APPLIES:
+            if isinstance(record, RemoteLogSegment):
+                self._begin(record)
+            else:
+                self._change(record)
         return verdict
 
     def _begin(self, segment: RemoteLogSegment) -> None:
         name = segment.id.segment_id
-        before = self.get(name)
-        for epoch, _ in () if before is None else before.leader_epochs:
+        before = self._rows.get(name)
+        for epoch, _, _ in () if before is None else parts_of(before):
             self._epochs[epoch].unreferenced.discard(name)
         for epoch, _ in segment.leader_epochs:
-            self._epochs.setdefault(epoch, EpochSegments()).unreferenced.add(name)
-        self._rows[name] = packed(segment)
+            of_epoch = self._epochs.get(epoch)
+            if of_epoch is None:
+                of_epoch = self._epochs[epoch] = EpochSegments()
+            of_epoch.unreferenced.add(name)
+        if before is None:
+            self.unfinished += 1
+        else:
+            self._count(before, -1)
+        self._rows[name] = row = packed(segment)
+        self._count(row, 1)
 
-    def _change(self, segment: RemoteLogSegment) -> None:
-        name, state = segment.id.segment_id, segment.state
-        for epoch, start in segment.leader_epochs:
-            of_epoch = self._epochs.setdefault(epoch, EpochSegments())
+    def _count(self, row: bytes, by: int) -> None:
+        """Add a segment to the sums over all, or take it out."""
+        self.all_bytes += by * size_of(row)
+        self._with_transactions += by * (not is_transaction_index_empty(row))
+
+    def _change(self, update: RemoteLogSegmentUpdate) -> None:
+        name, state = update.id.segment_id, update.state
+        row = self._rows[name]
+        for epoch, start, end in parts_of(row):
+            of_epoch = self._epochs[epoch]
             if state is FINISHED:
-                of_epoch.finish(start, segment.epoch_end(epoch) - 1, name)
+                of_epoch.finish(start, end, name)
             elif state is DELETED:
                 of_epoch.unreferenced.discard(name)
             else:
                 of_epoch.hide(start, name)
+        if state_of(row) is STARTED and state is not STARTED:
+            self.unfinished -= 1
         if state is DELETED:
+            self._count(row, -1)
             del self._rows[name]
         else:
-            self._rows[name] = packed(segment)
+            self._rows[name] = updated(row, update)
         if state is DELETING:
-            self._read_again(segment)
+            self._read_again(row)
 
-    def _read_again(self, deleted: RemoteLogSegment) -> None:
-        """SegmentCopies that lay within one that is deleted now are read in its place."""
-        for epoch, _ in deleted.leader_epochs:
+    def _read_again(self, deleted: bytes) -> None:
+        """Copies that lay within one that is deleted now are read in its place."""
+        for epoch, _, _ in parts_of(deleted):
             of_epoch = self._epochs[epoch]
             for name in sorted(of_epoch.unreferenced):
                 row = self._rows[name]
                 if state_of(row) is FINISHED:
-                    segment = unpacked(row, self._id(name))
-                    of_epoch.finish(segment.epoch_start(epoch), segment.epoch_end(epoch) - 1, name)
+                    start, end = next(part[1:] for part in parts_of(row) if part[0] == epoch)
+                    of_epoch.finish(start, end, name)
 
     # Questions
 
@@ -194,7 +230,7 @@ class RemoteSegments:
 
     def next_with_transaction_index(self, epoch: int, offset: int) -> RemoteLogSegment | None:
         """The first segment from ``offset`` on that may have aborted transactions (KIP-1058)."""
-        segment = self.find(epoch, offset)
+        segment = self.find(epoch, offset) if self._with_transactions else None
         while segment is not None and segment.is_transaction_index_empty:
             segment = self.find(epoch, segment.next_offset)
         return segment
@@ -214,23 +250,33 @@ class RemoteSegments:
         return sorted(found, key=_by_end)
 
     def all(self) -> Iterator[RemoteLogSegment]:
-        """All segments, in every state but the last."""
-        for name, row in self._rows.items():
-            yield unpacked(row, self._id(name))
+        """All segments, in every state but the last. One that is deleted while they are read is left out."""
+        for name in list(self._rows):
+            row = self._rows.get(name)
+            if row is not None:
+                yield unpacked(row, self._id(name))
 
-    def of_epoch(self, epoch: int) -> list[RemoteLogSegment]:
-        """The segments with records of an epoch, by start offset, in every state but the last."""
+    def in_epoch(self, epoch: int) -> Iterator[RemoteLogSegment]:
+        """The segments with records of an epoch, by start offset, in every state but the last. One that is deleted
+        while they are read is left out."""
         of_epoch = self._epochs.get(epoch)
         names = [] if of_epoch is None else of_epoch.listed()
-        return sorted((unpacked(self._rows[name], self._id(name)) for name in names), key=_by_start)
+        for _, name in sorted([(start_of(self._rows[name]), name) for name in names]):
+            row = self._rows.get(name)
+            if row is not None:
+                yield unpacked(row, self._id(name))
+
+    def of_epoch(self, epoch: int) -> list[RemoteLogSegment]:
+        """The same segments, all at once."""
+        return list(self.in_epoch(epoch))
+
+    def size_bytes(self, epoch: int) -> int:
+        """The bytes of the segments with records of an epoch (``remoteLogSize``)."""
+        return sum(each.size_bytes for each in self.in_epoch(epoch))
 
     def copied_epochs(self) -> list[int]:
         """The epochs of which anything was ever copied, ascending."""
         return sorted(epoch for epoch, of_epoch in self._epochs.items() if of_epoch.highest_offset != NO_OFFSET)
-
-    def size_bytes(self, epoch: int) -> int:
-        """The bytes of the segments with records of an epoch (``remoteLogSize``)."""
-        return sum(each.size_bytes for each in self.of_epoch(epoch))
 
     def epochs(self) -> list[int]:
         """The epochs of which segments are listed, ascending."""
@@ -238,10 +284,6 @@ class RemoteSegments:
 
     def _id(self, segment_id: bytes) -> RemoteLogSegmentId:
         return RemoteLogSegmentId(self.topic_id, self.topic, self.partition, segment_id)
-
-
-def _by_start(segment: RemoteLogSegment) -> tuple[int, bytes]:
-    return segment.start_offset, segment.id.segment_id
 
 
 def _by_end(segment: RemoteLogSegment) -> tuple[int, bytes]:

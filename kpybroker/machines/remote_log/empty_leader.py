@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from kpybroker.machines.remote_log.cache import RemoteSegments
 from kpybroker.machines.remote_log.follower import FetchIndexes, StartAt, TryLater, are_epochs_of
-from kpybroker.machines.remote_log.lineage import log_start
+from kpybroker.machines.remote_log.lineage import at_once, log_start
 from kpybroker.machines.remote_log.segments import RemoteLogSegment
 
 
@@ -65,4 +65,5 @@ class EmptyLeader:
         if not are_epochs_of(segment, epochs):
             return TryLater(f"the epochs of the segment at {segment.start_offset} do not fit it: {epochs}")
         known = max(epochs[0][1], self._log_start_offset)
-        return StartAt(end, log_start(segments, end, epochs, known, end), epochs, producer_snapshot)
+        start = at_once(log_start(segments, end, epochs, known, end))
+        return StartAt(end, start, epochs, producer_snapshot)

@@ -7,11 +7,11 @@ no broker finishes does not end the walk over the segments, and is deleted when 
 Not here: carrying it out in the right order (`kpybroker.machines.remote_log.deleting`).
 """
 
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from typing import NamedTuple
 
 from kpybroker.machines.remote_log.cache import RemoteSegments
-from kpybroker.machines.remote_log.lineage import copied_until, counts, lineage, with_records
+from kpybroker.machines.remote_log.lineage import STEP_SEGMENTS, copied_until, counts, lineage, with_records
 from kpybroker.machines.remote_log.local_log import LocalLog, LocalSegment, TierSettings
 from kpybroker.machines.remote_log.segments import DELETING, FINISHED, STARTED, RemoteLogSegment
 
@@ -99,20 +99,25 @@ def remote_expiry(
     now_ms: int,
     in_progress: bytes | None = None,
     overdue: frozenset[bytes] = frozenset(),
-) -> RemoteExpiry:
-    """Walk the segments by epoch and offset, and stop at the first that is kept.
+) -> Generator[None, None, RemoteExpiry]:
+    """Walk the segments by epoch and offset, and stop at the first that is kept. In steps: there may be many.
 
     ``in_progress`` is the copy that this leader makes now; ``overdue`` are unfinished copies of others
     (`UnfinishedCopies`). ``now_ms`` is the wall clock.
     """
     epochs = with_records(log.epochs)
     size_bytes = sum(each.size_bytes for each in log.only_local(copied_offset))
-    size_bytes += sum(each.size_bytes for each in lineage(segments, log.end_offset, epochs))
+    for number, each in enumerate(lineage(segments, log.end_offset, epochs)):
+        size_bytes += each.size_bytes
+        if number % STEP_SEGMENTS == 0:
+            yield
     excess = size_bytes - settings.retention_bytes if settings.retention_bytes >= 0 else 0
     until_ms = now_ms - settings.retention_ms if settings.retention_ms >= 0 else -1
     expired: dict[bytes, RemoteLogSegment] = {}
     log_start = log.log_start_offset
-    for segment in _walk(segments, epochs):
+    for number, segment in enumerate(_walk(segments, epochs)):
+        if number % STEP_SEGMENTS == 0:
+            yield
         name = segment.id.segment_id
         if name == in_progress:
             break
@@ -128,14 +133,20 @@ def remote_expiry(
             excess = max(0, excess - segment.size_bytes)
             log_start = max(log_start, segment.next_offset)
             expired[name] = segment
-    removed = [
-        each
-        for each in segments.all()
-        if each.state is DELETING or (each.state is STARTED and each.id.segment_id in overdue)
-    ]
-    removed += [each for each in _older(segments, log) if each.id.segment_id not in expired]
+    given_up: list[RemoteLogSegment] = []
+    left: list[RemoteLogSegment] = []
+    """Copies of which all epochs are older than the log's first, after an unclean election."""
+    first = log.epochs[0][0] if log.epochs else None
+    for number, each in enumerate(segments.all()):
+        if number % STEP_SEGMENTS == 0:
+            yield
+        name = each.id.segment_id
+        if each.state is DELETING or (each.state is STARTED and name in overdue):
+            given_up.append(each)
+        elif each.state is FINISHED and first is not None and each.leader_epochs[-1][0] < first and name not in expired:
+            left.append(each)
     moved = log_start if log_start > log.log_start_offset else None
-    return RemoteExpiry(moved, tuple(expired.values()), tuple(removed), size_bytes)
+    return RemoteExpiry(moved, tuple(expired.values()), (*given_up, *left), size_bytes)
 
 
 def everything(log: LocalLog, segments: RemoteSegments) -> RemoteExpiry:
@@ -148,21 +159,12 @@ def everything(log: LocalLog, segments: RemoteSegments) -> RemoteExpiry:
 
 def _walk(segments: RemoteSegments, epochs: list[tuple[int, int]]) -> Iterable[RemoteLogSegment]:
     for epoch, _ in epochs:
-        yield from segments.of_epoch(epoch)
+        yield from segments.in_epoch(epoch)
 
 
 def _is_below_start(segment: RemoteLogSegment, log_start: int, epochs: list[tuple[int, int]]) -> bool:
     first = epochs[0][0]
     return segment.end_offset < log_start and all(epoch <= first for epoch, _ in segment.leader_epochs)
-
-
-def _older(segments: RemoteSegments, log: LocalLog) -> list[RemoteLogSegment]:
-    """The readable segments of which all epochs are older than the log's first: they are left after an unclean
-    election."""
-    if not log.epochs:
-        return []
-    first = log.epochs[0][0]
-    return [each for each in segments.all() if each.state is FINISHED and each.leader_epochs[-1][0] < first]
 
 
 class UnfinishedCopies:
@@ -178,7 +180,9 @@ class UnfinishedCopies:
 
     def overdue(self, segments: RemoteSegments, in_progress: bytes | None, now_ms: int) -> frozenset[bytes]:
         """The copies that no broker finishes any more. ``now_ms`` is monotonic."""
-        before = self._seen
+        before, self._seen = self._seen, {}
+        if segments.unfinished <= (in_progress is not None):
+            return frozenset()
         self._seen = {
             name: before.get(name, now_ms)
             for each in segments.all()

@@ -7,13 +7,16 @@ leaders. A copy counts if each of its epochs, cut to its offsets, lies in the le
 An epoch history is a list of (epoch, first offset), both ascending, as ``leader-epoch-checkpoint`` has it.
 """
 
-from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Generator, Iterator, Sequence
+from typing import Final, NamedTuple, TypeVar
 
 from kpybroker.machines.remote_log.cache import NO_OFFSET, RemoteSegments
 from kpybroker.machines.remote_log.segments import FINISHED, RemoteLogSegment
 
+Found = TypeVar("Found")
 NO_EPOCH: Final = -1
+STEP_SEGMENTS: Final = 128
+"""The number of segments that one step looks at: a millisecond."""
 Epochs = Sequence[tuple[int, int]]
 
 
@@ -60,7 +63,7 @@ def lineage(segments: RemoteSegments, log_end_offset: int, epochs: Epochs) -> It
     """The readable segments that count, each once, by epoch and start offset."""
     of_records, seen = with_records(epochs), set()
     for epoch, _ in of_records:
-        for segment in segments.of_epoch(epoch):
+        for segment in segments.in_epoch(epoch):
             if segment.id in seen or segment.state is not FINISHED:
                 continue
             seen.add(segment.id)
@@ -82,16 +85,16 @@ def highest_copied(segments: RemoteSegments, log_end_offset: int, epochs: Epochs
 
 def copied_without_gap(
     segments: RemoteSegments, log_end_offset: int, epochs: Epochs, log_start_offset: int, local_log_start: int
-) -> CopiedOffset:
-    """The last offset of which a new leader has nothing to copy at or below it.
+) -> Generator[None, None, CopiedOffset]:
+    """The last offset of which a new leader has nothing to copy at or below it, found in steps.
 
     Kafka takes `highest_copied`. A former leader that had moved its log start, and copied on from there, leaves a gap
     for one that has not heard of it: those records would never be copied, and would be lost with the disk.
     """
     highest = highest_copied(segments, log_end_offset, epochs)
-    until = copied_until(segments, epochs, log_start_offset)
+    until = yield from copied_in_steps(segments, epochs, log_start_offset)
     if until < local_log_start:  # no longer on this disk: nothing can be done
-        until = copied_until(segments, epochs, local_log_start)
+        until = yield from copied_in_steps(segments, epochs, local_log_start)
     if until > highest.offset:
         return highest
     return CopiedOffset(until - 1, epoch_of(epochs, until - 1)) if until > log_start_offset else NOTHING_COPIED
@@ -99,20 +102,27 @@ def copied_without_gap(
 
 def log_start(
     segments: RemoteSegments, log_end_offset: int, epochs: Epochs, log_start_offset: int, local_log_start: int
-) -> int:
-    """The offset at which the log of a new leader begins: the first one from which all records up to its disk are in
-    the store.
+) -> Generator[None, None, int]:
+    """The offset at which the log of a new leader begins, found in steps: the first one from which all records up to
+    its disk are in the store.
 
     A former leader deletes in the order of offsets, behind a log start that this one may not have heard of, so records
     before a gap were deleted, too. Kafka takes the first segment of the oldest epoch, in any state and any lineage.
     """
     offset = log_start_offset
+    starts: list[int] | None = None
     while offset < local_log_start:
-        until = copied_until(segments, epochs, offset)
+        until = yield from copied_in_steps(segments, epochs, offset)
         if until >= local_log_start:
             return offset
-        later = (each.start_offset for each in lineage(segments, log_end_offset, epochs) if each.start_offset > until)
-        offset = min(later, default=local_log_start)
+        if starts is None:
+            found = set()
+            for number, each in enumerate(lineage(segments, log_end_offset, epochs)):
+                found.add(each.start_offset)
+                if number % STEP_SEGMENTS == 0:
+                    yield
+            starts = sorted(found)
+        offset = next((start for start in starts if start > until), local_log_start)
     return min(offset, local_log_start)
 
 
@@ -161,14 +171,33 @@ def agrees_until(segment: RemoteLogSegment, epochs: Epochs, offset: int) -> int:
     return until
 
 
-def copied_until(segments: RemoteSegments, epochs: Epochs, offset: int) -> int:
+def copied_in_steps(segments: RemoteSegments, epochs: Epochs, offset: int) -> Generator[None, None, int]:
     """The first offset from ``offset`` on that no readable segment has.
 
     Kafka believes the highest copied offset; here each record below was found in a copy.
     """
+    number = 0
     while (segment := segment_for(segments, epochs, offset)) is not None:
         until = agrees_until(segment, epochs, offset)
         if until <= offset:
             break
         offset = until
+        number += 1
+        if number % STEP_SEGMENTS == 0:
+            yield
     return offset
+
+
+def copied_until(segments: RemoteSegments, epochs: Epochs, offset: int) -> int:
+    """The same, at once: of a few segments."""
+    return at_once(copied_in_steps(segments, epochs, offset))
+
+
+def at_once(steps: Generator[None, None, Found]) -> Found:
+    """The result of work in steps."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            found: Found = end.value
+            return found

@@ -29,18 +29,14 @@ FINISHED: Final = RemoteLogSegmentState.COPY_SEGMENT_FINISHED
 DELETING: Final = RemoteLogSegmentState.DELETE_SEGMENT_STARTED
 DELETED: Final = RemoteLogSegmentState.DELETE_SEGMENT_FINISHED
 
-_FOLLOWS: Final = {
-    None: (STARTED,),
-    STARTED: (STARTED, FINISHED, DELETING),
-    FINISHED: (FINISHED, DELETING),
-    DELETING: (DELETING, DELETED),
-    DELETED: (DELETED,),
-}
+_FIRST: Final = (STARTED,)
+_FOLLOWS: Final = ((STARTED, FINISHED, DELETING), (FINISHED, DELETING), (DELETING, DELETED), (DELETED,))
+"""The states that may come after each one, by its number."""
 
 
 def may_follow(before: RemoteLogSegmentState | None, after: RemoteLogSegmentState) -> bool:
     """Whether a segment may go from a state, None for an unknown segment, to another. A state may be repeated."""
-    return after in _FOLLOWS[before]
+    return after in (_FIRST if before is None else _FOLLOWS[before])
 
 
 def deletion_may_follow(before: RemotePartitionDeleteState | None, after: RemotePartitionDeleteState) -> bool:

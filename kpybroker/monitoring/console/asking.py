@@ -38,6 +38,7 @@ _STATUS: Final = {
     error_codes.GROUP_AUTHORIZATION_FAILED: HTTPStatus.FORBIDDEN,
     error_codes.CLUSTER_AUTHORIZATION_FAILED: HTTPStatus.FORBIDDEN,
     error_codes.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: HTTPStatus.FORBIDDEN,
+    error_codes.NOT_CONTROLLER: HTTPStatus.MISDIRECTED_REQUEST,
     error_codes.NOT_COORDINATOR: HTTPStatus.SERVICE_UNAVAILABLE,
     error_codes.COORDINATOR_NOT_AVAILABLE: HTTPStatus.SERVICE_UNAVAILABLE,
     error_codes.COORDINATOR_LOAD_IN_PROGRESS: HTTPStatus.SERVICE_UNAVAILABLE,
@@ -49,6 +50,12 @@ class Asking:
 
     def __init__(self, role: "Broker | ControllerRole") -> None:
         self._role = role
+        self._of_controllers = frozenset[int]()
+        """The APIs that only the controller answers: in ZooKeeper mode nothing is forwarded to it."""
+        if role.config.is_in_zookeeper_mode:
+            from kpybroker.machines.zookeeper.broker.apis import ONLY_ON_THE_CONTROLLER
+
+            self._of_controllers = ONLY_ON_THE_CONTROLLER
         is_controller = role.is_controller_role
         self._versions = handlers.controller_versions() if is_controller else handlers.served_versions()
         self._load = handlers.load_for_controller if is_controller else handlers.load
@@ -56,6 +63,8 @@ class Asking:
     async def __call__(self, viewer: Viewer, request: Any) -> Any:
         """The response to a request of this viewer, in the latest version. Raises Refused."""
         key = type(request).KEY
+        if key in self._of_controllers:
+            self._must_be_controller()
         client = ConnectedClient(viewer.host, 0, next(iter(self._role.config.listeners)).name)
         client.authenticated(viewer.principal)
         peer = _Peer()
@@ -68,6 +77,15 @@ class Asking:
         if hasattr(module, "codec"):
             return await self._coded(module, request, call)
         return await self._answered(guarded_work(self._role, key, module.handle), request, call)
+
+    def _must_be_controller(self) -> None:
+        """Raise Refused, with the name of the node that is the controller."""
+        controller = self._role.controller.controller_id
+        if controller < 0:
+            raise refused_by_kafka(error_codes.NOT_CONTROLLER, "this change", "there is no controller now; try again")
+        if controller != self._role.node_id:
+            line = f"node {controller} is the controller; make it on the console of node {controller}"
+            raise refused_by_kafka(error_codes.NOT_CONTROLLER, "this change", line)
 
     async def _coded(self, module: Any, request: Any, call: Call) -> Any:
         """Ask a handler that has messages of its own form."""
@@ -160,6 +178,10 @@ async def until_known(is_known: Callable[[], bool]) -> None:
 def refuse(code: int, what: str, message: str | None = None) -> None:
     """Raise Refused if ``code`` is an error, with Kafka's name for it."""
     if code:
-        status = _STATUS.get(code, HTTPStatus.BAD_REQUEST)
-        line = f"{what}: {error_codes.name(code)}: {message or error_codes.message(code)}"
-        raise HttpRefused(status, line)
+        raise refused_by_kafka(code, what, message)
+
+
+def refused_by_kafka(code: int, what: str, message: str | None = None) -> HttpRefused:
+    """The refusal for an error of Kafka."""
+    line = f"{what}: {error_codes.name(code)}: {message or error_codes.message(code)}"
+    return HttpRefused(_STATUS.get(code, HTTPStatus.BAD_REQUEST), line)

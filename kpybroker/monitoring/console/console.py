@@ -25,7 +25,7 @@ from kpybroker.monitoring.console.pace import paced
 from kpybroker.monitoring.console.page import Action, ConsolePage, Download, match
 from kpybroker.monitoring.console.pages import PAGES
 from kpybroker.monitoring.console.protection import FORM, HEADERS, JSON, SAFE, check_site, check_token, token_of
-from kpybroker.monitoring.console.query import Query, RefusedQuery, from_json, parsed
+from kpybroker.monitoring.console.query import Query, RefusedQuery, from_json, parsed, read_form, token_in
 from kpybroker.monitoring.console.rendering import (
     HTML,
     MENU,
@@ -226,9 +226,11 @@ class Console:
         if kind != (JSON if is_api else FORM):
             wanted = JSON if is_api else FORM
             raise HttpRefused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"the Content-Type has to be {wanted}")
-        body = from_json(request.body) if is_api else parsed(request.body.decode("latin-1"))
-        if not is_api:
-            check_token(body.text("token"), token_of(self._secret, str(viewer.principal)))
+        if is_api:
+            body = from_json(request.body)
+        else:
+            check_token(token_in(request.body), token_of(self._secret, str(viewer.principal)))
+            body = await _form(request.body)
         try:
             where = await action.change(self._node, viewer, _with_path(body, found))
         except HttpRefused as refusal:
@@ -258,6 +260,13 @@ class Console:
         return await self._page(
             page, viewer, value, query, RefusedForm(refusal.status, str(refusal), path, form.values)
         )
+
+
+async def _form(body: bytes) -> Query:
+    values: dict[str, str] = {}
+    async for _ in paced(read_form(body, values)):
+        pass
+    return Query(values)
 
 
 def _action(path: str, method: str) -> tuple[Action, dict[str, str]]:

@@ -110,7 +110,7 @@ class LagHistory:
         group.move(now_ms, spots)
         samples = group.samples
         if not samples or now_ms - samples[-1].at_ms >= LEAST_MS:
-            read, written = (sum(each[part] for each in spots.values()) for part in (0, 1))
+            read, written = (sum([each[part] for each in spots.values()]) for part in (0, 1))
             samples.append(LagSample(now_ms, *lag, read, written))
         still_s = {spot: (now_ms - since_ms) / 1000 for spot, (_, since_ms) in group.positions.items()}
         return WatchedGroup(group.pace(now_ms), still_s)

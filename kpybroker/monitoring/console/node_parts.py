@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kpybroker.machines.metadata.topic import NO_LEADER
 from kpybroker.monitoring.console.sources import ConsoleSources
 
 if TYPE_CHECKING:
@@ -47,7 +48,8 @@ class NodeParts(NamedTuple):
         return self.sources.broker
 
     async def ask_at(self, viewer: "Viewer", node_id: int, request: Any) -> Any:
-        """The answer of this node or another one, asked with the viewer's own login. Raises KafkaError, Refused."""
-        if node_id == self.broker.node_id:
+        """The answer of this node or another one, asked with the viewer's own login. Without a leader this node says
+        what is wrong. Raises KafkaError, Refused."""
+        if node_id in (self.broker.node_id, NO_LEADER):
             return await self.ask(viewer, request)
         return await self.elsewhere.ask(viewer, node_id, request)

@@ -1,8 +1,10 @@
-"""The last overviews of all groups. Each is kept for a moment, the longer the more it cost; one is made at a time."""
+"""The last overviews of all groups. Each is kept for a moment, the longer the more it cost; a viewer waits for its own
+alone."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, NamedTuple
+from weakref import WeakValueDictionary
 
 from kpybroker.machines.console.groups import GroupRow, PositionRow
 from kpybroker.monitoring.console.lag_history import LagHistory
@@ -43,7 +45,8 @@ class Overviews:
         self._scheduler = scheduler
         self._known: dict[str, tuple[float, Overview]] = {}
         """The overview of each viewer, and until when it is fresh."""
-        self._lock = asyncio.Lock()
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        """The viewers whose overviews are being made."""
 
     @property
     def times(self) -> Times:
@@ -58,7 +61,8 @@ class Overviews:
 
     async def of(self, key: str, make: Callable[[], Awaitable[Overview]]) -> Overview:
         """The overview of a viewer, made if the last one is too old."""
-        async with self._lock:
+        turn = self._turns.setdefault(key, asyncio.Lock())
+        async with turn:
             began_ms = self._scheduler.monotonic_ms()
             until_ms, known = self._known.pop(key, (0.0, None))
             if known is None or began_ms >= until_ms:

@@ -1,14 +1,24 @@
 """The query and the forms of requests, checked: a value that is no number is refused in one line. Pure."""
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from http import HTTPStatus
 from typing import Any, Final
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, unquote_to_bytes
 
 from kpybroker.runtime.http.request import HttpRefused
 
 MOST_FIELDS: Final = 200
+PIECE_BYTES: Final = 4096
+"""The bytes of a form that are decoded at once."""
+TOO_MANY: Final = f"there are more than {MOST_FIELDS} values"
+MOST_PARTS: Final = 2_000
+"""The texts, numbers and containers of a JSON body: more would be read in one step, and no request has as many."""
+MOST_TOKEN_BYTES: Final = 128
+_TOKEN: Final = b"token="
+_STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
+"""A text in JSON, or its beginning where its end is missing: so a body is looked through once."""
 
 
 class Query:
@@ -47,16 +57,52 @@ class Query:
 
 
 def parsed(text: str) -> Query:
-    """The query of an address, or a form. Of a name that comes twice the last value counts. Raises Refused."""
+    """The query of an address. Of a name that comes twice the last value counts. Raises Refused."""
     try:
         pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=MOST_FIELDS, errors="replace")
     except ValueError:
-        raise bad(f"there are more than {MOST_FIELDS} values") from None
+        raise bad(TOO_MANY) from None
     return Query(dict(pairs))
+
+
+def token_in(form: bytes) -> str:
+    """The token of a form, which is read before anything else of it."""
+    fields = (each for each in form.split(b"&", MOST_FIELDS) if each.startswith(_TOKEN))
+    return next(fields, b"")[len(_TOKEN) :][:MOST_TOKEN_BYTES].decode("latin-1")
+
+
+def read_form(form: bytes, values: dict[str, str]) -> Iterator[None]:
+    """Add the values of a form, as `parsed` has them, in pieces: large ones take long. Raises Refused."""
+    if form.count(b"&") >= MOST_FIELDS:
+        raise bad(TOO_MANY)
+    if not form.isascii():
+        raise bad("a form is ASCII, and other characters are written as %C3%A9")
+    for field in filter(None, form.split(b"&")):
+        texts = []
+        for part in field.partition(b"=")[::2]:
+            pieces = bytearray()
+            for piece in _unquoted(part):
+                pieces += piece
+                yield
+            texts.append(pieces.decode("utf-8", "replace"))
+        name, value = texts
+        values[name] = value
+
+
+def _unquoted(text: bytes) -> Iterator[bytes]:
+    """The bytes that a part of a form stands for, in pieces that cut no character written as %41."""
+    start = 0
+    while start < len(text):
+        end = start + PIECE_BYTES
+        escape = text.find(b"%", end - 2, end)
+        end = end if escape < 0 else escape
+        yield unquote_to_bytes(text[start:end].replace(b"+", b" "))
+        start = end
 
 
 def from_json(body: bytes) -> Query:
     """The named values of a JSON object. Raises Refused."""
+    _check_parts(body)
     try:
         found = json.loads(body or b"{}")
         json.dumps(found, ensure_ascii=False).encode()  # a text may hold half a character
@@ -65,8 +111,22 @@ def from_json(body: bytes) -> Query:
     if not isinstance(found, dict):
         raise bad("the body is no JSON object")
     if len(found) > MOST_FIELDS:
-        raise bad(f"there are more than {MOST_FIELDS} values")
+        raise bad(TOO_MANY)
     return Query({name: _text(value) for name, value in found.items() if value is not None})
+
+
+def _check_parts(body: bytes) -> None:
+    """Raise Refused for a body of too many parts, before it is read."""
+    parts = end = 0
+    for found in _STRING.finditer(body):
+        parts += 1 + sum([body.count(each, end, found.start()) for each in b"[{,"])
+        end = found.end()
+        if parts > MOST_PARTS:
+            break
+    else:
+        parts += sum([body.count(each, end) for each in b"[{,"])
+    if parts > MOST_PARTS:
+        raise bad(f"the body has more than {MOST_PARTS} parts")
 
 
 def _text(value: Any) -> str:

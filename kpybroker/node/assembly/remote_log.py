@@ -38,7 +38,7 @@ POOLS: Final = (
     "remote.log.manager.expiration.thread.pool.size",
 )
 ABANDONED_AFTER_DEADLINES: Final = 2
-"""A copy of another broker counts as abandoned after so many times the longest time that one may take."""
+"""A copy of another broker counts as abandoned after this number of times the longest time that one may take."""
 
 
 def build_remote_log(
@@ -65,7 +65,7 @@ def build_remote_log(
 
     def reconfigured(changed: BrokerConfig) -> None:
         pace.set_limit(int(changed["remote.log.manager.copy.max.bytes.per.second"]))
-        fetches.bytes_per_second = int(changed["remote.log.manager.fetch.max.bytes.per.second"])
+        fetches.change(int(changed["remote.log.manager.fetch.max.bytes.per.second"]))
 
     def throttle_times() -> ThrottleTimes:
         now_ms = int(scheduler.monotonic_ms())
@@ -75,6 +75,7 @@ def build_remote_log(
 
     current.when_changed(reconfigured)
     readers, copiers, deleters = (int(config[name]) for name in POOLS)
+    pulse = MetadataPulse(scheduler)
     figures = TierFigures(readers, copiers)
     parts = TierParts(
         scheduler,
@@ -86,13 +87,13 @@ def build_remote_log(
         copy_settings=lambda: _copy_settings(now()),
         copy_limits=pace.limits,
         figures=figures,
+        is_current=lambda: pulse.beats or config.is_in_zookeeper_mode,
         abandoned_after_ms=ABANDONED_AFTER_DEADLINES * _copy_settings(config).deadline_ms,
     )
     reader = counted(scheduler.pool("remote-reader", readers), figures.readers)
     most_waiting = lambda: int(now()["remote.log.reader.max.pending.tasks"])  # noqa: E731
     timeout_ms = lambda: float(now()["remote.list.offsets.request.timeout.ms"])  # noqa: E731
     failed = replicas.directory_failed
-    pulse = MetadataPulse(scheduler)
     sweep_ms = lambda: float(now()["kpybroker.remote.sweep.interval.ms"])  # noqa: E731
     sweeping = Sweeping(scheduler, metadata, storage, parts.deleter, pulse, sweep_ms, parts.abandoned_after_ms)
     remote_log = RemoteLog(

@@ -72,8 +72,7 @@ class EpochCheck:
 
     @property
     def elsewhere(self) -> list[tuple[int, int]] | None:
-        """The epochs of records that only a store has, as the checkpoint knows them; None if there are such records, and
-        it does not."""
+        """The epochs of the records that only a store has, as the checkpoint knows them; None if it knows none."""
         if self.log_start >= self.first_base:
             return []
         entries = self._known.entries() if self._known is not None else []

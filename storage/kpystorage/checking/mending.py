@@ -167,8 +167,8 @@ class PartitionMending:
         elsewhere = check.epochs.elsewhere
         if elsewhere is None:
             self._say(
-                f"{names.LEADER_EPOCHS}: left as it is; a store has the records from offset {check.epochs.log_start} up "
-                f"to {check.epochs.first_base}, and only another replica can tell their epochs"
+                f"{names.LEADER_EPOCHS}: left as it is; a store has the records from offset {check.epochs.log_start} "
+                f"up to {check.epochs.first_base}, and only another replica can tell their epochs"
             )
             return
         aside = self._replace(names.LEADER_EPOCHS)

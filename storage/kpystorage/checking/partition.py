@@ -62,8 +62,6 @@ class PartitionReport(NamedTuple):
     size_bytes: int
     first_base: int
     """The offset where the first segment begins."""
-    first_epoch_start: int
-    """The log start that ``leader-epoch-checkpoint`` allows."""
 
 
 class Edit(NamedTuple):
@@ -126,7 +124,6 @@ class PartitionCheck:
         self.epochs.end(log_end)
         self._snapshots(log_end)
         self._places(log_end)
-        start = self.epochs.start_offset
         return PartitionReport(
             self.directory,
             self.findings,
@@ -135,7 +132,6 @@ class PartitionCheck:
             self.epochs.seen.latest,
             self.size_bytes,
             bases[0] if bases else 0,
-            0 if start is None else start,
         )
 
     def bases(self) -> list[int]:

@@ -50,5 +50,5 @@ def _check_size(index: IndexType, data: bytes, entry_bytes: int) -> None:
 
 
 def _check_order(index: IndexType, numbers: Sequence[int], in_order: Any) -> None:
-    if numbers and numbers[0] < 0 or not all(map(in_order, numbers, islice(numbers, 1, None))):
+    if (numbers and numbers[0] < 0) or not all(map(in_order, numbers, islice(numbers, 1, None))):
         raise CorruptObject(f"a {index.value} index whose entries are not in order")

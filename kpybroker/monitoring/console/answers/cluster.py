@@ -21,7 +21,7 @@ from kpybroker.machines.metadata.image import MetadataImage
 from kpybroker.machines.metadata.metadata_version import name_of
 from kpybroker.machines.metadata.topic import Partition
 from kpybroker.monitoring.console.answers.peers import PATIENCE_S, ask_peers, sizes_here
-from kpybroker.monitoring.console.answers.quorum import described_quorum, may_change
+from kpybroker.monitoring.console.answers.quorum import described_quorum, may_change, time_of_leader
 from kpybroker.monitoring.console.history import OF_CLIENTS, plotted
 from kpybroker.monitoring.console.node_parts import NodeParts
 from kpybroker.monitoring.console.pace import paced
@@ -106,7 +106,7 @@ async def _silent(node: NodeParts, viewer: Viewer, leader: int | None) -> dict[i
             partition = await described_quorum(node, viewer)
     except (HttpRefused, TimeoutError):
         return {}
-    now_ms = max((each.last_caught_up_timestamp for each in partition.current_voters), default=-1)
+    now_ms = time_of_leader(partition)
     silent = {
         each.replica_id: (now_ms - each.last_fetch_timestamp) / 1000
         for each in partition.current_voters
@@ -138,8 +138,9 @@ async def _throttles(node: NodeParts, viewer: Viewer) -> tuple[ThrottleRow, ...]
     async for each in paced(throttles_of(node.role.image.configs)):
         if each is None:
             continue
-        kind, name = (ResourceType.TOPIC, each.name) if each.kind == "topic" else (ResourceType.CLUSTER, CLUSTER_NAME)
-        if viewer.may(AclOperation.DESCRIBE_CONFIGS, kind, name):
+        is_topic = each.kind == "topic"
+        kind, name = (ResourceType.TOPIC, each.name) if is_topic else (ResourceType.CLUSTER, CLUSTER_NAME)
+        if viewer.may(AclOperation.DESCRIBE_CONFIGS, kind, name) and (not is_topic or viewer.may_see_topic(name)):
             rows.append(each)
     return tuple(sorted(rows, key=lambda row: (row.kind, row.name, row.config))[:MOST_MOVES])
 

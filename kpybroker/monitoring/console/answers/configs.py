@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from kpybroker.config.broker_configs import BROKER_CONFIGS
+from kpybroker.config.refusals import shown_name
 from kpybroker.machines.authorization.resources import CLUSTER_NAME, AclOperation, ResourceType
 from kpybroker.machines.config_def import PASSWORD
 from kpybroker.machines.console.config_words import value_of
@@ -98,8 +99,7 @@ async def configure(node: NodeParts, viewer: Viewer, query: Query) -> str:
     await alter(node, viewer, BROKER_RESOURCE, resource_name, name, value, f"{name[:100]} of {where}")
     is_secret = key is None or key.sensitive
     what = "removed" if is_removed else "set" if is_secret else f"set to {value!a}"
-    named = name if name.isprintable() else ascii(name)
-    log.info("%s: config %s of %s is %s", viewer.identity, named[:250], where, what)
+    log.info("%s: config %s of %s is %s", viewer.identity, shown_name(name), where, what)
     if not is_secret:
         await until_known(lambda: node.broker.image.configs_of(BROKER_RESOURCE, resource_name).get(name) == value)
     return "/configs"

@@ -24,11 +24,12 @@ from kpybroker.monitoring.console.answers.positions import (
     leader_of,
     position_rows,
     total_of,
+    untimed_in,
 )
 from kpybroker.monitoring.console.answers.transactions import transactional_id_of
 from kpybroker.monitoring.console.lag_history import WatchedGroup
 from kpybroker.monitoring.console.node_parts import NodeParts
-from kpybroker.monitoring.console.pace import paced, paced_parts
+from kpybroker.monitoring.console.pace import give_way, paced, parts
 from kpybroker.monitoring.console.viewer import Viewer
 from kpybroker.requests.serving.preferred_replica import RACK_AWARE
 
@@ -89,7 +90,7 @@ async def examined(
         silent = silence_of(coordinator, group, int(node.broker.scheduler.monotonic_ms()))
         members = tuple(
             [
-                replace(each, silent_s=silent.get(each.id), assigned=_seen(may_see, each.assigned))
+                replace(each, silent_s=silent.get(each.id), assigned=visible_parts(may_see, each.assigned))
                 async for each in paced(members_of(node, group))
             ]
         )
@@ -104,8 +105,8 @@ async def examined(
     verdict_of = VERDICTS.get(kind)
     verdict = verdict_of and verdict_of(node, viewer, coordinator.shard, group.membership, members, shares)
     if verdict is None:
-        facts = await _facts(node, viewer, of_members.state, (members, positions), events)
-        verdict = stuck.verdict_on(replace(facts, still_s=watched.still_s, pace=watched.pace))
+        facts = await _facts(node, viewer, of_members.state, (members, positions), events, watched)
+        verdict = stuck.verdict_on(facts)
     return ExaminedGroup(kind, members, positions, shares, events, lag, watched, verdict)
 
 
@@ -114,10 +115,10 @@ def lag_of(kind: str, positions: GroupPositions, shares: Sequence[ShareRow]) -> 
     if kind == SHARE:
         return Total(sum(each.unread for each in shares) if shares else None, 0)
     known = total_of([each.lag for each in positions.rows if each.end_offset is not None])
-    return Total(known.records, known.unknown + positions.left_out)
+    return Total(known.records, known.unknown + positions.left_out, untimed_in(positions.rows))
 
 
-def _seen(may_see: Callable[[str], bool], assigned: tuple[str, ...]) -> tuple[str, ...]:
+def visible_parts(may_see: Callable[[str], bool], assigned: tuple[str, ...]) -> tuple[str, ...]:
     """The tasks, and the partitions of topics that the viewer may see."""
     return tuple(each for each in assigned if each.startswith(stuck.TASK) or may_see(each.rpartition("-")[0]))
 
@@ -128,12 +129,14 @@ async def _facts(
     state: str,
     rows: tuple[tuple[MemberRow, ...], GroupPositions],
     events: Sequence[Event],
+    watched: WatchedGroup,
 ) -> stuck.ReadingFacts:
     members, positions = rows
     pins: dict[tuple[str, int], stuck.OpenTransaction] = {}
     elsewhere: set[tuple[str, int]] = set()
     moved_ms = 0
-    async for some in paced_parts(positions.rows):
+    for some in parts(positions.rows):
+        await give_way()
         for each in some:
             if each.commit_ms is not None and each.commit_ms > moved_ms:
                 moved_ms = each.commit_ms
@@ -152,6 +155,8 @@ async def _facts(
         lost,
         node.broker.scheduler.now_ms(),
         max((event.timestamp_ms for event in events if event.what in ASSIGNED), default=None),
+        watched.still_s,
+        watched.pace,
         is_partial=bool(positions.left_out or positions.hidden),
         reads_elsewhere=node.broker.config["replica.selector.class"] == RACK_AWARE,
         led_elsewhere=elsewhere,

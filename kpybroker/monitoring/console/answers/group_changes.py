@@ -23,7 +23,7 @@ log = logging.getLogger("kpybroker.console")
 
 REASON: Final = "removed in the console"
 MOST_NAMED: Final = 3
-"""The parts of a change that its line in the log names."""
+"""The parts of a change that its line in the log or the page names."""
 
 
 async def remove_members(node: NodeParts, viewer: Viewer, query: Query) -> str:

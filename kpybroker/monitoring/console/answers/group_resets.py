@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from kpybroker.client import resets
 from kpybroker.client.client import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, Spot
@@ -24,7 +24,7 @@ from kpybroker.machines.groups.offsets.committed import find_committed
 from kpybroker.machines.groups.share.share_group import SHARE
 from kpybroker.monitoring.console.answers.examined import Coordinated
 from kpybroker.monitoring.console.answers.group import group_here
-from kpybroker.monitoring.console.answers.group_changes import page_of_group, settle
+from kpybroker.monitoring.console.answers.group_changes import MOST_NAMED, page_of_group, settle
 from kpybroker.monitoring.console.answers.log_offsets import offsets_at
 from kpybroker.monitoring.console.answers.positions import MOST_POSITIONS
 from kpybroker.monitoring.console.answers.record_places import time_of
@@ -43,9 +43,6 @@ from kpywire.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequestTopic,
 )
 from kpywire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
-
-MOST_NAMED: Final = 3
-"""The partitions without a new position that the page names."""
 
 
 class ResetPlan(NamedTuple):

@@ -71,13 +71,13 @@ async def groups_of_node(node: NodeParts, viewer: Viewer, other: int) -> GroupsO
     }
     try:
         for start in range(0, len(asked), PER_REQUEST):
-            await _ask_more(node, viewer, other, answer.groups[:MOST_ASKED][start : start + PER_REQUEST], found)
+            await ask_more(node, viewer, other, answer.groups[:MOST_ASKED][start : start + PER_REQUEST], found)
     except KafkaError as error:
         return GroupsOfNode(found, f"node {other}: {error.message or error}")
     return GroupsOfNode(found)
 
 
-async def _ask_more(
+async def ask_more(
     node: NodeParts, viewer: Viewer, other: int, some: Sequence[ListedGroup], found: dict[str, GroupElsewhere]
 ) -> None:
     """Ask for the members and positions of some groups."""

@@ -1,10 +1,10 @@
 """Offsets of logs, asked of the leaders of their partitions as a client asks: with the viewer's own login."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from kpybroker.client.client import Spot
+from kpybroker.client.client import LATEST_TIMESTAMP, Spot
 from kpybroker.machines.errors import KafkaError
 from kpybroker.monitoring.console.node_parts import NodeParts
 from kpybroker.monitoring.console.pace import paced
@@ -37,6 +37,21 @@ async def offsets_at(node: NodeParts, viewer: Viewer, timestamps: Mapping[Spot, 
             by_leader.setdefault(leader, []).append(spot)
     await asyncio.gather(*(_ask(node, viewer, each, by_leader[each], timestamps, found) for each in by_leader))
     return found
+
+
+async def ends_led_elsewhere(
+    node: NodeParts, viewer: Viewer, spots: Iterable[tuple[str, int]], most: int
+) -> dict[tuple[str, int], int]:
+    """The ends of those of these partitions that other nodes lead, of this many at most."""
+    here = node.broker.node_id
+    if node.broker.alive_brokers <= {here}:
+        return {}
+    wanted: dict[Spot, int] = {}
+    async for spot in paced(spots):
+        if len(wanted) < most and leader_id(node, spot) not in (-1, here):
+            wanted[Spot(*spot)] = LATEST_TIMESTAMP
+    found = await offsets_at(node, viewer, wanted)
+    return {(spot.topic, spot.partition): end for spot, end in found.offsets.items()}
 
 
 def leader_id(node: NodeParts, spot: tuple[str, int]) -> int:

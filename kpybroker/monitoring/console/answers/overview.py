@@ -1,10 +1,9 @@
 """All groups of the cluster with their standing, as one viewer may see them. Each is examined to sort the worst."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final
 
-from kpybroker.client.client import LATEST_TIMESTAMP, Spot
 from kpybroker.machines.console import stuck
 from kpybroker.machines.console.groups import GroupRow, PositionRow
 from kpybroker.machines.console.standing import NO_TREND, in_short, standing_of, trend_of
@@ -25,7 +24,7 @@ from kpybroker.monitoring.console.answers.groups_elsewhere import (
     names_in,
 )
 from kpybroker.monitoring.console.answers.kinds import shares_led
-from kpybroker.monitoring.console.answers.log_offsets import leader_id, offsets_at
+from kpybroker.monitoring.console.answers.log_offsets import ends_led_elsewhere
 from kpybroker.monitoring.console.answers.positions import (
     Fetches,
     PositionSources,
@@ -74,7 +73,7 @@ async def _made(node: NodeParts, viewer: Viewer, key: str) -> Overview:
         in_groups |= names_of(found.group)
         here[found.group.group_id] = found
     readers = await gathered(node)
-    ends = await _ends(node, viewer, here, others)
+    ends = await ends_led_elsewhere(node, viewer, _spots(here, others), MOST_ENDS)
     may_see = seen_by(viewer)
     sources = GroupSources(PositionSources(may_see, await Fetches.of(node, readers), ends), await shares_led(node))
     sharing = [name for name, each in listed.items() if each.group_type == SHARE][:MOST_SHARING]
@@ -107,26 +106,13 @@ def _watched(node: NodeParts, key: GroupKey, lag: Total, rows: Sequence[Position
     return node.overviews.paces.look(key, (lag.records, None), watched_spots(rows))
 
 
-async def _ends(
-    node: NodeParts, viewer: Viewer, here: Mapping[str, Coordinated], others: Mapping[str, GroupElsewhere]
-) -> dict[tuple[str, int], int]:
-    """The ends of the partitions that other nodes lead and groups have positions in."""
-    if node.broker.alive_brokers <= {node.broker.node_id}:
-        return {}
-    wanted: dict[Spot, int] = {}
-    async for found in paced(here.values()):
-        for topic, partitions in found.group.offsets.items():
-            _want(node, wanted, [(topic, index) for index in partitions])
-    async for other in paced(others.values()):
-        _want(node, wanted, list(other.positions))
-    found_ends = await offsets_at(node, viewer, wanted)
-    return {(spot.topic, spot.partition): end for spot, end in found_ends.offsets.items()}
-
-
-def _want(node: NodeParts, wanted: dict[Spot, int], spots: Sequence[tuple[str, int]]) -> None:
-    for spot in spots:
-        if len(wanted) < MOST_ENDS and leader_id(node, spot) not in (-1, node.broker.node_id):
-            wanted[Spot(*spot)] = LATEST_TIMESTAMP
+def _spots(here: Mapping[str, Coordinated], others: Mapping[str, GroupElsewhere]) -> Iterator[tuple[str, int]]:
+    """The partitions that groups have positions in."""
+    for found in here.values():
+        for topic, partitions in list(found.group.offsets.items()):
+            yield from [(topic, index) for index in partitions]
+    for other in others.values():
+        yield from other.positions
 
 
 def _row(listed: ListedGroup, group: ExaminedGroup, node_id: int, shared: SharePositions | None) -> GroupRow:
@@ -168,15 +154,16 @@ def _row_elsewhere(group: GroupElsewhere, rows: Sequence[PositionRow], watched: 
     if not group.is_asked or (has_any and not group.members):
         return _unknown_row(group.listed, group.node)
     total = total_of([each.lag for each in rows])
-    verdict = _verdict_elsewhere(group, rows, (total, watched))
+    verdict = verdict_elsewhere(group, rows, (total, watched))
     topics = {each.topic for each in rows}
     place = group.node, None if has_any is None else len(group.members)
     return _filled(group.listed, place, total, topics, verdict, watched.pace, is_here=False)
 
 
-def _verdict_elsewhere(
+def verdict_elsewhere(
     group: GroupElsewhere, rows: Sequence[PositionRow], known: tuple[Total, WatchedGroup]
 ) -> stuck.GroupVerdict:
+    """The verdict on a group that another node coordinates."""
     total, watched = known
     if group.listed.group_type == SHARE:
         left = total.records or 0
@@ -192,22 +179,25 @@ def _verdict_elsewhere(
 def _filled(
     listed: ListedGroup,
     place: tuple[int, int | None],
-    lag: tuple[int | None, int],
+    lag: Total,
     topics: Collection[str],
     verdict: stuck.GroupVerdict,
     pace: stuck.ReadingPace | None,
     *,
     is_here: bool = True,
 ) -> GroupRow:
-    trend = trend_of(pace, lag[0]) if lag[0] is not None else NO_TREND
+    records, unknown, untimed = lag
+    trend = NO_TREND if records is None else trend_of(pace, records)
     return GroupRow(
         listed.group_id,
         listed.group_type,
         listed.group_state,
-        standing_of(verdict, pace, *lag),
-        in_short(verdict, pace, lag[0]),
-        *lag,
+        standing_of(verdict, pace, records, unknown),
+        in_short(verdict, pace, records),
+        records,
+        unknown,
         None,
+        untimed,
         *trend,
         tuple(sorted(topics)[:MOST_TOPICS]),
         max(0, len(topics) - MOST_TOPICS),
@@ -220,4 +210,4 @@ def _filled(
 def _unknown_row(listed: ListedGroup, node_id: int) -> GroupRow:
     """The row of a group of which only the name is known."""
     verdict = stuck.not_stuck(f"Node {node_id} knows more.")
-    return _filled(listed, (node_id, None), (None, 0), (), verdict, None, is_here=False)
+    return _filled(listed, (node_id, None), Total(None, 0), (), verdict, None, is_here=False)

@@ -13,7 +13,7 @@ from kpybroker.machines.lag import lag_in_records
 from kpybroker.machines.partition.leader import PartitionLeader
 from kpybroker.monitoring.console.lag_history import Spots
 from kpybroker.monitoring.console.node_parts import NodeParts
-from kpybroker.monitoring.console.pace import PER_PART, paced, paced_parts
+from kpybroker.monitoring.console.pace import PER_PART, give_way, paced, parts
 from kpybroker.monitoring.metrics.lag import Times, lag_of
 from kpybroker.monitoring.metrics.readers import ReaderPosition, Readers, name_of
 from kpystorage.errors import DiskFailure
@@ -99,6 +99,8 @@ class Total(NamedTuple):
 
     records: int | None
     unknown: int
+    untimed: int = 0
+    """The partitions with records left whose times this node does not know, since it does not lead them."""
 
 
 def total_of(lags: Sequence[int | None]) -> Total:
@@ -135,7 +137,8 @@ async def position_rows(
     owners = owners_of(group, members)
     fetches = sources.fetches.by({group.group_id, *(name_of(each.client_id) for each in members)})
     topics = node.broker.replicas.topics
-    async for topic, indexes in paced(_topics_of(group, owners)):
+    for topic, indexes in _topics_of(group, owners):
+        await give_way()
         if not sources.may_see(topic):
             hidden += len(indexes)
             continue
@@ -200,8 +203,16 @@ async def with_times(node: NodeParts, name: str, rows: Sequence[PositionRow]) ->
 async def lag_in_time(node: NodeParts, name: str, rows: Sequence[PositionRow], times: Times) -> float | None:
     """The age of the oldest record that a group has not read, in seconds. ``times`` are those that are known."""
     now_ms = node.broker.scheduler.now_ms()
-    found = [_lag_s(node, name, each, now_ms, times) async for some in paced_parts(rows) for each in some]
-    return max((each for each in found if each is not None), default=None)
+    found: list[float | None] = []
+    for some in parts(rows):
+        found += [_lag_s(node, name, each, now_ms, times) for each in some]
+        await give_way()
+    return max([each for each in found if each is not None], default=None)
+
+
+def untimed_in(rows: Sequence[PositionRow]) -> int:
+    """The number of positions with records left in partitions that this node does not lead."""
+    return sum([bool(each.lag) and each.start_offset is None for each in rows])
 
 
 def _lag_s(node: NodeParts, name: str, row: PositionRow, now_ms: int, times: Times) -> float | None:

@@ -8,7 +8,7 @@ from kpybroker.machines.authorization.resources import AclOperation, ResourceTyp
 from kpybroker.machines.console.content import TEXT
 from kpybroker.machines.console.producing import ProducePage, bytes_in, empty_form, filled_form, headers_in
 from kpybroker.machines.errors import KafkaError
-from kpybroker.machines.metadata.topic import Topic
+from kpybroker.machines.metadata.topic import NO_LEADER, Topic
 from kpybroker.monitoring.console.answers.one_record import one_record
 from kpybroker.monitoring.console.answers.record_places import may_write, readable
 from kpybroker.monitoring.console.answers.topics import known_topic
@@ -67,11 +67,9 @@ async def _produced(
 ) -> PartitionProduceResponse:
     leader = topic.partitions[index].leader
     try:
-        if leader in (node.broker.node_id, -1):
-            response = await node.ask(viewer, request)
-        else:
+        if leader not in (node.broker.node_id, NO_LEADER):
             viewer.must(AclOperation.WRITE, ResourceType.TOPIC, topic.name)
-            response = await node.elsewhere.ask(viewer, leader, request)
+        response = await node.ask_at(viewer, leader, request)
     except KafkaError as error:
         refuse(error.code, f"{topic.name}-{index} at node {leader}", error.message)
         raise

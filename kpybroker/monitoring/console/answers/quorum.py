@@ -73,9 +73,13 @@ def may_change(node: NodeParts, viewer: Viewer) -> bool:
     return may_write and viewer.may(AclOperation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME)
 
 
+def time_of_leader(partition: DescribeQuorumResponsePartitionData) -> int:
+    """The present time by the clock of the quorum's leader: it has always caught up with itself."""
+    return max((each.last_caught_up_timestamp for each in partition.current_voters), default=-1)
+
+
 def _nodes(partition: DescribeQuorumResponsePartitionData, here: int) -> tuple[QuorumNode, ...]:
-    # The leader's own time is the present one, so no clock of this node comes into it.
-    now_ms = max((each.last_caught_up_timestamp for each in partition.current_voters), default=-1)
+    now_ms = time_of_leader(partition)
     rows = []
     for role, replicas in (("voter", partition.current_voters), ("observer", partition.observers)):
         for each in replicas:

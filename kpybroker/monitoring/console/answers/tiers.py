@@ -20,7 +20,7 @@ async def tiers(node: NodeParts, viewer: Viewer, query: Query) -> TiersPage:
     remote_log = node.broker.remote_log
     if remote_log is None:
         return NOT_CONFIGURED
-    now_ms = node.broker.scheduler.now_ms()
+    now_ms = node.broker.scheduler.monotonic_ms()
     seen = [row async for row in paced(_rows(remote_log, viewer, now_ms)) if row is not None]
     rows = await sorted_in_pieces(seen, TIER_KEYS, query.text("sort") or WORST_FIRST)
     page, pages = pages_of(len(rows), query.number("page", 1, lowest=1))
@@ -41,20 +41,20 @@ async def tiers(node: NodeParts, viewer: Viewer, query: Query) -> TiersPage:
     )
 
 
-def _rows(remote_log: "TierView", viewer: Viewer, now_ms: int) -> Iterator[TierRow | None]:
+def _rows(remote_log: "TierView", viewer: Viewer, now_ms: float) -> Iterator[TierRow | None]:
     """A row for each partition; None for one that the viewer may not see."""
     for state in remote_log.states():
         yield _row(state, now_ms) if viewer.may_see_topic(state.topic) else None
 
 
-def _row(state: "TierState", now_ms: int) -> TierRow:
+def _row(state: "TierState", now_ms: float) -> TierRow:
     reason = state.reason if state.is_ready else "the metadata of the partition are still being read"
     return TierRow(
         state.topic,
         state.partition,
         "" if state.wait is None else state.wait.name,
         reason,
-        None if state.until_ms is None else max(0, state.until_ms - now_ms) / 1_000,
+        None if state.until_ms is None else max(0.0, state.until_ms - now_ms) / 1_000,
         state.copy_lag.bytes,
         state.copy_lag.segments,
         state.remote_bytes,
