@@ -19,14 +19,16 @@ class StoredFile(NamedTuple):
 
 
 def stored(store: Path) -> dict[str, StoredFile]:
-    """Every file of the store by its path."""
+    """The files of all segments by their paths; parts that a copy has not named yet are left out."""
     found = {}
     for directory, _, names in os.walk(store):  # directories vanish meanwhile
         for name in names:
-            path = Path(directory, name)
+            file = Path(directory, name)
+            path = str(file.relative_to(store))
             with contextlib.suppress(FileNotFoundError):
-                status = path.stat()
-                found[str(path.relative_to(store))] = StoredFile(status.st_size, status.st_mtime_ns, status.st_ino)
+                status = file.stat()
+                if parse_path(path) is not None:
+                    found[path] = StoredFile(status.st_size, status.st_mtime_ns, status.st_ino)
     return found
 
 

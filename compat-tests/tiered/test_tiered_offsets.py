@@ -1,5 +1,7 @@
 """ListOffsets, DeleteRecords and DescribeLogDirs of a partition whose beginning is in the store, at each stage."""
 
+from pathlib import Path
+
 import pytest
 
 from kpywire import error_codes
@@ -11,6 +13,7 @@ from support.raw_transactions import Transactional, find_coordinator, produce_re
 from support.waiting import becomes
 from tiered.filling import alter, create_tiered, delete_records, fill, time_of
 from tiered.reading import EARLIEST, EARLIEST_LOCAL, EARLIEST_PENDING_UPLOAD, LATEST, LATEST_TIERED, MAX_TIMESTAMP
+from tiered.store import start_offsets
 
 NOTHING = (0, -1, -1, -1)
 UNSUPPORTED = (error_codes.UNSUPPORTED_VERSION, -1, -1, -1)
@@ -191,6 +194,15 @@ def test_old_records_expire_in_the_store_and_in_the_active_segment(client: RawCl
             EARLIEST_PENDING_UPLOAD: NOTHING,
         },
     )
+
+
+def test_retention_by_size_deletes_what_is_too_much_and_no_more(client: RawClient, name: str, store: Path) -> None:
+    create_tiered(client, name)
+    fill(client, name, range(6))
+    list_becomes(client, name, answers_for(0, 12, 0, 10, (10, 5)))
+    alter(client, name, retention_bytes="300", local_retention_bytes="1")
+    becomes(lambda: start_offsets(store, name), [4, 6, 8])
+    list_becomes(client, name, answers_for(4, 12, 10, 10, (10, 5)))
 
 
 def test_the_size_of_a_partition_is_that_on_the_disk(client: RawClient, name: str) -> None:

@@ -150,6 +150,16 @@ def test_nothing_expired_is_deleted_before_the_log_start_has_moved() -> None:
     assert of.waiting == []
 
 
+def test_segments_that_are_being_deleted_do_not_count_for_retention() -> None:
+    """The log start has moved behind the first one, and no record says yet that it is being deleted."""
+    copied = [segment(number, 10 * number, 10 * number + 9, [(1, 10 * number)]) for number in range(3)]
+    settings = TierSettings(retention_bytes=300)
+    for start, moved in ((0, 10), (10, None)):
+        log = log_of(30, end=40)._replace(log_start_offset=start)
+        found = at_once(remote_expiry(log, cache_of(*copied), settings, copied_offset=29, now_ms=NOW_MS))
+        assert (found.log_start, [each.start_offset for each in found.expired]) == (moved, [0])
+
+
 def test_all_is_deleted_when_tiering_ends_and_the_log_begins_on_the_disk() -> None:
     remote = cache_of(segment(1, 0, 9, [(1, 0)]), segment(2, 10, 19, [(1, 10)]))
     expiry = everything(log_of(10, 20, end=30), remote)

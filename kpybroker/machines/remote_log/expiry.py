@@ -108,7 +108,8 @@ def remote_expiry(
     epochs = with_records(log.epochs)
     size_bytes = sum(each.size_bytes for each in log.only_local(copied_offset))
     for number, each in enumerate(lineage(segments, log.end_offset, epochs)):
-        size_bytes += each.size_bytes
+        # Those below the log start are being deleted. Counted, they would make retention delete as much again.
+        size_bytes += each.size_bytes if each.end_offset >= log.log_start_offset else 0
         if number % STEP_SEGMENTS == 0:
             yield
     excess = size_bytes - settings.retention_bytes if settings.retention_bytes >= 0 else 0
