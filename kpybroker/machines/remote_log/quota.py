@@ -48,10 +48,6 @@ class RemoteLogQuota:
             return 0
         return max(1, rounded((rate - limit) / limit * self._rate.elapsed_ms(now_ms)))
 
-    def change(self, bytes_per_second: int) -> None:
-        """Set another quota."""
-        self.bytes_per_second = bytes_per_second
-
     def use(self, size_bytes: int, now_ms: int) -> None:
         """Count bytes that are copied or read."""
         self._rate.record(size_bytes, now_ms)
