@@ -262,8 +262,15 @@ def _explicit(config: "BrokerValues", names: Iterable[str]) -> list[str]:
 def _unknown_keys(config: "BrokerValues", *, in_zookeeper_mode: bool) -> list[str]:
     warnings = []
     of_store = config["remote.log.storage.manager.impl.prefix"]
+    of_metadata = config["remote.log.metadata.manager.impl.prefix"]
+    if any(name.startswith(of_metadata) for name in config.originals):
+        from kpybroker.config.remote_metadata import unknown_names  # not of a plain start
+
+        warnings += unknown_names(config)
     for name in sorted(config.originals):
-        if name in BROKER_CONFIGS or name in OWN_CONFIGS or name in _OF_AUTHORIZER or name.startswith(of_store):
+        if name in BROKER_CONFIGS or name in OWN_CONFIGS or name in _OF_AUTHORIZER:
+            continue
+        if name.startswith((of_store, of_metadata)):
             continue
         if in_zookeeper_mode and (name in ZOOKEEPER_CONFIGS or name in OF_OWN_ZOOKEEPER):
             continue
