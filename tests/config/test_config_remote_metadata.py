@@ -3,8 +3,8 @@
 import pytest
 
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.config.remote_metadata import RemoteMetadataSettings, remote_metadata_settings, unknown_names
 from kpybroker.config.refusals import check_features
+from kpybroker.config.remote_metadata import RemoteMetadataSettings, remote_metadata_settings, unknown_names
 from kpybroker.machines.config_def import ConfigError
 
 PREFIX = "rlmm.config."
