@@ -76,6 +76,8 @@ class KpyBroker(BrokerProcess):
 class KpyInStore(KpyBroker):
     """kpybroker whose disk has the newest batch of each log alone; all else is in a directory that is its store."""
 
+    start_timeout_s = 60.0
+
     def __init__(self, properties: Mapping[str, str] | None = None, *, directory: Path) -> None:
         store = {"kpybroker.remote.store": (directory / "store").absolute().as_uri()}
         super().__init__({**IN_STORE, **store, **(properties or {})}, directory=directory)

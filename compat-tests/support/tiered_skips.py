@@ -11,7 +11,7 @@ SKIPPED: Final[Mapping[str, tuple[str, ...]]] = {
         "test_protocol_fetch.py::test_data_begins_at_the_batch_that_holds_the_offset",
         "test_protocol_fetch.py::test_a_long_poll_waits_for_min_bytes_over_all_partitions",
     ),
-    "a time is looked for in the first segment on the disk that may have it, as Kafka does": (
+    "the first segment on the disk that may have a time is searched alone, as by Kafka": (
         "test_protocol_offsets.py::test_records_without_a_time_are_not_found_by_time",
         "test_protocol_offsets.py::test_deleted_records_are_not_read",
     ),
