@@ -13,6 +13,7 @@ SLOWEST := --durations=20 --durations-min=5
 # A busy machine may make one test late; what fails twice is a failure, and each rerun is named before the last summary.
 TESTS := $(PYTEST) --reruns 1 $(SLOWEST)
 COMPAT := $(PYTEST) --target kpybroker --reruns 2 $(SLOWEST)
+TIERED_SUITES := admin fetch groups produce protocol streams transactions
 GROUPS := compat-tests/groups compat-tests/security
 HOSTILE := tests/hostile tests/disks
 # The modules with tests of some marks. A process that collects all others too takes half a minute of a core for it.
@@ -277,6 +278,10 @@ parity: setup ## record again what Java's tools and Admin do on Apache Kafka and
 .PHONY: tiered
 tiered: setup ## tiered storage beside Apache Kafka: answers, directories that move both ways, clusters replaced under load (TARGET=…)
 	$(PYTEST) compat-tests/tiered --target $(TARGET) -o timeout=0
+
+.PHONY: tiered-suites
+tiered-suites: setup ## the suites of real clients on a broker that has all but the newest batch of each log in a store (OPTIONS='-k fetch')
+	$(PYTEST) $(TIERED_SUITES:%=compat-tests/%) --target kpybroker-tiered -m "not ($(SLOW))" --reruns 1 -rs $(OPTIONS)
 
 .PHONY: kafka
 kafka: setup ## write all that is generated from Apache Kafka's jars, of the version in compat-tests/oracle/jars.py (CONTRIBUTING.md)

@@ -20,13 +20,13 @@ from confluent_kafka.admin import AdminClient
 from kpybroker.machines.zookeeper.broker import apis
 from oracle import BrokerProcess
 from oracle.container import ContainedKafka, why_not
-from support import spark_formats, spark_versions
+from support import spark_formats, spark_versions, tiered_skips, zookeeper_mode_skips
 from support.clients import CLIENTS, Client, Confluent
 from support.clusters import KpyNode
 from support.java_tools import JavaTools
 from support.own_process import pytest_pyfunc_call  # noqa: F401  a hook
 from support.raw_client import RawClient, connect
-from support.targets import EXTERNAL, IN_ZOOKEEPER_MODE, TARGETS, KpyBroker
+from support.targets import EXTERNAL, IN_ZOOKEEPER_MODE, TARGETS, TIERED, KpyBroker
 from support.topics import create_topic, delete_topics
 from support.zookeeper_clusters import KpyOnZooKeeper
 from support.zookeeper_mode_skips import reason
@@ -91,11 +91,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Tests of what a broker in ZooKeeper mode does not have are skipped there, each with its reason."""
-    if config.getoption("--target", default=None) not in IN_ZOOKEEPER_MODE:
+    """Tests of what a broker in ZooKeeper mode, or with its logs in a store, does not have are skipped there, each with
+    its reason."""
+    target = config.getoption("--target", default=None)
+    if target not in (*IN_ZOOKEEPER_MODE, TIERED):
         return
+    skipped = tiered_skips.SKIPPED if target == TIERED else zookeeper_mode_skips.SKIPPED
     for item in items:
-        if (why := reason(item.nodeid)) is not None:
+        if (why := reason(item.nodeid, skipped)) is not None:
             item.add_marker(pytest.mark.skip(reason=why))
 
 

@@ -1,5 +1,5 @@
-"""The targets of the suites: kpybroker, Apache Kafka from its jars or in a container, both in ZooKeeper mode, or
-somebody else's broker.
+"""The targets of the suites: kpybroker, also with its logs in a store, Apache Kafka from its jars or in a container,
+both in ZooKeeper mode, or somebody else's broker.
 
 A target starts brokers; the suites see only ``BrokerProcess`` or a bootstrap address, never which program answers.
 """
@@ -27,6 +27,15 @@ AUTHORIZERS: Final = {
     True: "kafka.security.authorizer.AclAuthorizer",
 }
 """The class of Kafka's authorizer, by whether the broker is in ZooKeeper mode."""
+TIERED: Final = "kpybroker-tiered"
+ONLY_IN_STORE: Final = Path(__file__).resolve().parents[1] / "tiered" / "only_in_store.py"
+IN_STORE: Final = {
+    "remote.log.storage.system.enable": "true",
+    "remote.log.manager.task.interval.ms": "200",
+    "log.retention.check.interval.ms": "200",
+    "log.initial.task.delay.ms": "200",
+    "rlmm.config.remote.log.metadata.topic.num.partitions": "3",
+}
 ALONE_ON_ZOOKEEPER: Final = {
     "offsets.topic.replication.factor": "1",
     "offsets.topic.num.partitions": "5",
@@ -64,12 +73,34 @@ class KpyBroker(BrokerProcess):
         return [str(self.path), "start", str(self.directory / "server.properties"), "--http", "off"]
 
 
+class KpyInStore(KpyBroker):
+    """kpybroker whose disk has the newest batch of each log alone; all else is in a directory that is its store."""
+
+    start_timeout_s = 60.0
+
+    def __init__(self, properties: Mapping[str, str] | None = None, *, directory: Path) -> None:
+        store = {"kpybroker.remote.store": (directory / "store").absolute().as_uri()}
+        super().__init__({**IN_STORE, **store, **(properties or {})}, directory=directory)
+
+    def prepare(self) -> None:
+        (self.directory / "store").mkdir(exist_ok=True)
+        super().prepare()
+
+    def command(self) -> Sequence[str]:
+        _, *arguments = super().command()
+        return [sys.executable, str(ONLY_IN_STORE), *arguments]
+
+
 def apache_kafka(properties: Mapping[str, str] | None = None, *, directory: Path) -> BrokerProcess:
     return ApacheKafka(properties, directory=directory)
 
 
 def kpybroker(properties: Mapping[str, str] | None = None, *, directory: Path) -> BrokerProcess:
     return KpyBroker(properties, directory=directory)
+
+
+def kpybroker_tiered(properties: Mapping[str, str] | None = None, *, directory: Path) -> BrokerProcess:
+    return KpyInStore(properties, directory=directory)
 
 
 def container(properties: Mapping[str, str] | None = None, *, directory: Path) -> BrokerProcess:
@@ -103,6 +134,7 @@ TARGETS: Final[Mapping[str, Callable[..., BrokerProcess]]] = {
     "kpybroker": kpybroker,
     "apache-kafka": apache_kafka,
     "container": container,
+    TIERED: kpybroker_tiered,
     ON_ZOOKEEPER: on_shared_zookeeper(KpyOnZooKeeper),
     KAFKA_ON_ZOOKEEPER: on_shared_zookeeper(KafkaOnZooKeeper),
 }

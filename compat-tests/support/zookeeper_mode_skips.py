@@ -61,8 +61,8 @@ SKIPPED: Final[Mapping[str, tuple[str, ...]]] = {
 """By the reason: files, or tests as ``file::test``, also by their beginnings."""
 
 
-def reason(node_id: str) -> str | None:
+def reason(node_id: str, skipped: Mapping[str, tuple[str, ...]] = SKIPPED) -> str | None:
     """Why the test of this id is not played; None if it is."""
     file, _, test = node_id.partition("::")
     name = f"{file.rpartition('/')[2]}::{test}"
-    return next((why for why, beginnings in SKIPPED.items() if name.startswith(beginnings)), None)
+    return next((why for why, beginnings in skipped.items() if name.startswith(beginnings)), None)

@@ -1,4 +1,5 @@
-"""Some records of a partition that has no replica on this node, fetched from its leader with the viewer's own login."""
+"""Some records of a partition that has no replica on this node, or has them in a store alone, fetched from its leader
+with the viewer's own login."""
 
 import asyncio
 from collections import deque
@@ -21,7 +22,11 @@ from kpywire.record import Record, read_batch
 
 LATEST, EARLIEST = -1, -2
 MOST_BYTES: Final = 4 * 1024 * 1024
-MOST_FETCHES: Final = 4
+MOST_FETCHES: Final = 100
+"""The requests of one look: a segment that is only in a store, however small, is an answer of its own."""
+MOST_READ_BYTES: Final = 4 * MOST_BYTES
+MOST_EMPTY: Final = 6
+"""The empty answers one after the other that end a look or a search. A leader waits half a second for a store."""
 MOST_LOOKED: Final = 2000
 """The records of one partition that a filter compares."""
 PIECE: Final = 100
@@ -82,11 +87,10 @@ async def fetched(elsewhere: Elsewhere, viewer: Viewer, wanted: RemoteRecords, s
         end = await _offset(elsewhere, viewer, wanted, LATEST)
         look = _FetchedRecords(wanted, await _start(elsewhere, viewer, wanted, end), MOST_LOOKED)
         for _ in range(MOST_FETCHES):
-            before = look.next_offset
-            if before < end and not look.is_full:
-                data = await _fetched(elsewhere, viewer, wanted, before)
-                await asyncio.to_thread(_take, look, data)
-            if look.next_offset == before or look.is_far:
+            if look.next_offset >= end or look.is_full or look.is_far or look.read_bytes >= MOST_READ_BYTES:
+                break
+            if not await _goes_on(elsewhere, viewer, look):
+                look.unreadable.append(_silent(look))
                 break
     except KafkaError as error:
         reason = f"node {wanted.leader}: {error.message or error}"
@@ -103,10 +107,10 @@ async def searched(elsewhere: Elsewhere, viewer: Viewer, wanted: RemoteRecords, 
     try:
         end = await _offset(elsewhere, viewer, wanted, LATEST)
         look = _FetchedRecords(wanted, await _start(elsewhere, viewer, wanted, end))
-        before = -1
-        while before < look.next_offset < end:
-            before = look.next_offset
-            await asyncio.to_thread(_take, look, await _fetched(elsewhere, viewer, wanted, before))
+        while look.next_offset < end:
+            if not await _goes_on(elsewhere, viewer, look):
+                yield _silent(look)
+                break
             for each in look.found:
                 yield shown.found(wanted.partition, *each)
             for gap in look.unreadable:
@@ -118,6 +122,20 @@ async def searched(elsewhere: Elsewhere, viewer: Viewer, wanted: RemoteRecords, 
         yield Unreadable(wanted.partition, wanted.offset or 0, f"node {wanted.leader}: {error.message or error}")
     except Malformed as error:
         yield Unreadable(wanted.partition, look.next_offset, str(error))
+
+
+async def _goes_on(elsewhere: Elsewhere, viewer: Viewer, look: _FetchedRecords) -> bool:
+    """Take the next records. False if the leader sends none, though it is asked several times."""
+    before = look.next_offset
+    for _ in range(MOST_EMPTY):
+        await asyncio.to_thread(_take, look, await _fetched(elsewhere, viewer, look.wanted, before))
+        if look.next_offset > before:
+            return True
+    return False
+
+
+def _silent(look: _FetchedRecords) -> Unreadable:
+    return Unreadable(look.wanted.partition, look.next_offset, f"node {look.wanted.leader} sends nothing from there on")
 
 
 async def _start(elsewhere: Elsewhere, viewer: Viewer, wanted: RemoteRecords, end: int) -> int:

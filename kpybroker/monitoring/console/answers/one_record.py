@@ -1,4 +1,4 @@
-"""One record, whole, wherever its partition is led."""
+"""One record, whole, wherever its partition is led, also if only a store has it."""
 
 from http import HTTPStatus
 
@@ -14,7 +14,8 @@ from kpybroker.runtime.http.request import HttpRefused
 async def one_record(node: NodeParts, viewer: Viewer, topic: Topic, index: int, offset: int) -> FoundRecord:
     """The record at an offset. Raises Refused if there is none."""
     here = held(node, topic, index)
-    if index in here.roles:
+    role = here.roles.get(index)
+    if role is not None and not role.log.log_start_offset <= offset < role.log.local_log_start_offset:
         answers = await _of_files(node, here, index, offset)
     else:
         leader = topic.partitions[index].leader

@@ -2,6 +2,7 @@
 
 import asyncio
 from bisect import bisect_right
+from collections.abc import Collection
 from http import HTTPStatus
 from typing import Final, NamedTuple
 
@@ -38,6 +39,13 @@ class Beginning(NamedTuple):
     """No record is older than this."""
 
 
+class Places(NamedTuple):
+    """The stretches of files that are read, and the partitions whose first wanted records only a store has."""
+
+    files: list[PartitionFiles]
+    in_store: list[int]
+
+
 class Held(NamedTuple):
     """The partitions of a topic that are asked for."""
 
@@ -47,6 +55,14 @@ class Held(NamedTuple):
     """The partitions in which it has none."""
     left_out: int
     """Partitions of a topic with too many."""
+
+    in_store: tuple[int, ...] = ()
+    """The partitions of which no file of this node has the first records that are wanted: only a store has them."""
+
+    def without(self, in_store: Collection[int]) -> "Held":
+        """The same, where these partitions are not read from files."""
+        roles = {number: role for number, role in self.roles.items() if number not in in_store}
+        return self._replace(roles=roles, in_store=tuple(in_store))
 
     @property
     def disk(self) -> Disk | None:
@@ -119,25 +135,36 @@ def held(node: NodeParts, topic: Topic, index: int) -> Held:
     return Held(roles, tuple(elsewhere), max(0, len(numbers) - MOST_PARTITIONS))
 
 
-async def places(node: NodeParts, roles: dict[int, Role], beginning: Beginning) -> list[PartitionFiles]:
-    """The stretches of partitions that are read. Others are served between two of them."""
-    found = []
+async def places(node: NodeParts, roles: dict[int, Role], beginning: Beginning, newest: int = 0) -> Places:
+    """The stretches of partitions that are read: from the beginning on, or with this number of newest records. Others
+    are served between two of them."""
+    found = Places([], [])
     for number, role in roles.items():
-        found.append(await _place(node, number, role, beginning))
+        log, offset = role.log, await _start(node, role, beginning)
+        first, end = log.local_log_start_offset, role.high_watermark.offset
+        wanted = max(offset, end - newest) if newest else offset
+        # By time too: the first record on the disk may not be the first one that is not older.
+        is_earlier = wanted < first or (wanted == first and beginning.start == TIME)
+        if is_earlier and log.log_start_offset < first:
+            found.in_store.append(number)
+        else:
+            start = max(first, min(offset, end))
+            found.files.append(PartitionFiles(number, log.path, log.log_start_offset, end, start, end))
         await asyncio.sleep(0)
     return found
 
 
-async def _place(node: NodeParts, number: int, role: Role, beginning: Beginning) -> PartitionFiles:
-    log, end = role.log, role.high_watermark.offset
-    first = offset = log.local_log_start_offset
+async def _start(node: NodeParts, role: Role, beginning: Beginning) -> int:
+    """The first offset that is wanted of a partition, as far as its files say; a store may have earlier ones."""
+    offset = role.log.log_start_offset
     if beginning.start == OFFSET:
-        offset = beginning.offset
+        offset = max(offset, beginning.offset)
     elif beginning.start == TIME:
         offset = await _offset_at(node, role, beginning.time_ms)
     if beginning.since_ms is not None:
-        offset = max(offset, await _offset_at(node, role, beginning.since_ms))
-    return PartitionFiles(number, log.path, log.log_start_offset, end, max(first, min(offset, end)), end)
+        since = await _offset_at(node, role, beginning.since_ms)
+        offset = max(offset, since) if since > role.log.local_log_start_offset else offset
+    return offset
 
 
 async def _offset_at(node: NodeParts, role: Role, timestamp: int) -> int:

@@ -29,6 +29,7 @@ from kpybroker.machines.console.records import (
 from kpybroker.machines.console.topics import is_internal
 from kpybroker.machines.metadata.topic import Topic
 from kpybroker.monitoring.console.answers.record_places import (
+    Held,
     beginning_of,
     chosen,
     fields_in,
@@ -45,7 +46,7 @@ from kpybroker.monitoring.console.decoding import NOTHING, DecodedPage
 from kpybroker.monitoring.console.node_parts import NodeParts
 from kpybroker.monitoring.console.pace import paced
 from kpybroker.monitoring.console.query import Query, RefusedQuery, partition_in
-from kpybroker.monitoring.console.remote_records import RemoteRecords, fetched
+from kpybroker.monitoring.console.remote_records import MOST_LOOKED, RemoteRecords, fetched
 from kpybroker.monitoring.console.viewer import Viewer
 from kpybroker.runtime.http.request import HttpRefused
 
@@ -91,14 +92,22 @@ async def _records(node: NodeParts, viewer: Viewer, query: Query, topic: Topic) 
     wanted = filter_in(fields)
     beginning = beginning_of(start, offset, query.text("time"), wanted)
     here = held(node, topic, index)
-    stretches = await places(node, here.roles, beginning)
-    task = RecordTask(not_empty(stretches), most, committed=committed, filter=wanted, newest=start == NEWEST)
+    newest = 0 if start != NEWEST else most if wanted is None else max(most, MOST_LOOKED)
+    stretches, in_store = await places(node, here.roles, beginning, newest)
+    here = here.without(in_store)
+    task = RecordTask(
+        not_empty(stretches),
+        most,
+        committed=committed,
+        filter=wanted,
+        newest=start == NEWEST,
+    )
     answers = [] if here.disk is None or not task.places else await node.searches.read(here.disk, task)
     first = None if start == NEWEST else 0 if start == OLDEST else offset
     of_others = RemoteRecords(topic.name, topic.id, 0, -1, first, None, most, committed, wanted)
     if start == TIME:
         of_others = of_others._replace(timestamp_ms=beginning.time_ms)
-    more, elsewhere = await _of_others(node, viewer, topic, here.elsewhere, of_others)
+    more, elsewhere = await _of_others(node, viewer, topic, here, of_others)
     answers += more
     found = in_order([each for each in answers if isinstance(each, FoundRecord)], most, start)
     ends = [each for each in answers if isinstance(each, SearchEnded)]
@@ -143,15 +152,17 @@ async def by_schema(node: NodeParts, found: list[FoundRecord], form: str) -> Dec
 
 
 async def _of_others(
-    node: NodeParts, viewer: Viewer, topic: Topic, numbers: tuple[int, ...], wanted: RemoteRecords
+    node: NodeParts, viewer: Viewer, topic: Topic, here: Held, wanted: RemoteRecords
 ) -> tuple[list[Answer], list[int]]:
-    """The records of partitions that other nodes hold, and the partitions of which no node is asked."""
+    """The records that leaders are asked for, since other nodes or a store have them, and the partitions of which no
+    node is asked."""
     answers: list[Answer] = []
+    numbers = (*here.in_store, *here.elsewhere)
     left_out = list(numbers[MOST_ELSEWHERE:])
     shown = Shown()
     for number in numbers[:MOST_ELSEWHERE]:
         leader = topic.partitions[number].leader
-        if leader in (-1, node.broker.node_id):
+        if leader == -1 or (leader == node.broker.node_id and number not in here.in_store):
             left_out.append(number)
         else:
             part = wanted._replace(partition=number, leader=leader)

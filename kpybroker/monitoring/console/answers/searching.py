@@ -44,12 +44,14 @@ async def search(node: NodeParts, viewer: Viewer, query: Query) -> str:
     if wanted is None:
         raise bad("a search needs a text, a key, a header, a JSON path or a time")
     here = held(node, topic, index)
-    stretches = await places(node, here.roles, beginning_of(OLDEST, 0, "", wanted))
+    stretches, in_store = await places(node, here.roles, beginning_of(OLDEST, 0, "", wanted))
+    here = here.without(in_store)
     task = RecordTask(not_empty(stretches), MOST_FOUND, filter=wanted, is_search=True)
     total = sum(_bytes_of(here.roles[place.partition], place) for place in stretches)
     title = SearchTitle(topic.name, fields, index if index >= 0 else None, chosen(query, "form", FORMS))
-    led = [number for number in here.elsewhere if _leader_of(node, topic, number) is not None]
-    unknown = tuple(number for number in here.elsewhere if number not in led)
+    led = [number for number in here.elsewhere if _leader_of(node, topic, number) not in (None, node.broker.node_id)]
+    led += [number for number in here.in_store if _leader_of(node, topic, number) is not None]
+    unknown = tuple(number for number in (*here.in_store, *here.elsewhere) if number not in led)
     total += await _bytes_elsewhere(node, viewer, topic, led)
     made = Search(task, title, str(viewer.principal), total, unknown, here.left_out)
     made.others.update(dict.fromkeys(led))
@@ -59,10 +61,10 @@ async def search(node: NodeParts, viewer: Viewer, query: Query) -> str:
 
 
 def _leader_of(node: NodeParts, topic: Topic, number: int) -> int | None:
-    """The other node that leads a partition now; None if there is none."""
+    """The node that leads a partition now; None if there is none."""
     now = node.broker.image.topics.get(topic.name)
     partition = None if now is None or now.id != topic.id else now.partitions.get(number)
-    return None if partition is None or partition.leader in (-1, node.broker.node_id) else partition.leader
+    return None if partition is None or partition.leader == -1 else partition.leader
 
 
 def _search_other(node: NodeParts, viewer: Viewer, topic: Topic, wanted: RecordFilter) -> SearchOther:
