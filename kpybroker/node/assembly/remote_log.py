@@ -87,6 +87,7 @@ def build_remote_log(
         copy_limits=pace.limits,
         figures=figures,
         abandoned_after_ms=ABANDONED_AFTER_DEADLINES * _copy_settings(config).deadline_ms,
+        rng=platform.rng,
     )
     reader = counted(scheduler.pool("remote-reader", readers), figures.readers)
     most_waiting = lambda: int(now()["remote.log.reader.max.pending.tasks"])  # noqa: E731
