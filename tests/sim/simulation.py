@@ -44,6 +44,7 @@ from .zookeeper_world import ZooKeeperWorld
 
 if TYPE_CHECKING:
     from .lending import Lending
+    from .tiering import Tiering
 
 LOGGERS = ("kpybroker", "state.change.logger")
 START_MS = 60_000.0
@@ -119,6 +120,7 @@ class Simulation:
         if self.kind.rot:
             rates = self.misfortune.rates
             self.misfortune.rates = rates._replace(kill=max(rates.kill, KILLS_OF_ROT))
+        self.tiering = _tiering(self) if self.kind.tiers else None
         self.ahead = Ahead(self.misfortune, self.invariants.reckless)
         for machine in self.machines:
             machine.before_death = self.ahead.look_at
@@ -162,9 +164,13 @@ class Simulation:
             self.invariants.rewritten |= self.lending.rewritten
         if self.levelling is not None:
             self.world.after_event = (self.levelling.look, *self.world.after_event)
+        if self.tiering is not None:
+            self.world.after_event = (self.tiering.segments.look, *self.world.after_event)
         try:
             self._start()
             self._clients()
+            if self.tiering is not None:
+                self.tiering.begin()
             if self.churn is not None:
                 self.churn.begin()
             if self.protection is not None:
@@ -190,6 +196,8 @@ class Simulation:
                 wrong = self.levelling.verdict()
             if self.sharing is not None and not wrong:
                 wrong = self.sharing.verdict(log)
+            if self.tiering is not None and not wrong:
+                wrong = self.tiering.verdict()
             return wrong or self.records.verdict(log)
         except Violation as violation:
             return str(violation)
@@ -212,11 +220,16 @@ class Simulation:
                 num_partitions=count,
                 replication_factor=replicas,
                 assignments=[],
-                configs=[*self._topic_configs(replicas), *(self.lending.configs(name) if self.lending else ())],
+                configs=[
+                    *self._topic_configs(replicas),
+                    *(self.lending.configs(name) if self.lending else ()),
+                    *(self.tiering.configs(name) if self.tiering else ()),
+                ],
             )
             for name, count in {
                 **self.topics,
                 **(self.lending.topics if self.lending else {}),
+                **(self.tiering.topics if self.tiering else {}),
                 **(GUESTS_TOPICS if self.protection else {}),
                 **dict.fromkeys(sorted(self.invariants.reckless), 1),
             }.items()
@@ -265,6 +278,8 @@ class Simulation:
         self.misfortune.end()
         if self.zookeeper is not None:
             self.zookeeper.heal()
+        if self.tiering is not None:
+            self.tiering.heal()
         if self.churn is not None:
             self.churn.heal()
         if self.levelling is not None:
@@ -350,6 +365,13 @@ def _lending(simulation: Simulation) -> "Lending":
     return Lending(simulation)
 
 
+def _tiering(simulation: Simulation) -> "Tiering":
+    with with_randomness():
+        from .tiering import Tiering
+
+    return Tiering(simulation)
+
+
 class Complaints(logging.Handler):
     """A log handler that keeps the errors of nodes, which they should not have."""
 
@@ -399,6 +421,8 @@ def simulate(
                 watching.enter_context(simulation.lending.watching())
             if simulation.levelling is not None:
                 watching.enter_context(simulation.levelling.watching())
+            if simulation.tiering is not None:
+                watching.enter_context(simulation.tiering.watching())
             if simulation.sharing is not None:
                 watching.enter_context(simulation.sharing.watching())
             violation = simulation.run()
