@@ -160,7 +160,7 @@ def flushing(rng: Random, nodes: int) -> Kind:
 def tiering(rng: Random, nodes: int) -> Kind:
     """Brokers with small segments and a store; in most worlds the controller is apart, so that brokers may lose their
     disks."""
-    kind = plain(nodes)._replace(tiers=True, segment_bytes=rng.choice((300, 600, 2_000)))
+    kind = plain(nodes)._replace(tiers=True, segment_bytes=rng.choice((200, 300, 600)))
     if nodes > 1 and rng.random() < APART_SHARE:
         controller = nodes + 1
         roles = {**dict.fromkeys(kind.roles, BROKER), controller: CONTROLLER}

@@ -260,12 +260,8 @@ class Simulation:
         plain.run(Producer(plain, self.records, self.topics).plainly())
         idempotent.run(Producer(idempotent, self.records, self.topics).idempotently())
         transactional.run(Producer(transactional, self.records, self.topics, self.invariants).in_transactions())
-        meddler = self.client_with("meddler", 1_000.0)
-        meddler.run(Meddler(meddler, self.records, self.topics).meddle())
-        poser = self.client_with("poser", 1_000.0)
-        poser.run(Poser(poser, self.machines).pose())
-        committer = self.client("committer")
-        committer.run(commit(committer, self.records, self.partitions[0], self.invariants))
+        if not self.kind.tiers:
+            self._clients_beside()
         if self.kind.is_slow:
             mover = self.client_with("mover", 1_000.0)
             mover.run(relocate(mover, self.partitions))
@@ -273,13 +269,20 @@ class Simulation:
             consumer = self.client(f"consumer{number}")
             consumer.run(consume(consumer, self.records, self.partitions))
 
+    def _clients_beside(self) -> None:
+        """Those that have nothing to do with where records are kept."""
+        meddler = self.client_with("meddler", 1_000.0)
+        meddler.run(Meddler(meddler, self.records, self.topics).meddle())
+        poser = self.client_with("poser", 1_000.0)
+        poser.run(Poser(poser, self.machines).pose())
+        committer = self.client("committer")
+        committer.run(commit(committer, self.records, self.partitions[0], self.invariants))
+
     def _heal(self) -> None:
         self.world.tell("everything heals")
         self.misfortune.end()
         if self.zookeeper is not None:
             self.zookeeper.heal()
-        if self.tiering is not None:
-            self.tiering.heal()
         if self.churn is not None:
             self.churn.heal()
         if self.levelling is not None:
@@ -298,6 +301,8 @@ class Simulation:
             self.zookeeper.come_to_rest()  # clients go on, but nothing makes brokers disagree any more
         if self.sharing is not None:
             self.sharing.play()
+        if self.tiering is not None:
+            self.tiering.play()
         before = len(self.records.transactions)
         self.within(HEAL_MS, lambda: len(self.records.transactions) > before + 10, "clients get through")
         if self.churn is not None:

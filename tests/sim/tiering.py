@@ -20,6 +20,7 @@ from kpywire.messages.list_offsets import ListOffsetsPartition, ListOffsetsReque
 
 from .client import Client, NoAnswer, Refused
 from .consuming import READ_COMMITTED, Reader
+from .network import Conditions
 from .producing import Producer
 from .records import Records
 from .settling import newest_image
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 BRIEF, ALONE, DOOMED = "brief", "alone", "doomed"
 """Topics with a retention, with one replica, and topics that are deleted."""
 TIERED = {"remote.storage.enable": "true", "local.retention.bytes": "1"}
-BRIEFLY = {"retention.bytes": "4000"}
+BRIEFLY = {"retention.bytes": "1500"}
 ALONE_CONFIGS = {"unclean.leader.election.enable": "true", "retention.bytes": "-1"}
 REPLICAS = 3
 TIMEOUT_MS = 1_000.0
@@ -40,11 +41,16 @@ EARLIEST = -2
 READERS = 2
 MISSING_MS = 3_000.0
 """So long has a topic to be missing that a node has never seen; hours would be simulated otherwise."""
+LOOK_MS = 250.0
 REST_MS = 400_000.0
 """Longer than the longest pause after failures."""
 READ_MS = 60_000.0
 WIPE_SHARE = 0.5
 WIPES = 0.04
+MISHAPS = 4
+MOST_ALIVE_MS = 800.0
+PAUSE_SHARE = 0.3
+PAUSE_MS = 2_000.0
 Place = tuple[str, int]
 
 
@@ -112,7 +118,28 @@ class Tiering:
             client = self._client(f"tiered reader {number}")
             client.run(self._read(client))
 
-    def heal(self) -> None:
+    def play(self) -> None:
+        """Let the store fail, and single nodes, while all else is well, so that much is copied."""
+        rng, simulation = self.world.stream("deaths among stores"), self.simulation
+        simulation.network.conditions = Conditions(latency_ms=5.0, jitter_ms=5.0)  # so that little is said in much time
+        for _ in range(MISHAPS):
+            self.world.run(rng.random() * MOST_ALIVE_MS)
+            machine = rng.choice(simulation.machines)
+            if rng.random() < WIPE_SHARE and simulation.misfortune.may_wipe(machine):
+                machine.kill()
+                machine.wipe()
+            elif simulation.misfortune.is_fragile or not machine.is_up:
+                continue
+            elif rng.random() < PAUSE_SHARE and machine.loop is not None:
+                self.world.tell(f"{machine} stands still")
+                machine.loop.pause(PAUSE_MS)
+            else:
+                machine.kill()
+        simulation.within(REST_MS, lambda: all(each.is_up for each in simulation.machines), "all nodes are up")
+        simulation.network.conditions = Conditions()
+        self._heal()
+
+    def _heal(self) -> None:
         """The store fails no more."""
         self.is_healing = True
         self.store.heal()
@@ -198,8 +225,11 @@ class Tiering:
 
     def verdict(self) -> str:
         """The fault once nobody writes any more; nothing if all is well."""
-        if not self.world.run(REST_MS, lambda: not self._unsettled()):
-            return f"after {REST_MS / 1000:.0f} s {self._unsettled()}"
+        until_ms = self.world.now_ms + REST_MS
+        while unsettled := self._unsettled():
+            if self.world.now_ms >= until_ms:
+                return f"after {REST_MS / 1000:.0f} s {unsettled}"
+            self.world.run(LOOK_MS)
         client, is_read = self._client("last tiered reader"), list[bool]()
 
         async def read() -> None:
