@@ -189,9 +189,7 @@ class SimulatedStorage:
         """The production's, without anything that an earlier call left."""
         memory: RecentBytes[ChunkName] = RecentBytes(0, -1, lambda: 0)
         segments = OpenSegments(self._line, PREFIX, None, 1)
-        return ChunkedStorage(
-            self._line, ChunkedForm(PREFIX, CHUNK_BYTES), ChunkCache(memory, None, 0), segments, None
-        )
+        return ChunkedStorage(self._line, ChunkedForm(PREFIX, CHUNK_BYTES), ChunkCache(memory, None, 0), segments, None)
 
     def check(self) -> None: ...
 

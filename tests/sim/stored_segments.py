@@ -21,6 +21,7 @@ from kpybroker.machines.remote_log.segments import (
     RemoteLogSegmentState,
     RemoteLogSegmentUpdate,
     RemotePartitionDelete,
+    RemotePartitionDeleteState,
 )
 from kpystorage.errors import DiskFailure
 from kpystorage.remote.keys import ObjectKind, object_key, parse_key
@@ -128,7 +129,7 @@ class StoredSegments:
 
     def _apply(self, record: Record, before: dict[bytes, RemoteLogSegmentState | None]) -> None:
         if isinstance(record, RemotePartitionDelete):
-            self.deletions[record.topic_id, record.partition] = record
+            self._delete(record)
             return
         segment_id = record.id.segment_id
         known = self.segments.get(segment_id)
@@ -139,6 +140,14 @@ class StoredSegments:
         elif isinstance(record, RemoteLogSegmentUpdate) and known and (known.state, record.state) in LEGAL:
             before.setdefault(segment_id, known.state)
             self.segments[segment_id] = known.with_update(record)
+
+    def _delete(self, record: RemotePartitionDelete) -> None:
+        """The deletion of a partition goes on: at its end all segments are deleted."""
+        key = record.topic_id, record.partition
+        self.deletions[key] = record
+        left = [each for each in self._of.get(key, ()) if self.segments[each].state is not DELETED]
+        if left and record.state is RemotePartitionDeleteState.DELETE_PARTITION_FINISHED:
+            self.world.violated(f"the deletion of {record.topic}-{record.partition} is over, and {left[0].hex()} is left")
 
     def finished(self, key: Key) -> Iterator[RemoteLogSegment]:
         """The segments of a partition that can be read."""

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from exactly_once.history import Seen
+from kpybroker.machines.remote_log.segments import DELETING, STARTED
 from kpywire import error_codes
 from kpywire.batch import batch_headers
 from kpywire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
@@ -251,9 +252,10 @@ class Tiering:
                 return f"the deletion of {topic_id.hex()}-{partition} is at {deletion.state.name}"
         for segment in self.segments.segments.values():
             is_gone = segment.id.topic_id not in image.topics_by_id
-            deletion_key = segment.id.topic_id, segment.id.partition
-            if is_gone and deletion_key not in self.segments.deletions:
+            if is_gone and (segment.id.topic_id, segment.id.partition) not in self.segments.deletions:
                 return f"the deletion of {segment.id.topic} has not begun"
+            if segment.state in (STARTED, DELETING) and not is_gone:
+                return f"a segment of {segment.id.topic} is in the state {segment.state.name}"
         left = next(self.segments.superfluous(image.topics_by_id), "")
         return f"{left} is left in the store" if left else self._uncopied()
 
