@@ -4,8 +4,8 @@ It is slow, and it fails: a request may have no effect, or have one that its sen
 sender's death; a write may arrive long after it was said to have failed; a listing may be old. An object is there as a
 whole or not at all.
 
-The layout is the production's (`kpybroker.hosts.remote_log.chunked_storage`). Its caches are left out: their locks would
-stop the one thread of a simulation.
+The layout is the production's (`kpybroker.hosts.remote_log.chunked_storage`). Its caches are left out: their locks
+would stop the one thread of a simulation.
 """
 
 from collections.abc import Callable, Iterable, Iterator

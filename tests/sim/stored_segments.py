@@ -147,7 +147,8 @@ class StoredSegments:
         self.deletions[key] = record
         left = [each for each in self._of.get(key, ()) if self.segments[each].state is not DELETED]
         if left and record.state is RemotePartitionDeleteState.DELETE_PARTITION_FINISHED:
-            self.world.violated(f"the deletion of {record.topic}-{record.partition} is over, and {left[0].hex()} is left")
+            place = f"{record.topic}-{record.partition}"
+            self.world.violated(f"the deletion of {place} is over, and {left[0].hex()} is left")
 
     def finished(self, key: Key) -> Iterator[RemoteLogSegment]:
         """The segments of a partition that can be read."""

@@ -29,6 +29,7 @@ SEEN_QUICKLY = {
     "a request in an envelope is authorised for the broker that sent it",
     "a manifest does not name aborted transactions",
     "an election keeps the leader epoch",
+    "objects are written before their segment is announced",
 }
 """Planted bugs that many seeds find; `make sim-mutants` is for all."""
 
@@ -92,6 +93,11 @@ def test_whatever_happens_while_flushes_take_long_no_directory_fails_and_nothing
 @pytest.mark.slow
 def test_whatever_happens_while_programs_change_no_node_is_given_a_level_that_it_does_not_know() -> None:
     reported_by([simulating("--nodes", "3", "--seeds=", "--levelling", each) for each in ("0-1", "2-3")])
+
+
+@pytest.mark.slow
+def test_whatever_happens_to_nodes_and_their_store_tiered_records_are_read_and_nothing_is_left_over() -> None:
+    reported_by([simulating("--nodes", "3", "--seeds=", "--tiering", each) for each in ("0-1", "2-3")])
 
 
 @pytest.mark.slow

@@ -58,13 +58,12 @@ Place = tuple[str, int]
 class Tiering:
     """All of it."""
 
-    topics = {BRIEF: 2}
-
     def __init__(self, simulation: "Simulation") -> None:
         self.simulation = simulation
         self.world = simulation.world
         self.store = SimulatedStore(self.world)
         self.segments = StoredSegments(self.world, simulation.machines, self.store, simulation.invariants)
+        self.topics = {BRIEF: 2}
         self.is_healing = False
         self._places: list[Place] = [*simulation.partitions, *((BRIEF, index) for index in range(self.topics[BRIEF]))]
         if self.world.stream("wipes").random() < WIPE_SHARE:
