@@ -141,6 +141,13 @@ class StoredSegments:
             before.setdefault(segment_id, known.state)
             self.segments[segment_id] = known.with_update(record)
 
+    def asked(self, record: Record) -> None:
+        """A node asks to have a record written."""
+        if isinstance(record, RemoteLogSegmentUpdate) and record.state is DELETING:
+            segment = self.segments.get(record.id.segment_id)
+            if segment is not None and segment.state is FINISHED:
+                self._look_at_loss(segment)
+
     def _delete(self, record: RemotePartitionDelete) -> None:
         """The deletion of a partition goes on: at its end all segments are deleted."""
         key = record.topic_id, record.partition
@@ -191,7 +198,7 @@ class StoredSegments:
             self.world.violated(f"{of.topic}-{of.partition} has up to {offset} of a segment to {segment.next_offset}")
 
     def _look_at_loss(self, segment: RemoteLogSegment) -> None:
-        """The deletion of a segment that could be read has begun."""
+        """The deletion of a segment that can be read is asked for, or has begun."""
         of = segment.id
         key = of.topic_id, of.partition
         leader = self._leader(of.topic, key)

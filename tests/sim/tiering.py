@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from exactly_once.history import Seen
+from kpybroker.hosts.remote_log.metadata_topic import RemoteLogMetadataTopic
 from kpybroker.machines.remote_log.segments import DELETING, STARTED
 from kpywire import error_codes
 from kpywire.batch import batch_headers
@@ -83,15 +84,24 @@ class Tiering:
         from kpybroker.node.assembly import remote_log
 
         build, missing_ms = remote_log.build, partition_deletions.MISSING_MS
+        write = RemoteLogMetadataTopic.write
 
         def built(config: Any, _now: Any, _directory: Any) -> SimulatedStorage:
             return SimulatedStorage(self.store, self.simulation.machines[config.node_id - 1])
 
+        def written(topic: Any, record: Any, done: Any) -> None:
+            self.segments.asked(record)
+            write(topic, record, done)
+
+        before, Reader.pauses_after = Reader.pauses_after, Reader.pauses_after | {error_codes.KAFKA_STORAGE_ERROR}
+        RemoteLogMetadataTopic.write = written  # type: ignore[method-assign]
         remote_log.build = built  # type: ignore[assignment]
         partition_deletions.MISSING_MS = MISSING_MS  # type: ignore[misc]
         try:
             yield
         finally:
+            Reader.pauses_after = before
+            RemoteLogMetadataTopic.write = write  # type: ignore[method-assign]
             remote_log.build = build
             partition_deletions.MISSING_MS = missing_ms  # type: ignore[misc]
 
@@ -220,6 +230,7 @@ class Tiering:
                     return
                 await reader.poll()
                 await reader.go_on()
+                await client.pause(20)
 
     # The end of it
 

@@ -92,10 +92,10 @@ TIERING_MUTATIONS = [
         "                if each.segment.state is not None\n",
     ),
     _tiering(
-        "what retention keeps is deleted",
+        "a topic without retention loses records",
         EXPIRY,
-        "            is_too_much = excess > 0 and segment.size_bytes <= excess\n",
-        "            is_too_much = settings.retention_bytes >= 0\n",
+        "size_bytes - settings.retention_bytes if settings.retention_bytes >= 0 else 0\n",
+        "size_bytes - settings.retention_bytes if settings.retention_bytes >= 0 else size_bytes\n",
     ),
     _tiering(
         "the deletion of a partition ends before that of its segments",
