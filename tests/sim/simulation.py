@@ -270,7 +270,7 @@ class Simulation:
             consumer.run(consume(consumer, self.records, self.partitions))
 
     def _clients_beside(self) -> None:
-        """Those that have nothing to do with where records are kept."""
+        """The clients that have nothing to do with where records are kept."""
         meddler = self.client_with("meddler", 1_000.0)
         meddler.run(Meddler(meddler, self.records, self.topics).meddle())
         poser = self.client_with("poser", 1_000.0)

@@ -65,7 +65,7 @@ class StoredSegments:
         self._led_starts: dict[tuple[Any, int], int] = {}
         """By replica and epoch: the log start."""
         self._copied: dict[Key, dict[int, int]] = {}
-        """Of topics with one replica: by base offset, the checksum of the first batch that was copied."""
+        """The checksums of batches of topics with one replica, by base offset, as they were copied first."""
         store.writes, store.deletes = self._writes, self._deletes
 
     # Objects

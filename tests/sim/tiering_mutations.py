@@ -117,7 +117,7 @@ TIERING_MUTATIONS = [
         '    index = b""\n',
     ),
     _tiering(
-        "aborted transactions are looked for in one segment alone",
+        "aborted transactions are searched in one segment alone",
         READS,
         "            self._look_for_aborted(key, read, segment.next_offset)\n",
         "            self._done(key, read, None)\n",

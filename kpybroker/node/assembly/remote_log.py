@@ -38,7 +38,7 @@ POOLS: Final = (
     "remote.log.manager.expiration.thread.pool.size",
 )
 ABANDONED_AFTER_DEADLINES: Final = 2
-"""A copy of another broker counts as abandoned after so many times the longest time that one may take."""
+"""A copy of another broker counts as abandoned after this multiple of the longest time that one may take."""
 
 
 def build_remote_log(
