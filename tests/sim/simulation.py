@@ -44,7 +44,7 @@ from .zookeeper_world import ZooKeeperWorld
 
 if TYPE_CHECKING:
     from .lending import Lending
-    from .tiering import Tiering
+    from .tiering import TieredWorld
 
 LOGGERS = ("kpybroker", "state.change.logger")
 START_MS = 60_000.0
@@ -370,11 +370,11 @@ def _lending(simulation: Simulation) -> "Lending":
     return Lending(simulation)
 
 
-def _tiering(simulation: Simulation) -> "Tiering":
+def _tiering(simulation: Simulation) -> "TieredWorld":
     with with_randomness():
-        from .tiering import Tiering
+        from .tiering import TieredWorld
 
-    return Tiering(simulation)
+    return TieredWorld(simulation)
 
 
 class Complaints(logging.Handler):

@@ -56,7 +56,7 @@ PAUSE_MS = 2_000.0
 Place = tuple[str, int]
 
 
-class Tiering:
+class TieredWorld:
     """All of it."""
 
     def __init__(self, simulation: "Simulation") -> None:
