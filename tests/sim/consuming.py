@@ -28,6 +28,9 @@ LAST_WAIT_MS = 10
 class Reader:
     """Reads partitions from their beginning, each at its leader."""
 
+    pauses_after = frozenset({error_codes.CORRUPT_MESSAGE})
+    """The errors after which it waits before it asks again."""
+
     def __init__(self, client: Client, partitions: list[tuple[str, int]], *, in_session: bool, level: int) -> None:
         self.client = client
         self.most_wait_ms = MOST_WAIT_MS
@@ -107,7 +110,7 @@ class Reader:
         if data.error_code:
             self.client.forget()
             self._sessions.pop(node_id, None)
-            self._is_damaged |= data.error_code == error_codes.CORRUPT_MESSAGE
+            self._is_damaged |= data.error_code in self.pauses_after
             if data.error_code == error_codes.OFFSET_OUT_OF_RANGE:
                 self.out_of_range(node_id, place)
             return []

@@ -70,6 +70,8 @@ class Invariants:
         self._by_host = {machine.host: machine for machine in machines}
         self.reckless: set[str] = set()
         """Topics of which leaders may be elected that lack what was committed: only leaders and in-sync sets count."""
+        self.alone: set[str] = set()
+        """Topics with one replica, which may be lost."""
         self.rewritten: set[str] = set()
         """Topics that are compacted: replicas differ in their batches, and names of files change before they are synced
         (a start knows the ones before, too)."""
@@ -151,7 +153,7 @@ class Invariants:
         others = {each.node_id for each in self.machines if each.is_up and not each.is_suspect and each is not machine}
         for image in images:
             for topic in image.topics.values():
-                for index, partition in topic.partitions.items():
+                for index, partition in topic.partitions.items() if topic.name not in self.alone else ():
                     having = set(partition.isr) or {*partition.elr, *partition.last_known_elr}
                     damaged = self._damaged(f"{topic.name}-{index}")
                     is_in_need = machine.node_id in having or bool(having & damaged)
@@ -301,8 +303,8 @@ class Invariants:
     def _look_at_disk(self, machine: "Machine", role: Any) -> None:
         """Check that, where every message is flushed, nothing counts as committed that this disk would lose with the
         power."""
-        if role.log.topic in self.rewritten:
-            return
+        if role.log.topic in self.rewritten or (role.log.config.is_tiered and not role.log.size):
+            return  # an empty log of which a store has the records may be empty again: it begins behind the store
         if machine.flushes_every_message and not is_synced(machine.disk, role.log, role.high_watermark.offset):
             self.world.violated(f"{role.name} on {machine} is not synced up to {role.high_watermark.offset}")
 
@@ -354,7 +356,7 @@ class Invariants:
             return
         place = _place_of(replica)
         committed = self.committed.setdefault(place, Committed())
-        offset = max(read_to, role.log.log_start_offset)
+        offset = max(read_to, role.log.local_log_start_offset)
         while offset < role.high_watermark.offset:
             try:
                 part = role.log.read(offset, READ_BYTES, role.high_watermark, min_one_batch=True)

@@ -14,8 +14,10 @@ BOTH = "broker,controller"
 MOST_VOTERS = 3
 DRAWN_SHARE = 0.2
 """The share of guarded worlds, and of those with groups of Kafka 4, in which people also change the cluster."""
+APART_SHARE = 0.6
+"""The share of worlds with tiered topics whose controller is a node of its own."""
 CONSUMER, STREAMS = "consumer", "streams"
-PLAIN, GUARDED, LENDING, BEATING, STREAMING, SHARING, FLUSHING, LEVELLING, ZOOKEEPER = (
+PLAIN, GUARDED, LENDING, BEATING, STREAMING, SHARING, FLUSHING, LEVELLING, TIERING, ZOOKEEPER = (
     "plain",
     "guarded",
     "lending",
@@ -24,6 +26,7 @@ PLAIN, GUARDED, LENDING, BEATING, STREAMING, SHARING, FLUSHING, LEVELLING, ZOOKE
     "sharing",
     "flushing",
     "levelling",
+    "tiering",
     "zookeeper",
 )
 WORLDS = {
@@ -35,6 +38,7 @@ WORLDS = {
     SHARING: "worlds with a share group",
     FLUSHING: "worlds where every flush takes long, and partitions move between directories",
     LEVELLING: "worlds whose nodes get a newer program, while the level is raised",
+    TIERING: "worlds with tiered topics and one store that fails",
     ZOOKEEPER: "worlds with brokers in ZooKeeper mode",
 }
 """The worlds that have seeds of their own, by the names of their options. All others are drawn."""
@@ -79,6 +83,8 @@ class Kind(NamedTuple):
     is_slow: bool = False
     """Each sync of a thread takes long, and partitions move between two directories of each broker."""
 
+    tiers: bool = False
+    """Topics have their older records in a store that all nodes share."""
     release: str = ""
     """The release whose levels the cluster begins with; the programs of some nodes know no newer ones, until an
     operator replaces them. Empty for the newest."""
@@ -151,6 +157,17 @@ def flushing(rng: Random, nodes: int) -> Kind:
     )
 
 
+def tiering(rng: Random, nodes: int) -> Kind:
+    """Brokers with small segments and a store; in most worlds the controller is apart, so that brokers may lose their
+    disks."""
+    kind = plain(nodes)._replace(tiers=True, segment_bytes=rng.choice((200, 300, 600)))
+    if nodes > 1 and rng.random() < APART_SHARE:
+        controller = nodes + 1
+        roles = {**dict.fromkeys(kind.roles, BROKER), controller: CONTROLLER}
+        return kind._replace(roles=roles, voters=[controller])
+    return kind
+
+
 def of(world: str, rng: Random, nodes: int) -> Kind:
     """The kind of a world, by its name in `WORLDS`; without a name, any kind."""
     if world in (BEATING, STREAMING):
@@ -161,6 +178,8 @@ def of(world: str, rng: Random, nodes: int) -> Kind:
         return flushing(rng, nodes)
     if world == ZOOKEEPER:
         return zookeeper(rng, nodes)
+    if world == TIERING:
+        return tiering(rng, nodes)
     if world == LEVELLING:
         return plain(nodes)._replace(release="4.3")
     if world in (LENDING, SHARING):

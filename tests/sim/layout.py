@@ -29,6 +29,8 @@ CONTROLLER_PORT = 9093
 START_MS = 1_790_000_000_000
 COORDINATOR_PARTITIONS = 2
 """The partitions of the topic of each kind of coordinator."""
+COPY_DEADLINE_MS = 1_500
+"""The longest time that a copy to the store may take."""
 QUOTA_WINDOWS = 3
 """Few, so that a client is soon above its quota."""
 COMMON = {
@@ -132,6 +134,19 @@ SHARING = {
 """The settings of a world with a share group. Its states have snapshots, and their logs are cut, every little while."""
 
 
+TIERING = {
+    "remote.log.storage.system.enable": "true",
+    "remote.log.manager.task.interval.ms": "200",
+    "kpybroker.remote.store": "memory:",
+    "kpybroker.remote.copy.deadline.ms": str(COPY_DEADLINE_MS),
+    "kpybroker.remote.sweep.interval.ms": "700",
+    "rlmm.config.remote.log.metadata.topic.num.partitions": "2",
+    "rlmm.config.remote.log.metadata.topic.replication.factor": "1",
+    "rlmm.config.remote.log.metadata.topic.min.isr": "1",
+}
+"""The settings of a world with tiered topics."""
+
+
 class Layout:
     """The configuration of every node, by its id."""
 
@@ -145,12 +160,14 @@ class Layout:
         self.flushes_every_message = self.rng.random() < 0.5
         self._directories = {node_id: f"AAAAAAAAQACAAAAAAA{node_id:03d}A" for node_id in ids}
         own = self._quorum()
-        if not kind.is_plain or kind.lends:
+        if not kind.is_plain or kind.lends or kind.tiers:
             own |= CHANGING
         if kind.lends:
             own |= LENDING
         if kind.is_slow:
             own |= SLOW
+        if kind.tiers:
+            own = {**TIERING, "follower.fetch.last.tiered.offset.enable": _maybe(world), **own}
         own |= {CONSUMER: BEATING, STREAMS: STREAMING}.get(kind.protocol, {})
         if kind.shares:
             own |= SHARING
@@ -178,6 +195,9 @@ class Layout:
         topics = ("offsets.topic", "transaction.state.log", "share.coordinator.state.topic")
         factors = {f"{topic}.replication.factor": replicas for topic in topics}
         factors["transaction.state.log.min.isr"] = "2"
+        if self.kind.tiers:
+            factors["rlmm.config.remote.log.metadata.topic.replication.factor"] = replicas
+            factors["rlmm.config.remote.log.metadata.topic.min.isr"] = str(min(2, int(replicas)))
         if self.has_fixed_voters:
             voters = ",".join(f"{node_id}@n{node_id}:{CONTROLLER_PORT}" for node_id in self.voters)
             return {**factors, "controller.quorum.voters": voters}
@@ -212,3 +232,7 @@ class Layout:
         formatting = Formatting(CLUSTER_ID, config.node_id, paths, DIRECTORY, levels, voters)
         for _line in format_directories(disk, formatting, self.rng, START_MS):
             pass
+
+
+def _maybe(world: "World") -> str:
+    return world.stream("last tiered").choice(("true", "false"))

@@ -45,7 +45,8 @@ class SimulatedScheduler(LoopScheduler):
         self._machine = machine
         self._under_way = 0
         self._idle: asyncio.Future[None] | None = None
-        self.threads = Threads(machine.disk, self._waits) if machine.is_slow else None
+        self.threads = Threads(machine.disk, self._waits) if machine.is_slow or machine.tiers else None
+        self._wait_ms = 0.0
 
     def now_ms(self) -> int:
         return self._machine.host.now_ms()
@@ -60,13 +61,27 @@ class SimulatedScheduler(LoopScheduler):
     submit_waiting = submit_flush = submit_upkeep = submit_urgent
 
     def pool(self, name: str, threads: int) -> Submit:  # noqa: ARG002
-        return self.submit_blocking
+        return self.submit_to_store if self._machine.tiers else self.submit_blocking
 
-    def _work(self, work: Callable[[], Any], done: Callable[[Any, BaseException | None], object]) -> None:
+    def submit_to_store(self, work: Callable[[], Any], done: Callable[[Any, BaseException | None], object]) -> None:
+        """Work that waits for the store."""
+        self._under_way += 1
+        self._machine.world.later(self._machine.thread_delay_ms(), self._work, work, done, True)
+
+    def wait_for_store(self, duration_ms: float) -> None:
+        """Called in a thread that waits for the store."""
+        assert self.threads is not None
+        assert self.threads.running is not None
+        self._wait_ms = duration_ms
+        self.threads.running.wait()
+
+    def _work(
+        self, work: Callable[[], Any], done: Callable[[Any, BaseException | None], object], waits: bool = False
+    ) -> None:
         if not self.loop.is_alive:  # type: ignore[attr-defined]
             return
         self._machine.world.acts(self._machine.host)
-        if self.threads is not None:
+        if self.threads is not None and (waits or self._machine.is_slow):
             self.threads.begin(work, lambda worker: self._is_over(done, worker.result, worker.error))
             return
         result, failed = None, None
@@ -78,7 +93,8 @@ class SimulatedScheduler(LoopScheduler):
 
     def _waits(self, worker: Worker) -> None:
         """A thread is about to wait for the disk."""
-        self._machine.world.later(self._machine.sync_ms(), self._go_on, worker)
+        wait_ms = self._wait_ms if self._machine.tiers else self._machine.sync_ms()
+        self._machine.world.later(wait_ms, self._go_on, worker)
 
     def _go_on(self, worker: Worker) -> None:
         if self.loop.is_alive and self.threads is not None:  # type: ignore[attr-defined]
@@ -100,7 +116,7 @@ class SimulatedScheduler(LoopScheduler):
         self._under_way -= 1
         try:
             done(result, error)
-            if self.threads is not None:
+            if self._machine.is_slow:
                 self._machine.look_at_recovery_points()
         finally:
             if not self._under_way and self._idle is not None and not self._idle.done():
@@ -130,6 +146,7 @@ class Machine:
         self.node: Any = None
         """Its node while there is a process."""
         self.loop: SimulatedLoop | None = None
+        self.tiers = layout.kind.tiers
         self.is_slow = layout.kind.is_slow
         """Whether each sync of a thread takes long, so that anything may happen meanwhile."""
         self._syncs = world.stream(f"syncs {node_id}")

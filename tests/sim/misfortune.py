@@ -141,7 +141,7 @@ class Misfortune:
         if rng.random() < rates.power and self._will_be_noticed and self.may_lose_power(machine):
             machine.lose_power()
         self._lose_a_cache(machine)
-        if rng.random() < rates.wipe and machine.is_only_broker and self._is_calm and self.may_be_wiped(machine):
+        if rng.random() < rates.wipe and self.may_wipe(machine):
             machine.kill()
             machine.wipe()
         if rng.random() < rates.pause and machine.loop is not None and not self.is_fragile:
@@ -158,6 +158,10 @@ class Misfortune:
             self.world.tell("the network heals")
             self.network.heal()
         self.world.later(EVERY_MS, self._look)
+
+    def may_wipe(self, machine: "Machine") -> bool:
+        """Whether nothing that was promised is lost with all that a machine has, and all will know of it."""
+        return machine.is_only_broker and self._is_calm and self.may_be_wiped(machine)
 
     @property
     def is_fragile(self) -> bool:

@@ -16,6 +16,7 @@ from .levelling_mutations import LEVELLING_MUTATIONS
 from .mutation import Mutation
 from .sharing_mutations import SHARING_MUTATIONS
 from .streaming_mutations import STREAMING_MUTATIONS
+from .tiering_mutations import TIERING_MUTATIONS
 from .zookeeper_mutations import ZOOKEEPER_MUTATIONS
 
 QUORUM = "kpybroker/machines/raft/quorum.py"
@@ -544,5 +545,6 @@ MUTATIONS = [
     *SHARING_MUTATIONS,
     *FLUSHING_MUTATIONS,
     *LEVELLING_MUTATIONS,
+    *TIERING_MUTATIONS,
     *ZOOKEEPER_MUTATIONS,
 ]

@@ -44,6 +44,7 @@ from .zookeeper_world import ZooKeeperWorld
 
 if TYPE_CHECKING:
     from .lending import Lending
+    from .tiering import TieredWorld
 
 LOGGERS = ("kpybroker", "state.change.logger")
 START_MS = 60_000.0
@@ -119,6 +120,7 @@ class Simulation:
         if self.kind.rot:
             rates = self.misfortune.rates
             self.misfortune.rates = rates._replace(kill=max(rates.kill, KILLS_OF_ROT))
+        self.tiering = _tiering(self) if self.kind.tiers else None
         self.ahead = Ahead(self.misfortune, self.invariants.reckless)
         for machine in self.machines:
             machine.before_death = self.ahead.look_at
@@ -162,9 +164,13 @@ class Simulation:
             self.invariants.rewritten |= self.lending.rewritten
         if self.levelling is not None:
             self.world.after_event = (self.levelling.look, *self.world.after_event)
+        if self.tiering is not None:
+            self.world.after_event = (self.tiering.segments.look, *self.world.after_event)
         try:
             self._start()
             self._clients()
+            if self.tiering is not None:
+                self.tiering.begin()
             if self.churn is not None:
                 self.churn.begin()
             if self.protection is not None:
@@ -190,6 +196,8 @@ class Simulation:
                 wrong = self.levelling.verdict()
             if self.sharing is not None and not wrong:
                 wrong = self.sharing.verdict(log)
+            if self.tiering is not None and not wrong:
+                wrong = self.tiering.verdict()
             return wrong or self.records.verdict(log)
         except Violation as violation:
             return str(violation)
@@ -212,11 +220,16 @@ class Simulation:
                 num_partitions=count,
                 replication_factor=replicas,
                 assignments=[],
-                configs=[*self._topic_configs(replicas), *(self.lending.configs(name) if self.lending else ())],
+                configs=[
+                    *self._topic_configs(replicas),
+                    *(self.lending.configs(name) if self.lending else ()),
+                    *(self.tiering.configs(name) if self.tiering else ()),
+                ],
             )
             for name, count in {
                 **self.topics,
                 **(self.lending.topics if self.lending else {}),
+                **(self.tiering.topics if self.tiering else {}),
                 **(GUESTS_TOPICS if self.protection else {}),
                 **dict.fromkeys(sorted(self.invariants.reckless), 1),
             }.items()
@@ -247,18 +260,23 @@ class Simulation:
         plain.run(Producer(plain, self.records, self.topics).plainly())
         idempotent.run(Producer(idempotent, self.records, self.topics).idempotently())
         transactional.run(Producer(transactional, self.records, self.topics, self.invariants).in_transactions())
-        meddler = self.client_with("meddler", 1_000.0)
-        meddler.run(Meddler(meddler, self.records, self.topics).meddle())
-        poser = self.client_with("poser", 1_000.0)
-        poser.run(Poser(poser, self.machines).pose())
-        committer = self.client("committer")
-        committer.run(commit(committer, self.records, self.partitions[0], self.invariants))
+        if not self.kind.tiers:
+            self._clients_beside()
         if self.kind.is_slow:
             mover = self.client_with("mover", 1_000.0)
             mover.run(relocate(mover, self.partitions))
         for number in range(2):
             consumer = self.client(f"consumer{number}")
             consumer.run(consume(consumer, self.records, self.partitions))
+
+    def _clients_beside(self) -> None:
+        """The clients that have nothing to do with where records are kept."""
+        meddler = self.client_with("meddler", 1_000.0)
+        meddler.run(Meddler(meddler, self.records, self.topics).meddle())
+        poser = self.client_with("poser", 1_000.0)
+        poser.run(Poser(poser, self.machines).pose())
+        committer = self.client("committer")
+        committer.run(commit(committer, self.records, self.partitions[0], self.invariants))
 
     def _heal(self) -> None:
         self.world.tell("everything heals")
@@ -283,6 +301,8 @@ class Simulation:
             self.zookeeper.come_to_rest()  # clients go on, but nothing makes brokers disagree any more
         if self.sharing is not None:
             self.sharing.play()
+        if self.tiering is not None:
+            self.tiering.play()
         before = len(self.records.transactions)
         self.within(HEAL_MS, lambda: len(self.records.transactions) > before + 10, "clients get through")
         if self.churn is not None:
@@ -350,6 +370,13 @@ def _lending(simulation: Simulation) -> "Lending":
     return Lending(simulation)
 
 
+def _tiering(simulation: Simulation) -> "TieredWorld":
+    with with_randomness():
+        from .tiering import TieredWorld
+
+    return TieredWorld(simulation)
+
+
 class Complaints(logging.Handler):
     """A log handler that keeps the errors of nodes, which they should not have."""
 
@@ -399,6 +426,8 @@ def simulate(
                 watching.enter_context(simulation.lending.watching())
             if simulation.levelling is not None:
                 watching.enter_context(simulation.levelling.watching())
+            if simulation.tiering is not None:
+                watching.enter_context(simulation.tiering.watching())
             if simulation.sharing is not None:
                 watching.enter_context(simulation.sharing.watching())
             violation = simulation.run()

@@ -13,12 +13,14 @@ from typing import Any
 
 import pytest
 
-from .kind import PLAIN, SHARING, WORLDS, ZOOKEEPER
+from .kind import PLAIN, SHARING, TIERING, WORLDS, ZOOKEEPER
 from .mutants import verdicts
 from .mutations import MUTATIONS, Mutation
 
 ROOT = Path(__file__).resolve().parents[2]
 KEPT = Path(__file__).with_name("seeds.txt")
+QUICK_SEEDS = {SHARING: "0", TIERING: "1"}
+"""Seeds of worlds that take little time."""
 SEEN_QUICKLY = {
     "vote said before it is saved",
     "quorum commits what one follower has",
@@ -29,6 +31,7 @@ SEEN_QUICKLY = {
     "a request in an envelope is authorised for the broker that sent it",
     "a manifest does not name aborted transactions",
     "an election keeps the leader epoch",
+    "objects are written before their segment is announced",
 }
 """Planted bugs that many seeds find; `make sim-mutants` is for all."""
 
@@ -95,13 +98,22 @@ def test_whatever_happens_while_programs_change_no_node_is_given_a_level_that_it
 
 
 @pytest.mark.slow
+def test_whatever_happens_to_nodes_and_their_store_tiered_records_are_read_and_nothing_is_left_over() -> None:
+    reported_by([simulating("--nodes", "3", "--seeds=", "--tiering", each) for each in ("0-1", "2-3")])
+
+
+@pytest.mark.slow
 def test_whatever_happens_to_brokers_and_zookeeper_znodes_and_brokers_agree_and_nothing_is_lost() -> None:
     reported_by([simulating("--nodes", "3", "--seeds=", "--zookeeper", each) for each in ("0-1", "2-3")])
 
 
 def test_a_world_of_its_own_kind_is_the_same_history_whatever_hashes_are() -> None:
-    worlds = [world for world in WORLDS if world not in (PLAIN, ZOOKEEPER)]
+    worlds = [world for world in WORLDS if world not in (PLAIN, TIERING, ZOOKEEPER)]
     assert len(repeated("1", worlds)) == len(worlds)
+
+
+def test_a_world_with_tiered_topics_is_the_same_history_whatever_hashes_are() -> None:
+    assert len(repeated("3", [TIERING])) == 1
 
 
 def test_a_world_with_zookeeper_is_the_same_history_whatever_hashes_are() -> None:
@@ -110,7 +122,7 @@ def test_a_world_with_zookeeper_is_the_same_history_whatever_hashes_are() -> Non
 
 def repeated(nodes: str, worlds: Sequence[str]) -> list[Any]:
     """The digests of one seed of each world, after a check that they do not depend on hashes."""
-    seeds = [word for world in worlds for word in (f"--{world}", "0" if world == SHARING else "2")]
+    seeds = [word for world in worlds for word in (f"--{world}", QUICK_SEEDS.get(world, "2"))]
     options = ("--nodes", nodes, "--seeds=", *seeds, "--digests")
     one, other = reported_by([simulating(*options, hash_seed=each) for each in ("1", "2")])
     digests = [json.loads(line) for line in one.splitlines()]

@@ -9,8 +9,8 @@ Invariant: nothing is carried out for a leader whose term is over; the next one 
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from random import Random
 from typing import Any, Final, NamedTuple
-from uuid import uuid4
 
 from kpybroker.hosts.remote_log.figures import TierFigures, TierState
 from kpybroker.hosts.remote_log.local_view import ClosedSegment, closed_segment, has_aborted_transactions, local_log
@@ -30,6 +30,7 @@ from kpybroker.machines.remote_log.segments import RemoteLogSegment, RemoteLogSe
 from kpybroker.runtime.io.scheduler import Scheduler, Submit
 from kpystorage.errors import DiskFailure, StorageError
 from kpywire.errors import Malformed
+from kpywire.uuid import UUID_BYTES, random_uuid
 
 log = logging.getLogger("kpybroker.tiered")
 
@@ -55,6 +56,8 @@ class TierParts(NamedTuple):
     """Whether this node still hears of the cluster: one that is cut off may lead no more, and must not delete."""
     abandoned_after_ms: int
     """The time after which a copy of another broker counts as abandoned: longer than any copy may last."""
+    rng: Random
+    """The source of segment ids."""
 
 
 class LedTier:
@@ -176,7 +179,7 @@ class LedTier:
                 self._copies.begin(
                     log_now,
                     tier,
-                    segment_id=uuid4().bytes,
+                    segment_id=random_uuid(self._parts.rng.randbytes(UUID_BYTES)),
                     now_ms=now_ms,
                     wall_ms=wall_ms,
                     is_transaction_index_empty=self._has_no_aborted(log_now, tier, wall_ms),

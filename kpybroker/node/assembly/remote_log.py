@@ -38,7 +38,7 @@ POOLS: Final = (
     "remote.log.manager.expiration.thread.pool.size",
 )
 ABANDONED_AFTER_DEADLINES: Final = 2
-"""A copy of another broker counts as abandoned after this number of times the longest time that one may take."""
+"""A copy of another broker counts as abandoned after this multiple of the longest time that one may take."""
 
 
 def build_remote_log(
@@ -89,6 +89,7 @@ def build_remote_log(
         figures=figures,
         is_current=lambda: pulse.beats or config.is_in_zookeeper_mode,
         abandoned_after_ms=ABANDONED_AFTER_DEADLINES * _copy_settings(config).deadline_ms,
+        rng=platform.rng,
     )
     reader = counted(scheduler.pool("remote-reader", readers), figures.readers)
     most_waiting = lambda: int(now()["remote.log.reader.max.pending.tasks"])  # noqa: E731
