@@ -17,7 +17,7 @@ from kpybroker.hosts.remote_log.disk_chunks import ChunkName
 from kpybroker.hosts.remote_log.object_store import StoredObject
 from kpybroker.hosts.remote_log.open_segments import OpenSegments
 from kpybroker.hosts.remote_log.recent_bytes import RecentBytes
-from kpybroker.hosts.remote_log.remote_storage import CopyLimits, ObjectMissing, SegmentFiles, StoreAway
+from kpybroker.hosts.remote_log.remote_storage import ClosedSegmentFiles, CopyLimits, ObjectMissing, StoreAway
 from kpybroker.machines.remote_log.segments import RemoteLogSegment
 from kpybroker.machines.remote_log.sweep import ListedObject
 from kpystorage.remote.indexes import IndexType
@@ -193,7 +193,7 @@ class SimulatedStorage:
 
     def check(self) -> None: ...
 
-    def copy(self, segment: RemoteLogSegment, files: SegmentFiles, limits: CopyLimits) -> bytes | None:
+    def copy(self, segment: RemoteLogSegment, files: ClosedSegmentFiles, limits: CopyLimits) -> bytes | None:
         return self._chunked().copy(segment, files, limits)
 
     def read(self, segment: RemoteLogSegment, start: int, end: int) -> bytes:
