@@ -1,6 +1,5 @@
 """Fetch by consumers of records that are in the store: which bytes of which partitions an answer has."""
 
-import time
 from functools import partial
 
 import pytest
@@ -68,9 +67,8 @@ def test_an_answer_has_the_batches_of_one_segment(client: RawClient, name: str) 
 
 def test_an_answer_from_the_store_does_not_wait(client: RawClient, name: str) -> None:
     only_remote(client, name, segments=2)
-    began_s = time.monotonic()
+    client.sock.settimeout(10)
     assert found(client.call(fetch(name, {0: 0}, max_wait_ms=20_000), BY_NAME)) == {0: [(0, 1)]}
-    assert time.monotonic() - began_s < 10
 
 
 @pytest.mark.parametrize("version", [*range(4, 19)])

@@ -1,6 +1,7 @@
 """``kpybroker tiers`` against a broker whose metadata of remote logs a test has written, and an empty store."""
 
 import json
+import re
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -112,6 +113,16 @@ def test_tiered_topics_are_shown_with_their_segments_and_unfinished_copies(broke
     assert 3_600_000 <= first["unfinished_ms"] < 3_700_000
     assert first["local_bytes"] > 0
     assert second["states"]["COPY_SEGMENT_FINISHED"] == 0
+
+
+def test_every_cell_of_the_table_is_true(broker: Broker):
+    headings, first, second = invoke(broker, "show").stdout.splitlines()[:3]
+    assert len(re.split(r"\s{2,}", headings)) == 12
+    *cells, on_disk, in_store, segments, unfinished, note = re.split(r"\s{2,}", first)
+    assert cells == ["orders", "0", "0", "0", "8", "10", "1"]
+    assert re.fullmatch(r"\d+ B", on_disk)
+    assert (in_store, segments, unfinished, note) == ("1 MiB", "2", "for 1 h", "1 unfinished")
+    assert re.split(r"\s{2,}", second)[:7] == ["orders", "1", "0", "0", "-", "0", "0"]
 
 
 def test_the_table_has_sums_and_prices(broker: Broker):
