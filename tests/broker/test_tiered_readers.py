@@ -72,7 +72,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningNode]:
         yield running
 
 
-def said(node: RunningNode, *words: str, exit_code: int = 0) -> str:
+def printed(node: RunningNode, *words: str, exit_code: int = 0) -> str:
     """The output of a command."""
     result = CliRunner().invoke(main, [*words, "-b", f"127.0.0.1:{node.port}"], catch_exceptions=False)
     assert result.exit_code == exit_code, result.output
@@ -80,14 +80,14 @@ def said(node: RunningNode, *words: str, exit_code: int = 0) -> str:
 
 
 def test_consume_reads_from_the_beginning_and_from_any_offset(node: RunningNode) -> None:
-    lines = said(node, "consume", "t", "-o", "start", "-e", "-f", "%o\n").split()
+    lines = printed(node, "consume", "t", "-o", "start", "-e", "-f", "%o\n").split()
     assert [int(each) for each in lines] == list(range(RECORDS))
-    lines = said(node, "consume", "t", "-o", "5", "-e", "-f", "%o\n").split()
+    lines = printed(node, "consume", "t", "-o", "5", "-e", "-f", "%o\n").split()
     assert [int(each) for each in lines] == list(range(5, RECORDS))
 
 
 def test_an_audit_reads_all_records_and_finds_no_damage(node: RunningNode) -> None:
-    found = json.loads(said(node, "audit", "--topic", "t", "--json"))
+    found = json.loads(printed(node, "audit", "--topic", "t", "--json"))
     assert (found["records"], found["damages"], found["findings"]) == (RECORDS, 0, [])
 
 

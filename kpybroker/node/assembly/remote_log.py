@@ -27,8 +27,10 @@ from kpybroker.hosts.remote_log.time_search import TimeSearches
 from kpybroker.hosts.replicas.replicas import Replicas
 from kpybroker.machines.metadata.image import MetadataImage
 from kpybroker.machines.remote_log.copying import CopySettings
+from kpybroker.machines.remote_log.quota import RemoteLogQuota
 from kpybroker.node.assembly.platform import Platform
 from kpybroker.requests.broker import ClusterLinks
+from kpybroker.runtime.io.scheduler import Submit
 
 log = logging.getLogger("kpybroker.tiered")
 
@@ -48,18 +50,7 @@ def build_remote_log(
     config, scheduler, now = current.config, platform.scheduler, current.now
     storage = _storage(config, now, replicas)
     platform.ends.callback(storage.close)
-    nodes = MetadataNodes(
-        *(
-            Nodes(image, config.inter_broker_listener_name, platform.broker_peers(config, name))
-            for name in ("remote-metadata-polls", "remote-metadata-produces")
-        )
-    )
-    for each in nodes:
-        platform.ends.callback(each.close)
-    metadata = RemoteLogMetadataTopic(config.node_id, scheduler, replicas, nodes, cluster.controller.send, now)
-    ends = SegmentEnds(
-        storage, scheduler.pool("remote-followers", int(config["remote.log.manager.follower.thread.pool.size"]))
-    )
+    metadata = _metadata_topic(config, platform, image, cluster, replicas, now)
     copies, fetches = copy_quota(config), fetch_quota(config)
     pace = CopyPace(copies, lambda: int(scheduler.monotonic_ms()))
 
@@ -91,28 +82,57 @@ def build_remote_log(
         abandoned_after_ms=ABANDONED_AFTER_DEADLINES * _copy_settings(config).deadline_ms,
         rng=platform.rng,
     )
-    reader = counted(scheduler.pool("remote-reader", readers), figures.readers)
-    most_waiting = lambda: int(now()["remote.log.reader.max.pending.tasks"])  # noqa: E731
-    timeout_ms = lambda: float(now()["remote.list.offsets.request.timeout.ms"])  # noqa: E731
-    failed = replicas.directory_failed
     sweep_ms = lambda: float(now()["kpybroker.remote.sweep.interval.ms"])  # noqa: E731
     sweeping = Sweeping(scheduler, metadata, storage, parts.deleter, pulse, sweep_ms, parts.abandoned_after_ms)
+    reader = counted(scheduler.pool("remote-reader", readers), figures.readers)
     remote_log = RemoteLog(
         parts,
         now,
-        StoreReaders(
-            RemoteReads(scheduler, storage, reader, most_waiting, fetches, figures),
-            TimeSearches(scheduler, storage, reader, timeout_ms, figures),
-        ),
-        LogBeginnings(
-            AuxiliaryStates(config.node_id, scheduler, metadata.segments_of, ends, now, figures, failed),
-            EmptyLeaders(scheduler, metadata.segments_of, ends, failed),
-        ),
+        _readers(parts, now, reader, fetches),
+        _beginnings(parts, now),
         StoreUpkeep(PartitionDeletions(parts, pulse), sweeping, pulse),
         throttle_times,
     )
     platform.ends.callback(remote_log.stop)
     return remote_log
+
+
+def _metadata_topic(
+    config: BrokerConfig,
+    platform: Platform,
+    image: MetadataImage,
+    cluster: ClusterLinks,
+    replicas: Replicas,
+    now: Callable[[], BrokerConfig],
+) -> RemoteLogMetadataTopic:
+    nodes = MetadataNodes(
+        *(
+            Nodes(image, config.inter_broker_listener_name, platform.broker_peers(config, name))
+            for name in ("remote-metadata-polls", "remote-metadata-produces")
+        )
+    )
+    for each in nodes:
+        platform.ends.callback(each.close)
+    return RemoteLogMetadataTopic(config.node_id, platform.scheduler, replicas, nodes, cluster.controller.send, now)
+
+
+def _readers(parts: TierParts, now: Callable[[], BrokerConfig], reader: Submit, quota: RemoteLogQuota) -> StoreReaders:
+    most_waiting = lambda: int(now()["remote.log.reader.max.pending.tasks"])  # noqa: E731
+    timeout_ms = lambda: float(now()["remote.list.offsets.request.timeout.ms"])  # noqa: E731
+    return StoreReaders(
+        RemoteReads(parts.scheduler, parts.storage, reader, most_waiting, quota, parts.figures),
+        TimeSearches(parts.scheduler, parts.storage, reader, timeout_ms, parts.figures),
+    )
+
+
+def _beginnings(parts: TierParts, now: Callable[[], BrokerConfig]) -> LogBeginnings:
+    scheduler, segments_of, failed = parts.scheduler, parts.metadata.segments_of, parts.replicas.directory_failed
+    threads = int(now()["remote.log.manager.follower.thread.pool.size"])
+    ends = SegmentEnds(parts.storage, scheduler.pool("remote-followers", threads))
+    return LogBeginnings(
+        AuxiliaryStates(now().node_id, scheduler, segments_of, ends, now, parts.figures, failed),
+        EmptyLeaders(scheduler, segments_of, ends, failed),
+    )
 
 
 def _storage(config: BrokerConfig, now: Callable[[], BrokerConfig], replicas: Replicas) -> RemoteStorage:
