@@ -320,7 +320,7 @@ class MemoryDisk:
         return ""
 
     def _inodes(self, folder: Folder) -> Iterator[Inode]:
-        for node in folder.entries.values():
+        for node in list(folder.entries.values()):  # a thread may ask while the owner of a log makes files
             if isinstance(node, Folder):
                 yield from self._inodes(node)
             else:

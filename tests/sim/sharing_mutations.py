@@ -185,8 +185,8 @@ SHARING_MUTATIONS = [
     _sharing(
         "records of open transactions are delivered",
         WAITING,
-        "        end = role.end_for(self._isolation)\n",
-        "        end = role.end_for(0)\n",
+        "        end, first = role.end_for(self._isolation), max(offset, log_start_offset)\n",
+        "        end, first = role.end_for(0), max(offset, log_start_offset)\n",
     ),
     _sharing(
         "an abort marker of one producer ends the transactions of all",

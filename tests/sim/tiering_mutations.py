@@ -37,9 +37,9 @@ TIERING_MUTATIONS = [
     _tiering(
         "a copy counts as readable as soon as it has begun",
         CACHE,
-        "            of_epoch.unreferenced.add(name)\n        self._rows[name] = packed(segment)\n",
+        "            of_epoch.unreferenced.add(name)\n        if before is None:\n",
         "            of_epoch.finish(segment.epoch_start(epoch), segment.epoch_end(epoch) - 1, name)\n"
-        "        self._rows[name] = packed(segment)\n",
+        "        if before is None:\n",
     ),
     _tiering(
         "a copy that failed is reported as finished",
