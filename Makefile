@@ -468,7 +468,7 @@ modules-for-macos: setup ## compile the modules for macOS, and link them with it
 .PHONY: lock
 lock: ## pin what the container image and the Debian package install to the newest versions, with hashes: release/requirements.lock
 	test -x build/lock/bin/pip-compile || { python3 -m venv build/lock && build/lock/bin/python -m pip install --quiet 'pip-tools>=7.5'; }
-	build/lock/bin/pip-compile --quiet --upgrade --extra security --extra schemas --generate-hashes --allow-unsafe --strip-extras --no-header --no-annotate --no-emit-options \
+	build/lock/bin/pip-compile --quiet --upgrade --extra security --extra schemas --extra remote --generate-hashes --allow-unsafe --strip-extras --no-header --no-annotate --no-emit-options \
 		--no-emit-index-url --no-emit-trusted-host --no-emit-find-links --output-file release/requirements.lock pyproject.toml
 
 .PHONY: deb

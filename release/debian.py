@@ -50,7 +50,7 @@ if [ "$1" = configure ]; then
     home=/opt/kpybroker/{version}
     python3 -m venv --clear $home
     wheels=/usr/share/kpybroker/wheels
-    $home/bin/python -m pip install --quiet --no-index --find-links $wheels 'kpybroker[security,schemas]'
+    $home/bin/python -m pip install --quiet --no-index --find-links $wheels 'kpybroker[security,schemas,remote]'
     ln -sf $home/bin/kpybroker /usr/bin/kpybroker
     if [ -d /run/systemd/system ]; then
         systemctl daemon-reload

@@ -16,8 +16,8 @@ ENTRIES = re.split(r"\n(?=\S)", LOCK.strip())
 """A library, its version and the hashes of all files of that version."""
 SHOWN = re.findall(r"^\| `([\w-]+)` \| ([\d.]+) \| (.+) \|$", (ROOT / "docs" / "security.md").read_text(), re.MULTILINE)
 """The rows of the table of floors: library, version, advisories."""
-OF_THE_CONSOLE = ("security", "schemas")
-"""The extras that releases install: the console opens with TLS and shows records by their schemas."""
+OF_RELEASES = ("security", "schemas", "remote")
+"""The extras that releases install: TLS and records by their schemas for the console, and the stores of tiers."""
 HASH = re.compile(r"--hash=sha256:[0-9a-f]{64}")
 
 
@@ -33,7 +33,7 @@ def declared() -> list[Requirement]:
 
 def test_releases_install_the_dependencies_and_all_that_they_need() -> None:
     pinned = locked()
-    extras = (PROJECT["optional-dependencies"][name] for name in OF_THE_CONSOLE)
+    extras = (PROJECT["optional-dependencies"][name] for name in OF_RELEASES)
     waiting = [Requirement(text) for texts in (PROJECT["dependencies"], *extras) for text in texts]
     needed = set()
     while waiting:
@@ -68,10 +68,10 @@ def test_the_image_and_the_package_install_from_the_lock_alone(place: str) -> No
             assert "--no-deps" in line, line
 
 
-def test_the_package_installs_the_extras_of_the_console() -> None:
-    extras = ",".join(OF_THE_CONSOLE)
+def test_the_package_installs_the_extras_of_releases() -> None:
+    extras = ",".join(OF_RELEASES)
     assert f"'kpybroker[{extras}]'" in (ROOT / "release" / "debian.py").read_text()
-    wanted = " ".join(f"--extra {name}" for name in OF_THE_CONSOLE)
+    wanted = " ".join(f"--extra {name}" for name in OF_RELEASES)
     assert wanted in (ROOT / "Makefile").read_text()
 
 

@@ -38,13 +38,6 @@ LOADED_BY_NAME = (
     "pyspark_kpybroker",
 )
 FOR_TESTS = {"kpystorage.sim_disk"}
-OF_TIERED_STORAGE = (
-    "kpybroker.hosts.remote_log.",
-    "kpybroker.machines.remote_log.",
-    "kpystorage.remote.",
-    "kpywire.remote_log_record",
-)
-"""The formats and machines of tiered storage, which no node runs yet."""
 BESIDE_ASSEMBLY = ("broker", "controller_role", "node")
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -216,7 +209,7 @@ def test_every_shipped_module_is_used() -> None:
         for module in graph.modules - FOR_TESTS - decide
         if not graph.find_modules_that_directly_import(module)
         and not graph.find_children(module)
-        and not module.startswith((*LOADED_BY_NAME, *OF_TIERED_STORAGE))
+        and not module.startswith(LOADED_BY_NAME)
         and module.rpartition(".")[2] not in programs
     }
     assert not unused
