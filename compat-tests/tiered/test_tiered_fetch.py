@@ -113,11 +113,13 @@ def test_the_first_partition_of_a_request_has_the_bytes_before_others(client: Ra
     only_remote(client, name, 3, segments=2)
     wanted = {0: 0, 1: 0, 2: 0}
     one, three = {0: [(0, 1)], 1: [], 2: []}, {index: [(0, 1)] for index in range(3)}
-    got = {
-        (most, each): found(client.call(fetch(name, wanted, max_bytes=most, partition_max_bytes=each), BY_NAME))
-        for most, each in ((1, 1), (150, 150), (1000, 400))
-    }
-    assert got == {(1, 1): one, (150, 150): one, (1000, 400): three}
+
+    def got(most: int, each: int) -> dict[int, Offsets]:
+        return found(client.call(fetch(name, wanted, max_bytes=most, partition_max_bytes=each), BY_NAME))
+
+    becomes(partial(got, 1, 1), one)
+    becomes(partial(got, 150, 150), one)
+    becomes(partial(got, 1000, 400), three)
 
 
 def test_a_partition_on_the_disk_comes_first_where_it_is_asked_first(client: RawClient, name: str) -> None:

@@ -3,7 +3,6 @@
 import pytest
 
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.config.refusals import check_features
 from kpybroker.config.remote_metadata import RemoteMetadataSettings, remote_metadata_settings, unknown_names
 from kpybroker.machines.config_def import ConfigError
 
@@ -57,6 +56,7 @@ def test_an_unknown_name_gets_a_question_and_configs_of_clients_none() -> None:
 
 def test_a_start_warns_of_the_unknown_name_alone() -> None:
     names = ("num.partitions", "nun.partitions")
-    started = config(**{f"{PREFIX}remote.log.metadata.topic.{name}": "7" for name in names})
-    (line,) = [each for each in check_features(started) if "remote.log.metadata" in each]
+    tiered = {"remote.log.storage.system.enable": "true", "kpybroker.remote.store": "memory:"}
+    started = config(**tiered, **{f"{PREFIX}remote.log.metadata.topic.{name}": "7" for name in names})
+    (line,) = [each for each in started.warnings if "remote.log.metadata" in each]
     assert line.startswith(f"{PREFIX}remote.log.metadata.topic.nun.partitions is not a config")
