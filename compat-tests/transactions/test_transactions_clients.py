@@ -166,7 +166,7 @@ def test_transactions_go_on_after_a_restart(start_broker: StartBroker, how: str)
         identity = producer.producer_id
         assert producer.end(True, 5).error_code == 0
         eventually(lambda: stable_end(raw, "orders") == 3, "the marker")
-        assert values_in(fetch(raw, "orders", committed=True)) == [b"a", b"b"]
+        assert committed_values(raw, "orders") == [b"a", b"b"]
         zombie = Transactional(raw, "open", identity, producer.epoch - 1)
         assert zombie.produce("orders", b"c", version=ADDING, sequence=2).error_code != 0
         assert other.produce("ends", b"y", version=ADDING).error_code == 0
