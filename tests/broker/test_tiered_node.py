@@ -195,7 +195,9 @@ def test_records_deleted_up_to_an_offset_in_the_store_are_gone(raw: RawClient, s
     eventually(lambda: len(files(store, "*.log")) == before - 2, "the first two segments to be gone")
 
 
-def test_what_expires_leaves_the_store_and_the_log_begins_behind_it(raw: RawClient, store: Path, data: Path) -> None:
+def test_expired_segments_leave_the_store_and_the_log_start_moves(
+    raw: RawClient, store: Path, data: Path
+) -> None:
     create_tiered(raw, "t", **ON_DISK_ALONE)
     fill(raw, "t", range(6))
     until_tiered(raw, data)
@@ -233,7 +235,7 @@ def test_producers_go_on_while_the_store_is_away_and_nothing_is_deleted_from_the
     assert len(values(raw, "t")) == 16
 
 
-def test_a_restarted_node_reads_what_was_copied_before(tmp_path: Path, store: Path, data: Path) -> None:
+def test_a_restarted_node_serves_segments_that_were_copied_before(tmp_path: Path, store: Path, data: Path) -> None:
     first = start_node(tmp_path, store)
     with RawClient(first.port) as raw:
         create_tiered(raw, "t", **ON_DISK_ALONE)
