@@ -1,10 +1,10 @@
 """A transactional producer, byte for byte: every request in the version that a test chooses."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from kpywire import error_codes
-from kpywire.batch import parse_header
+from kpywire.batch import batch_headers
 from kpywire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from kpywire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -261,23 +261,29 @@ def stable_end(raw: RawClient, topic: str, partition: int = 0) -> int:
     return int(fetch(raw, topic, 0, committed=True, partition=partition).last_stable_offset)
 
 
+def answers_to_the_stable_end(raw: RawClient, topic: str, *, committed: bool) -> Iterator[PartitionData]:
+    """One answer after the other until the last stable offset: each has whole batches, of one segment where the store
+    has them."""
+    offset, end = 0, stable_end(raw, topic)
+    while offset < end:
+        answer = fetch(raw, topic, offset, committed=committed, max_wait_ms=1000)
+        assert answer.records, f"nothing at offset {offset}"
+        yield answer
+        offset = max(header.last_offset for _, header in batch_headers(answer.records)) + 1
+
+
 def committed_values(raw: RawClient, topic: str) -> list[bytes]:
     """The values that a reader of committed records keeps, by the rules of KIP-98."""
     values: list[bytes] = []
-    offset, end = 0, stable_end(raw, topic)
-    while offset < end:
-        answer = fetch(raw, topic, offset, committed=True)
+    for answer in answers_to_the_stable_end(raw, topic, committed=True):
         waiting = sorted((first, producer) for producer, first in aborted_in(answer) or ())
         aborting: set[int] = set()
-        data, position = bytes(answer.records or b""), 0
-        while position < len(data):
-            header = parse_header(data, position)
+        data = bytes(answer.records or b"")
+        for position, header in batch_headers(data):
             while waiting and waiting[0][0] <= header.last_offset:
                 aborting.add(waiting.pop(0)[1])
             if header.is_control:
                 aborting.discard(header.producer_id)
             elif header.producer_id not in aborting:
                 values += [record.value or b"" for record in read_batch(data, header, position)]
-            position += header.size
-            offset = header.last_offset + 1
     return values

@@ -9,7 +9,6 @@ from conftest import NewTopic, StartBroker
 from exactly_once.clients import CLIENTS, Client, Lost, Refused
 from exactly_once.history import Position
 from kpywire import error_codes
-from kpywire.batch import batch_headers
 from kpywire.messages.create_topics import CreateTopicsRequest
 from kpywire.messages.end_txn import EndTxnRequest
 from support.access import Access
@@ -19,6 +18,7 @@ from support.raw_transactions import (
     ADDING,
     Transactional,
     aborted_in,
+    answers_to_the_stable_end,
     committed_values,
     fetch,
     find_coordinator,
@@ -49,15 +49,9 @@ def new_client(request: pytest.FixtureRequest, bootstrap_servers: str) -> Iterat
 def written(raw: RawClient, topic: str) -> list[str]:
     """All records of partition 0, those of aborted transactions too, once nothing is open."""
     eventually(lambda: stable_end(raw, topic) == fetch(raw, topic, committed=False).high_watermark, "all ends")
-    values: list[str] = []
-    offset, end = 0, stable_end(raw, topic)
-    while offset < end:
-        answer = fetch(raw, topic, offset, committed=False, max_wait_ms=1000)
-        assert not aborted_in(answer)
-        assert answer.records, f"nothing at offset {offset}"
-        values += [str(value, "utf-8") for value in values_in(answer) if value is not None]
-        offset = max(header.last_offset for _, header in batch_headers(answer.records)) + 1
-    return values
+    answers = list(answers_to_the_stable_end(raw, topic, committed=False))
+    assert not any(aborted_in(each) for each in answers)
+    return [str(value, "utf-8") for each in answers for value in values_in(each) if value is not None]
 
 
 def seen(client: Client, topic: str, group: str, count: int) -> list[str]:
