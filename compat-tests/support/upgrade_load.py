@@ -15,7 +15,8 @@ from confluent_kafka.cimpl import NewTopic
 
 from failover.faults import wait_for_in_sync
 from failover.producing import ConfluentWriter
-from failover.run import PARTITIONS, TOPIC
+from failover.run import PARTITIONS, TOPIC, read_all
+from failover.verdict import judge
 from support.access import Access
 from support.clusters import Nodes
 
@@ -183,3 +184,13 @@ def committed_numbers(access: Access, partition: int) -> list[int]:
                 return found
     finally:
         consumer.close()
+
+
+def assert_nothing_lost(load: Load, access: Access) -> None:
+    """No client had an error or a gap, and everything that was acknowledged or committed is read, once and in order."""
+    assert load.failures == []
+    verdict = judge(load.writer.acknowledged, read_all(access))
+    assert verdict.is_clean, verdict
+    assert load.reader.gaps() == []
+    for partition in range(2):
+        assert committed_numbers(access, partition) == load.transactions.committed
