@@ -31,6 +31,7 @@ from oracle.jars import KAFKA_BEFORE
 from support.clusters import Cluster, KpyNode, Nodes, kpybroker_node
 from support.raw_client import RawClient, connect
 from support.raw_requests import offset_at, wait_until_led
+from support.special_timestamps import EARLIEST_LOCAL, LATEST_TIERED
 from support.waiting import eventually
 from tiered.filling import SEGMENT_MS, fill
 from tiered.nodes import kafka_of, tiered
@@ -43,7 +44,6 @@ COLD_RECORDS: Final = 500
 ROUND_TRIPS: Final = 2_000
 COPIED_RECORDS: Final = 600_000
 FETCH_VERSION: Final = 12
-EARLIEST, EARLIEST_LOCAL, LATEST, LATEST_TIERED = -2, -4, -1, -5
 PATIENCE_S: Final = 300.0
 ADMIN_TIMEOUT_S: Final = 60
 

@@ -36,17 +36,17 @@ from support.raw_requests import (
     produce,
     wait_until_led,
 )
+from support.special_timestamps import (
+    EARLIEST,
+    EARLIEST_LOCAL,
+    EARLIEST_PENDING_UPLOAD,
+    KNOWN_FROM,
+    LATEST,
+    LATEST_TIERED,
+    MAX_TIMESTAMP,
+)
 from support.waiting import eventually
 
-LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = range(-1, -7, -1)
-KNOWN_FROM = {
-    LATEST: 1,
-    EARLIEST: 1,
-    MAX_TIMESTAMP: 7,
-    EARLIEST_LOCAL: 8,
-    LATEST_TIERED: 9,
-    EARLIEST_PENDING_UPLOAD: 11,
-}
 EVERY_LIST_OFFSETS = range(1, 12)
 NOTHING = (0, -1, -1, -1)
 BASE_MS = 1_700_000_000_000

@@ -16,9 +16,10 @@ from confluent_kafka.cimpl import NewTopic
 from failover.faults import kill, kill_all, kill_leader, wait_for_in_sync
 from failover.run import PARTITIONS, TOPIC, Outcome, run
 from support.clusters import Cluster, Nodes
+from support.special_timestamps import LATEST, LATEST_TIERED
 from support.waiting import NotInTimeError, eventually
 from tiered.nodes import store_of
-from tiered.reading import LATEST, LATEST_TIERED, SeenBatch, batches, leader, offset, to_leader
+from tiered.reading import SeenBatch, batches, leader, offset, to_leader
 from tiered.store import of_topic, stored, torn
 
 EXPIRING: Final = "expiring"

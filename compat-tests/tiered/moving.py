@@ -8,10 +8,11 @@ from kpystorage.remote.local_tiered_storage import parse_path
 from oracle import java
 from support.clusters import Cluster
 from support.raw_client import RawClient, connect
+from support.special_timestamps import LATEST_TIERED
 from support.waiting import eventually
 from tiered.filling import create_tiered, fill, fill_transactions, time_of
 from tiered.nodes import hand_over, store_of, tiered_cluster
-from tiered.reading import LATEST_TIERED, Reading, offset, read
+from tiered.reading import Reading, offset, read
 from tiered.store import StoredFile, of_topic, start_offsets, stored, torn
 
 TOPIC: Final = "moved"

@@ -13,9 +13,9 @@ from kpywire.remote_log_record import decode_value
 from support.clusters import Nodes
 from support.raw_client import RawClient, connect
 from support.raw_requests import metadata_of, offset_at
+from support.special_timestamps import EARLIEST, LATEST, LATEST_TIERED
 from support.waiting import eventually
 
-LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = range(-1, -7, -1)
 BY_NAME: Final = 12
 READ_COMMITTED: Final = 1
 COMING: Final = (

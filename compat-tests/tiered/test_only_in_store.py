@@ -11,13 +11,13 @@ import pytest
 from foreign.suite import Pytest
 from support.raw_client import connect
 from support.raw_requests import create, offset_at
+from support.special_timestamps import EARLIEST, EARLIEST_LOCAL
 from support.targets import TARGETS, TIERED
 from support.tiered_skips import SKIPPED
 from support.waiting import eventually
 from tiered.filling import fill
 
 HERE: Final = Path(__file__).resolve().parents[1]
-EARLIEST_LOCAL: Final = -4
 CHOICE: Final = (
     "fetch/test_confluent_consumer.py::test_assign_at_an_offset_seek_and_rewind",
     "fetch/test_protocol_offsets.py::test_log_append_times_are_found_at_the_first_record_of_their_batch",
@@ -46,7 +46,7 @@ def test_the_disk_of_that_broker_has_the_newest_batch_alone(tmp_path: Path) -> N
         create(raw, "t")
         fill(raw, "t", range(3))
         eventually(lambda: offset_at(raw, "t", EARLIEST_LOCAL)[2] == 4, "two batches to be in the store alone")
-        assert offset_at(raw, "t", -2)[2] == 0
+        assert offset_at(raw, "t", EARLIEST)[2] == 0
 
 
 def test_tests_that_are_skipped_exist() -> None:

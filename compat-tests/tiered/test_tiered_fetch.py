@@ -8,19 +8,10 @@ from kpywire import error_codes
 from kpywire.messages.fetch import FetchResponse
 from support.raw_client import RawClient
 from support.raw_requests import metadata_of
+from support.special_timestamps import EARLIEST_LOCAL
 from support.waiting import becomes
 from tiered.filling import append, batch, create_tiered, delete_records, fill, fill_transactions
-from tiered.reading import (
-    BY_NAME,
-    EARLIEST_LOCAL,
-    READ_COMMITTED,
-    answers,
-    batches,
-    committed,
-    fetch,
-    headers_in,
-    offset,
-)
+from tiered.reading import BY_NAME, READ_COMMITTED, answers, batches, committed, fetch, headers_in, offset
 
 MUCH = 50 << 20
 """The bytes that a consumer asks of all partitions by default."""

@@ -19,24 +19,18 @@ from kpywire.messages.offset_for_leader_epoch import (
 from support.clusters import Cluster
 from support.raw_client import RawClient, connect
 from support.raw_requests import creation, metadata_of, offset_at, topic_named
-from support.waiting import becomes, eventually
-from tiered.filling import ONLY_REMOTE, TIERED, fill
-from tiered.nodes import store_of, tiered_cluster
-from tiered.reading import (
+from support.special_timestamps import (
     EARLIEST,
     EARLIEST_LOCAL,
     EARLIEST_PENDING_UPLOAD,
     LATEST,
     LATEST_TIERED,
     MAX_TIMESTAMP,
-    answers,
-    batches,
-    fetch,
-    headers_in,
-    leader,
-    offset,
-    to_leader,
 )
+from support.waiting import becomes, eventually
+from tiered.filling import ONLY_REMOTE, TIERED, fill
+from tiered.nodes import store_of, tiered_cluster
+from tiered.reading import answers, batches, fetch, headers_in, leader, offset, to_leader
 from tiered.store import segments
 
 TOPIC = "replicated"

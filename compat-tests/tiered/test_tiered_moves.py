@@ -8,11 +8,12 @@ import pytest
 
 from kpystorage.remote.local_tiered_storage import parse_path
 from support.raw_client import RawClient
+from support.special_timestamps import EARLIEST, LATEST_TIERED
 from support.waiting import becomes, eventually
 from tiered.filling import alter, delete_records, fill
 from tiered.moving import PLAIN, SETTLE_S, TOPIC, MovedNode, has_gone_on
 from tiered.nodes import BESIDE, SLOW
-from tiered.reading import EARLIEST, LATEST_TIERED, offset
+from tiered.reading import offset
 from tiered.store import start_offsets, torn
 
 pytestmark = [pytest.mark.java, pytest.mark.timeout(1200)]

@@ -10,21 +10,21 @@ from kpywire.record import Record, build_batch
 from support.raw_client import RawClient
 from support.raw_requests import offset_at
 from support.raw_transactions import Transactional, find_coordinator, produce_records
+from support.special_timestamps import (
+    EARLIEST,
+    EARLIEST_LOCAL,
+    EARLIEST_PENDING_UPLOAD,
+    KNOWN_FROM,
+    LATEST,
+    LATEST_TIERED,
+    MAX_TIMESTAMP,
+)
 from support.waiting import becomes
 from tiered.filling import alter, create_tiered, delete_records, fill, time_of
-from tiered.reading import EARLIEST, EARLIEST_LOCAL, EARLIEST_PENDING_UPLOAD, LATEST, LATEST_TIERED, MAX_TIMESTAMP
 from tiered.store import start_offsets
 
 NOTHING = (0, -1, -1, -1)
 UNSUPPORTED = (error_codes.UNSUPPORTED_VERSION, -1, -1, -1)
-KNOWN_FROM = {
-    LATEST: 1,
-    EARLIEST: 1,
-    MAX_TIMESTAMP: 7,
-    EARLIEST_LOCAL: 8,
-    LATEST_TIERED: 9,
-    EARLIEST_PENDING_UPLOAD: 11,
-}
 TIMEOUT_MS = 10_000
 Answers = dict[int, tuple[int, int, int, int]]
 
@@ -158,7 +158,7 @@ def test_records_in_the_store_are_deleted_below_any_offset(client: RawClient, na
     assert delete_records(client, name, 21) == (error_codes.OFFSET_OUT_OF_RANGE, -1)
 
 
-def test_a_log_of_which_all_is_deleted_still_names_what_was_tiered_last(client: RawClient, name: str) -> None:
+def test_the_latest_tiered_offset_stays_after_all_records_are_deleted(client: RawClient, name: str) -> None:
     create_tiered(client, name, only_remote=True)
     fill(client, name, range(10))
     list_becomes(client, name, answers_for(0, 20, 18, 18, (18, 9)))
@@ -196,7 +196,7 @@ def test_old_records_expire_in_the_store_and_in_the_active_segment(client: RawCl
     )
 
 
-def test_retention_by_size_deletes_what_is_too_much_and_no_more(client: RawClient, name: str, store: Path) -> None:
+def test_retention_bytes_deletes_the_oldest_segments_and_no_others(client: RawClient, name: str, store: Path) -> None:
     create_tiered(client, name)
     fill(client, name, range(6))
     list_becomes(client, name, answers_for(0, 12, 0, 10, (10, 5)))

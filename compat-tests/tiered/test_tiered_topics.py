@@ -22,10 +22,11 @@ from support.raw_requests import (
     metadata_of,
     topic_named,
 )
+from support.special_timestamps import EARLIEST, EARLIEST_LOCAL, LATEST_TIERED
 from support.waiting import becomes, eventually
 from tiered.filling import TIERED, alter, create_tiered, fill, time_of
 from tiered.nodes import METADATA_PARTITIONS
-from tiered.reading import EARLIEST, EARLIEST_LOCAL, LATEST_TIERED, batches, metadata_records, offset
+from tiered.reading import batches, metadata_records, offset
 from tiered.store import segments, start_offsets
 
 STARTED, FINISHED, DELETE_STARTED, DELETE_FINISHED = range(4)
@@ -160,7 +161,7 @@ def test_a_topic_without_copies_is_read_only_in_the_store(client: RawClient, nam
     assert [each.base_offset for each in batches(client, name)] == list(range(0, 16, 2))
 
 
-def test_turning_it_off_deletes_what_the_store_has(client: RawClient, name: str, store: Path) -> None:
+def test_disabling_remote_storage_deletes_the_segments_in_the_store(client: RawClient, name: str, store: Path) -> None:
     create_tiered(client, name, only_remote=True)
     fill(client, name, range(4))
     becomes(lambda: offset(client, name, EARLIEST_LOCAL), 6)
