@@ -195,9 +195,7 @@ def test_records_deleted_up_to_an_offset_in_the_store_are_gone(raw: RawClient, s
     eventually(lambda: len(files(store, "*.log")) == before - 2, "the first two segments to be gone")
 
 
-def test_expired_segments_leave_the_store_and_the_log_start_moves(
-    raw: RawClient, store: Path, data: Path
-) -> None:
+def test_expired_segments_leave_the_store_and_the_log_start_moves(raw: RawClient, store: Path, data: Path) -> None:
     create_tiered(raw, "t", **ON_DISK_ALONE)
     fill(raw, "t", range(6))
     until_tiered(raw, data)
