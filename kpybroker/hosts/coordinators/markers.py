@@ -16,7 +16,7 @@ from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.metadata.topic_name import GROUP_OFFSETS_TOPIC
 from kpybroker.machines.partition.leader import Marker, PartitionLeader
 from kpybroker.runtime.io.scheduler import Scheduler, Timer
-from kpystorage.errors import DiskFailure, StorageError
+from kpystorage.errors import StorageError
 from kpywire import error_codes
 
 Done = Callable[[int], object]
@@ -75,12 +75,8 @@ class Markers:
             if not leader.has_enough_in_sync(replica.topic.config.min_insync_replicas):
                 raise KafkaError(error_codes.NOT_ENOUGH_REPLICAS)
             next_offset = self._append(replica, leader, marker)
-        except KafkaError as error:
-            return error.code
-        except StorageError as error:
-            if isinstance(error, DiskFailure):
-                self._replicas.directory_failed(error)
-            return error.error_code
+        except (KafkaError, StorageError) as error:
+            return self._replicas.code_of(error)
         if next_offset <= leader.high_watermark.offset:
             return error_codes.NONE
         return UncommittedMarker(self._scheduler, replica, leader, next_offset)

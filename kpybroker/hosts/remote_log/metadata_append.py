@@ -9,11 +9,10 @@ from typing import Final
 
 from kpybroker.hosts.network.nodes import Nodes
 from kpybroker.hosts.network.peer import NoResponse
+from kpybroker.hosts.replicas import own_batches
 from kpybroker.hosts.replicas.replicas import Replicas
-from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.metadata.topic import Topic
 from kpybroker.runtime.io.scheduler import Scheduler
-from kpystorage.errors import DiskFailure, StorageError
 from kpywire import error_codes
 from kpywire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 
@@ -36,29 +35,12 @@ class MetadataAppends:
         """Append a batch at the leader that the metadata name."""
         leader = topic.partitions[index].leader
         if leader == self._node_id:
-            done(self._append_here(topic, index, batch))
+            appended = own_batches.append(self._replicas, topic.id, index, batch, self._scheduler.now_ms())
+            done(appended if isinstance(appended, int) else error_codes.NONE)
         elif leader < 0:
             done(error_codes.LEADER_NOT_AVAILABLE)
         else:
             self._nodes.send(leader, _request(topic, index, batch), lambda response: done(_code(response)))
-
-    def _append_here(self, topic: Topic, index: int, batch: bytes) -> int:
-        try:
-            replica = self._replicas.find(topic.id, index)
-            leader, held = replica.led(), replica.topic
-            if not leader.has_enough_in_sync(held.config.min_insync_replicas):
-                return error_codes.NOT_ENOUGH_REPLICAS
-            base_offset, next_offset, _ = leader.append(batch, held.validation, self._scheduler.now_ms())
-        except KafkaError as error:
-            return error.code
-        except StorageError as error:
-            if isinstance(error, DiskFailure):
-                self._replicas.directory_failed(error)
-            return error.error_code
-        held.records_in += next_offset - base_offset
-        held.bytes_in += len(batch)
-        replica.changed()
-        return error_codes.NONE
 
 
 def _request(topic: Topic, index: int, batch: bytes) -> ProduceRequest:

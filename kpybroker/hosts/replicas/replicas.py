@@ -25,7 +25,7 @@ from kpybroker.machines.partition.in_sync import UNKNOWN_OFFSET, Rules
 from kpybroker.runtime.io.scheduler import Scheduler
 from kpystorage import names
 from kpystorage.directory import LogDirectory
-from kpystorage.errors import CorruptLog, DiskFailure
+from kpystorage.errors import CorruptLog, DiskFailure, StorageError
 from kpystorage.log import Log
 from kpywire import error_codes
 
@@ -377,6 +377,14 @@ class Replicas:
     def directory_failed(self, failure: DiskFailure) -> None:
         """Handle a failure that a log raised: its directory is offline then, unless only that log is damaged."""
         self.directories.check(failure)
+
+    def code_of(self, error: KafkaError | StorageError) -> int:
+        """The error code of a use of a log that failed. A failed disk takes its directory offline."""
+        if isinstance(error, KafkaError):
+            return error.code
+        if isinstance(error, DiskFailure):
+            self.directory_failed(error)
+        return error.error_code
 
     def _went_offline(self, directory: LogDirectory) -> None:
         for replica in self:

@@ -42,7 +42,7 @@ from kpybroker.runtime.calls.close_connection import CloseConnection
 from kpybroker.runtime.calls.deferred import Deferred
 from kpybroker.runtime.calls.pending import Pending
 from kpybroker.runtime.calls.steps import Work
-from kpystorage.errors import DiskFailure, StorageError
+from kpystorage.errors import StorageError
 from kpywire import error_codes
 from kpywire.messages.produce import NodeEndpoint
 from kpywire.produce import Answers, Partitions, Produce, ProduceCodec, Records, TopicKey, codec_for
@@ -299,10 +299,7 @@ class Appending:
                 self.postponed.append(Postponed(key, index, records, held.validation, name, answers, len(answers)))
                 answers.append(b"")
             except (KafkaError, StorageError) as error:
-                if isinstance(error, DiskFailure):
-                    replicas.directory_failed(error)
-                code = error.code if isinstance(error, KafkaError) else error.error_code
-                answers.append(self._refusal(key, held, index, error, code))
+                answers.append(self._refusal(key, held, index, error, replicas.code_of(error)))
                 if self.is_verified:
                     keep_order(self.broker, (key, [(index, records)]), self.call.api_version, self.now_ms)
         if held is not None:

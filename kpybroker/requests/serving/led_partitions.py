@@ -11,7 +11,7 @@ from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.partition.leader import PartitionLeader
 from kpybroker.machines.partition.role import Role
 from kpybroker.requests.serving.context import Context
-from kpystorage.errors import DiskFailure, StorageError
+from kpystorage.errors import StorageError
 
 Answer = TypeVar("Answer")
 
@@ -50,6 +50,4 @@ def _ask(
     except KafkaError as error:
         return refuse(error.code, error.message)
     except StorageError as error:
-        if isinstance(error, DiskFailure):
-            broker.replicas.directory_failed(error)
-        return refuse(error.error_code, None)
+        return refuse(broker.replicas.code_of(error), None)

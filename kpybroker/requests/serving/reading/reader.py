@@ -19,7 +19,7 @@ from kpybroker.requests.serving.reading.answer import AnswerBudget, FetchAnswer,
 from kpybroker.runtime.calls.call import Call, FetchThrottle
 from kpybroker.runtime.calls.pending import Parked, Pending
 from kpybroker.runtime.calls.steps import GivenUp
-from kpystorage.errors import DiskFailure, StorageError
+from kpystorage.errors import StorageError
 from kpywire import error_codes
 from kpywire.messages.fetch import FetchRequest, FetchResponse, LeaderIdAndEpoch, PartitionData
 
@@ -179,9 +179,7 @@ class FetchReader:
 
     def _refused(self, entry: CachedPartition, error: KafkaError | StorageError) -> PartitionData:
         """The answer for a partition that cannot be read."""
-        if isinstance(error, DiskFailure):
-            self.broker.replicas.directory_failed(error)
-        code = error.code if isinstance(error, KafkaError) else error.error_code
+        code = self.broker.replicas.code_of(error)
         if self.policy.is_forbidden(entry):  # an unknown name looks like a forbidden one
             code = error_codes.TOPIC_AUTHORIZATION_FAILED
         if code == error_codes.KAFKA_STORAGE_ERROR and self.version <= LAST_WITHOUT_STORAGE_ERROR:

@@ -30,7 +30,7 @@ from kpybroker.requests.serving.share.settings import ReadingSettings, start_off
 from kpybroker.requests.serving.time_lookup import when_found
 from kpybroker.runtime.calls.pending import Parked
 from kpybroker.runtime.io.scheduler import Timer
-from kpystorage.errors import DiskFailure, StorageError
+from kpystorage.errors import StorageError
 from kpywire import error_codes
 from kpywire.messages import read_share_group_state, write_share_group_state
 from kpywire.time_search import Search
@@ -135,9 +135,7 @@ class LedSharePartition:
         except KafkaError as error:
             return error
         except StorageError as error:
-            if isinstance(error, DiskFailure):
-                self._leader.broker.replicas.directory_failed(error)
-            return KafkaError(error.error_code, str(error))
+            return KafkaError(self._leader.broker.replicas.code_of(error), str(error))
 
     def _begin(self, result: Any, start: int | KafkaError) -> None:
         if self.end is not None:

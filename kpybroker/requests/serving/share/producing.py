@@ -10,11 +10,10 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from kpybroker.hosts.network.peer import NoResponse
+from kpybroker.hosts.replicas import own_batches
 from kpybroker.hosts.replicas.commit_wait import CommitWait, UncommittedBatch
-from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.metadata.topic import Topic
 from kpybroker.requests.serving.context import Context
-from kpystorage.errors import DiskFailure, StorageError
 from kpywire import error_codes
 from kpywire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
@@ -46,27 +45,11 @@ def produce(broker: Context, topic: Topic, index: int, batch: bytes, done: Done)
 
 def _append(broker: Context, name: str, index: int, batch: bytes, done: Done) -> None:
     """Append to a log of this node, and wait until it is committed."""
-    replicas = broker.replicas
-    try:
-        replica = replicas.find(name, index)
-        leader, held = replica.led(), replica.topic
-        if not leader.has_enough_in_sync(held.config.min_insync_replicas):
-            raise KafkaError(error_codes.NOT_ENOUGH_REPLICAS)
-        base_offset, next_offset, _ = leader.append(batch, held.validation, broker.scheduler.now_ms())
-    except KafkaError as error:
-        done(error.code)
+    appended = own_batches.append(broker.replicas, name, index, batch, broker.scheduler.now_ms())
+    if isinstance(appended, int):
+        done(appended)
         return
-    except StorageError as error:
-        if isinstance(error, DiskFailure):
-            replicas.directory_failed(error)
-        done(error.error_code)
-        return
-    held.records_in += next_offset - base_offset
-    held.bytes_in += len(batch)
-    if replica.following:
-        replica.appended()
-    else:
-        replica.changed()
+    replica, leader, next_offset = appended
     if next_offset <= leader.high_watermark.offset:
         done(error_codes.NONE)
         return

@@ -20,7 +20,7 @@ from kpybroker.requests.serving.share.batches import log_batches, part_with, rea
 from kpybroker.requests.serving.share.led import LedSharePartition
 from kpybroker.requests.serving.share.share_leader import ShareLeader
 from kpybroker.runtime.calls.pending import Parked
-from kpystorage.errors import DiskFailure, OffsetOutOfRange, StorageError
+from kpystorage.errors import OffsetOutOfRange, StorageError
 from kpystorage.log_slice import LogSlice
 from kpystorage.memory_slice import memory_slice
 from kpystorage.transaction_index import TransactionIndexEntry
@@ -133,10 +133,7 @@ class ShareRead:
     # Reading
 
     def _refuse(self, partition: Partition, error: KafkaError | StorageError) -> None:
-        if isinstance(error, DiskFailure):
-            self._leader.broker.replicas.directory_failed(error)
-        code = error.code if isinstance(error, KafkaError) else error.error_code
-        self._errors[partition] = refused(partition[1], code)
+        self._errors[partition] = refused(partition[1], self._leader.broker.replicas.code_of(error))
 
     def _collect(self, *, is_last: bool) -> Answer | None:
         """Acquire records if there are enough. None if the request has to wait."""
