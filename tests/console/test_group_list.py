@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from console_node import ConsoleNode, console_node
+from console_node import ConsoleNode, console_node, no_account
 from test_group_progress import consumer, first, topic_of
 
 from kpybroker.machines.console.groups import MemberRow
@@ -44,7 +44,7 @@ def elsewhere(node: ConsoleNode) -> GroupsOfNode:
     """The groups of the node as another one would ask for them."""
     broker = node.node.broker
     assert broker is not None
-    parts: Any = SimpleNamespace(broker=broker, elsewhere=Elsewhere(broker))
+    parts: Any = SimpleNamespace(broker=broker, elsewhere=Elsewhere(broker, no_account))
     found: GroupsOfNode = node.run(groups_of_node(parts, VIEWER, 1))
     return found
 

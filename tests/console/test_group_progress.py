@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Message, TopicPartition
-from console_node import ConsoleNode, console_node
+from console_node import ConsoleNode, console_node, no_account
 
 from kpybroker.machines.console import stuck
 from kpybroker.monitoring.console.elsewhere import Elsewhere
@@ -204,6 +204,6 @@ def test_members_are_known_from_the_node_that_coordinates_their_group(node: Cons
         client.subscribe([topic])
         first(client)
         assert node.node.broker is not None
-        elsewhere = SimpleNamespace(elsewhere=Elsewhere(node.node.broker))
+        elsewhere = SimpleNamespace(elsewhere=Elsewhere(node.node.broker, no_account))
         names = node.run(names_at(elsewhere, Viewer(ANONYMOUS, "127.0.0.1", None), 1))  # type: ignore[arg-type]
         assert {f"group-{protocol}", f"member-{protocol}"} <= names

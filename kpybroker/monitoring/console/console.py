@@ -84,7 +84,7 @@ class Console:
             Overviews(scheduler, history),
             TopicRates(sources, scheduler),
             MoveRates(scheduler),
-            Elsewhere(sources.role),
+            Elsewhere(sources.role, sources.account_at),
             Searches(scheduler),
             Decoding(scheduler, registry),
             Taps(sources.server),

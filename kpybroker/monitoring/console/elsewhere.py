@@ -11,7 +11,7 @@ from kpybroker.client.asyncio_connection import AsyncioConnection
 from kpybroker.machines.errors import KafkaError
 from kpybroker.monitoring.console.asking import CLIENT_ID
 from kpybroker.monitoring.console.viewer import Viewer
-from kpybroker.monitoring.console.viewer_ways import ViewerWays
+from kpybroker.monitoring.console.viewer_ways import AccountAt, ViewerWays
 from kpywire import error_codes
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ PATIENCE_S: Final = 5.0
 class Elsewhere:
     """Asks other nodes."""
 
-    def __init__(self, role: "Broker | ControllerRole") -> None:
-        self._ways = ViewerWays(role)
+    def __init__(self, role: "Broker | ControllerRole", account_at: AccountAt) -> None:
+        self._ways = ViewerWays(role, account_at)
 
     async def ask(self, viewer: Viewer, node_id: int, request: Any) -> Any:
         """The response of a node. Raises KafkaError with a line that says why there is none."""
