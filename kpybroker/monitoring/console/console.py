@@ -21,11 +21,11 @@ from kpybroker.monitoring.console.lag_history import LagHistory
 from kpybroker.monitoring.console.move_rates import MoveRates
 from kpybroker.monitoring.console.node_parts import NodeParts
 from kpybroker.monitoring.console.overviews import Overviews
-from kpybroker.monitoring.console.pace import paced
+from kpybroker.monitoring.console.pace import give_way, paced
 from kpybroker.monitoring.console.page import Action, ConsolePage, Download, match
 from kpybroker.monitoring.console.pages import PAGES
 from kpybroker.monitoring.console.protection import FORM, HEADERS, JSON, SAFE, check_site, check_token, token_of
-from kpybroker.monitoring.console.query import Query, RefusedQuery, from_json, parsed, read_form, token_in
+from kpybroker.monitoring.console.query import Query, RefusedQuery, check_parts, from_json, parsed, read_form, token_in
 from kpybroker.monitoring.console.rendering import (
     HTML,
     MENU,
@@ -227,7 +227,7 @@ class Console:
             wanted = JSON if is_api else FORM
             raise HttpRefused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"the Content-Type has to be {wanted}")
         if is_api:
-            body = from_json(request.body)
+            body = await _json_body(request.body)
         else:
             check_token(token_in(request.body), token_of(self._secret, str(viewer.principal)))
             body = await _form(request.body)
@@ -273,6 +273,14 @@ def _action(path: str, method: str) -> tuple[Action, dict[str, str]]:
     if method == "POST":
         for action in ACTIONS:
             found = match(action.path, path)
+async def _json_body(body: bytes) -> Query:
+    check_parts(body)
+    await give_way()
+    found = from_json(body)
+    await give_way()
+    return found
+
+
             if found is not None:
                 return action, found
     raise HttpRefused(HTTPStatus.METHOD_NOT_ALLOWED, f"{method} does nothing here")
