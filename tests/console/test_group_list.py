@@ -106,6 +106,10 @@ def test_a_share_group_of_another_node_has_the_records_that_are_left(node: Conso
     assert node.post("/group/reset", id="far-sharers", plan="flights,0,4").status == 200
     group = elsewhere(node).groups["far-sharers"]
     assert (group.positions, group.left) == ({("flights", 0): 4}, {("flights", 0): 5})
+    page, listed = node.get("/api/group", id="far-sharers").json, rows(node)["far-sharers"]
+    for each in (page, listed):
+        assert (each["lag_s"] > 1_000_000, each["untimed"]) == (True, 0), "the record is of 1970"
+    assert page["positions"] == []
     (row,) = node.get("/api/group/reset", id="far-sharers").json["rows"]
     assert (row["committed"], row["offset"]) == (4, 0)
     here = rows(node)["far-sharers"]

@@ -13,6 +13,7 @@ from kpybroker.machines.console import stuck
 from kpybroker.monitoring.console.elsewhere import Elsewhere
 from kpybroker.monitoring.console.readers import names_at
 from kpybroker.monitoring.console.viewer import Viewer
+from kpybroker.monitoring.metrics.readers import CONSOLE
 from kpybroker.runtime.calls.principal import ANONYMOUS
 from kpywire.record import Record
 from support.waiting import eventually
@@ -195,6 +196,20 @@ def test_a_reader_without_a_group_is_listed(node: ConsoleNode) -> None:
             return any(each["name"] == "alone" for each in node.get("/api/groups").json["readers"])
 
         eventually(is_listed, "the list, which is kept for a moment, has the reader")
+
+
+def test_the_console_of_another_node_is_no_reader_of_what_it_fetches(node: ConsoleNode) -> None:
+    topic = topic_of(node, "shown", 3)
+    with consumer(node, "unused", CONSOLE) as console, consumer(node, "unused", "later") as client:
+        for each in (console, client):
+            each.assign([TopicPartition(topic, 0, 0)])
+            first(each)
+
+        def names() -> set[str]:
+            return {each["name"] for each in node.get("/api/groups").json["readers"]}
+
+        eventually(lambda: "later" in names(), "the list, which is kept for a moment, has the reader")
+        assert CONSOLE not in names()
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])

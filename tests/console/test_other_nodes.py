@@ -1,6 +1,7 @@
 """Requests of the console to other nodes: with the viewer's own login, and a line where there is no way."""
 
 import hashlib
+import socket
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -10,8 +11,10 @@ from console_node import ConsoleNode, console_node, no_account
 
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.sasl import scram
+from kpybroker.monitoring.console import elsewhere
 from kpybroker.monitoring.console.elsewhere import Elsewhere
 from kpybroker.monitoring.console.viewer import Viewer
+from kpybroker.monitoring.console.viewer_ways import ViewerWay, ViewerWays
 from kpybroker.runtime.calls.principal import ANONYMOUS, USER, Principal
 from kpywire.messages.list_groups import ListGroupsRequest
 from kpywire.metadata_records.user_scram_credential_record import UserScramCredentialRecord
@@ -98,9 +101,6 @@ def test_a_node_that_is_not_there_is_named(node: ConsoleNode) -> None:
         ask(node, viewer(), 7)
 
 
-def test_a_user_of_a_file_uses_a_listener_without_a_login_where_everybody_may_do_everything() -> None:
-    with console_node() as made:
-        user = viewer("admin", "of the file")
 def test_a_user_of_a_file_uses_a_listener_without_a_login_where_everybody_may_do_everything() -> None:
     with console_node() as made:
         user = viewer("admin", "of the file")

@@ -13,7 +13,8 @@ from urllib.parse import unquote
 from kpybroker.machines.authorization.authorizer import Authorizer
 from kpybroker.machines.authorization.resources import CLUSTER_NAME, AclOperation, ResourceType
 from kpybroker.monitoring.console.actions import ACTIONS
-from kpybroker.monitoring.console.asking import Asking
+from kpybroker.monitoring.console.answers.peers import consoles_of
+from kpybroker.monitoring.console.asking import Asking, OtherNodeNeeded
 from kpybroker.monitoring.console.decoding import Decoding
 from kpybroker.monitoring.console.elsewhere import Elsewhere
 from kpybroker.monitoring.console.json_form import json_pieces
@@ -151,11 +152,20 @@ class Console:
                 "menu": self._menu,
                 "refused": NOTHING_REFUSED,
                 "way_on": self._way_on(viewer, path),
+                "elsewhere": await self._elsewhere(refused, viewer),
             }
             return HttpAnswer(
                 refused.status, await page_of("refused.html", "/refused", viewer, values), HTML, refused.headers
             )
         return HttpAnswer(refused.status, [f"{refused}\n".encode()], headers=refused.headers)
+
+    async def _elsewhere(self, refused: HttpRefused, viewer: Viewer) -> str | None:
+        """The address on the console of the node that does what was refused here, if the viewer's browser can reach
+        it."""
+        if not isinstance(refused, OtherNodeNeeded):
+            return None
+        url = (await consoles_of(self._node, viewer, {refused.node_id})).get(refused.node_id)
+        return None if url is None else url.rstrip("/") + refused.path
 
     def _way_on(self, viewer: Viewer, path: str) -> tuple[str, str]:
         """The page of the menu that a refused page belongs to, or the first one that the viewer may see."""
@@ -257,9 +267,18 @@ class Console:
             value = refused.shown
         except HttpRefused:
             raise refusal from None
+        elsewhere = await self._elsewhere(refusal, viewer)
         return await self._page(
-            page, viewer, value, query, RefusedForm(refusal.status, str(refusal), path, form.values)
+            page, viewer, value, query, RefusedForm(refusal.status, str(refusal), path, form.values, elsewhere)
         )
+
+
+async def _json_body(body: bytes) -> Query:
+    check_parts(body)
+    await give_way()
+    found = from_json(body)
+    await give_way()
+    return found
 
 
 async def _form(body: bytes) -> Query:
@@ -273,14 +292,6 @@ def _action(path: str, method: str) -> tuple[Action, dict[str, str]]:
     if method == "POST":
         for action in ACTIONS:
             found = match(action.path, path)
-async def _json_body(body: bytes) -> Query:
-    check_parts(body)
-    await give_way()
-    found = from_json(body)
-    await give_way()
-    return found
-
-
             if found is not None:
                 return action, found
     raise HttpRefused(HTTPStatus.METHOD_NOT_ALLOWED, f"{method} does nothing here")

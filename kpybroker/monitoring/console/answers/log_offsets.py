@@ -19,15 +19,24 @@ CLIENT: Final = -1
 
 
 class FoundOffsets(NamedTuple):
-    """The offset of each partition, and the reason of each that has none."""
+    """The offset of each partition, the reason of each that has none, and the reason of each leader that does not
+    answer."""
 
     offsets: dict[Spot, int]
     missing: dict[Spot, str]
+    silent: dict[int, str]
+
+
+class EndsElsewhere(NamedTuple):
+    """The ends of partitions that other nodes lead, and a line for each leader that does not answer."""
+
+    ends: Mapping[tuple[str, int], int]
+    silent: tuple[str, ...]
 
 
 async def offsets_at(node: NodeParts, viewer: Viewer, timestamps: Mapping[Spot, int]) -> FoundOffsets:
     """The first offset of each partition at a time, or its start or end; -1 where every record is older."""
-    found = FoundOffsets({}, {})
+    found = FoundOffsets({}, {}, {})
     by_leader: dict[int, list[Spot]] = {}
     async for spot in paced(sorted(timestamps)):
         leader = leader_id(node, spot)
@@ -41,17 +50,18 @@ async def offsets_at(node: NodeParts, viewer: Viewer, timestamps: Mapping[Spot, 
 
 async def ends_led_elsewhere(
     node: NodeParts, viewer: Viewer, spots: Iterable[tuple[str, int]], most: int
-) -> dict[tuple[str, int], int]:
+) -> EndsElsewhere:
     """The ends of those of these partitions that other nodes lead, of this many at most."""
     here = node.broker.node_id
     if node.broker.alive_brokers <= {here}:
-        return {}
+        return EndsElsewhere({}, ())
     wanted: dict[Spot, int] = {}
     async for spot in paced(spots):
         if len(wanted) < most and leader_id(node, spot) not in (-1, here):
             wanted[Spot(*spot)] = LATEST_TIMESTAMP
     found = await offsets_at(node, viewer, wanted)
-    return {(spot.topic, spot.partition): end for spot, end in found.offsets.items()}
+    ends = {(spot.topic, spot.partition): end for spot, end in found.offsets.items()}
+    return EndsElsewhere(ends, tuple(found.silent[leader] for leader in sorted(found.silent)))
 
 
 def leader_id(node: NodeParts, spot: tuple[str, int]) -> int:
@@ -59,6 +69,15 @@ def leader_id(node: NodeParts, spot: tuple[str, int]) -> int:
     topic = node.broker.image.topics.get(spot[0])
     partition = None if topic is None else topic.partitions.get(spot[1])
     return -1 if partition is None else partition.leader
+
+
+def listing(timestamps: Mapping[Spot, int]) -> list[ListOffsetsTopic]:
+    """The topics of a ListOffsets request for these partitions."""
+    topics: dict[str, list[ListOffsetsPartition]] = {}
+    for spot, timestamp in timestamps.items():
+        asked = ListOffsetsPartition(partition_index=spot.partition, timestamp=timestamp)
+        topics.setdefault(spot.topic, []).append(asked)
+    return [ListOffsetsTopic(name=name, partitions=each) for name, each in topics.items()]
 
 
 async def _ask(
@@ -71,17 +90,13 @@ async def _ask(
 ) -> None:
     """Ask one leader for its partitions."""
     for start in range(0, len(spots), MOST_ASKED):
-        some = spots[start : start + MOST_ASKED]
-        topics: dict[str, list[ListOffsetsPartition]] = {}
-        for spot in some:
-            asked = ListOffsetsPartition(partition_index=spot.partition, timestamp=timestamps[spot])
-            topics.setdefault(spot.topic, []).append(asked)
-        listed = [ListOffsetsTopic(name=name, partitions=each) for name, each in topics.items()]
-        request = ListOffsetsRequest(replica_id=CLIENT, topics=listed)
+        some = {spot: timestamps[spot] for spot in spots[start : start + MOST_ASKED]}
+        request = ListOffsetsRequest(replica_id=CLIENT, topics=listing(some))
         try:
             answer = await node.ask_at(viewer, leader, request)
         except KafkaError as error:
-            found.missing.update((spot, f"node {leader}: {error.message or error}") for spot in spots[start:])
+            found.silent[leader] = f"node {leader}: {error.message or error}"
+            found.missing.update(dict.fromkeys(spots[start:], found.silent[leader]))
             return
         for topic in answer.topics:
             for each in topic.partitions:
