@@ -356,4 +356,6 @@ def test_a_node_that_is_gone_is_named_as_the_reason(cluster: RunningCluster) -> 
     assert troubles[ELSEWHERE] == "only its last replicas in sync may lead: broker 2 does not answer the controller"
     assert troubles["everywhere"] == "broker 2 does not answer the controller"
     _, records = get(cluster, 1, "/records", topic=ELSEWHERE)
-    assert (records["records"], records["elsewhere"]) == ([], [0])
+    assert (records["records"], records["elsewhere"]) == ([], [])
+    (gap,) = records["gaps"]
+    assert (gap["partition"], gap["reason"]) == (0, "no replica of it is on this node, and it has no leader now")

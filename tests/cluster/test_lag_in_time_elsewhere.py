@@ -13,8 +13,9 @@ from test_console_of_two_nodes import SETTINGS, create, get, page, post
 from kpybroker.client.asyncio_connection import AsyncioConnection
 from kpybroker.machines.errors import KafkaError
 from kpybroker.monitoring.console import overviews
-from kpybroker.monitoring.console.answers import fetched_times
+from kpybroker.monitoring.console.answers import fetched_times, lag_times, log_offsets
 from kpybroker.monitoring.console.elsewhere import Elsewhere
+from kpybroker.monitoring.console.node_parts import NodeParts
 from kpybroker.monitoring.console.viewer import Viewer
 from kpybroker.monitoring.console.viewer_ways import ViewerWay, ViewerWays
 from kpywire import error_codes
@@ -154,6 +155,46 @@ def test_batches_that_no_answer_has_room_for_together_are_asked_for_one_after_th
     assert len([each for each in asked if isinstance(each, FetchRequest)]) == len(topics)
 
 
+def test_positions_of_several_groups_in_one_partition_are_found_in_one_answer(
+    cluster: RunningCluster, asked: list[Any]
+) -> None:
+    create(cluster, "shared", [LEADER])
+    for hours_ago in (9, 8, 7, 6, 5):
+        produce(cluster, "shared", hours_ago)
+    for offset in (3, 0, 4, 1, 1):
+        commit(cluster, f"shared-{offset}", {"shared": offset})
+    asked.clear()
+    _, found = get(cluster, 1, "/groups", q="shared-")
+    assert {each["id"]: hours(each["lag_s"]) for each in found["groups"]} == {
+        "shared-0": 9,
+        "shared-1": 8,
+        "shared-3": 6,
+        "shared-4": 5,
+    }
+    assert len([each for each in asked if isinstance(each, FetchRequest)]) == 1
+
+
+def test_a_look_asks_a_bounded_number_of_times_and_the_next_one_goes_on(
+    cluster: RunningCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topics = [f"wide-{number}" for number in range(4)]
+    for topic in topics:
+        create(cluster, topic, [LEADER])
+        produce(cluster, topic, 3, bytes(900_000))
+    commit(cluster, "wide", dict.fromkeys(topics, 0))
+    monkeypatch.setattr(fetched_times, "MOST_REQUESTS", 1)
+    monkeypatch.setattr(lag_times, "MOST_ASKED", 2)
+    enough = f"node {LEADER}: it was asked for enough at once; the next look asks for more"
+    for untimed, lines in (
+        (3, [enough, "the next look asks for 2 more positions"]),
+        (2, [enough, "the next look asks for 1 more position"]),
+        (1, [enough]),
+        (0, []),
+    ):
+        _, found = get(cluster, 1, "/group", id="wide")
+        assert (found["untimed"], found["silent_nodes"]) == (untimed, lines)
+
+
 def test_a_position_below_the_log_waits_for_its_first_record(cluster: RunningCluster, asked: list[Any]) -> None:
     create(cluster, "cut", [LEADER])
     for hours_ago in (9, 8, 7):
@@ -163,6 +204,41 @@ def test_a_position_below_the_log_waits_for_its_first_record(cluster: RunningClu
     asked.clear()
     assert shown(cluster, 1, "late") == {"cut": 7}
     assert len([each for each in asked if isinstance(each, FetchRequest)]) == 2
+
+
+def test_where_all_records_are_deleted_there_is_no_time_until_one_comes(
+    cluster: RunningCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(overviews, "MOST_TIMES", -1)  # so that nothing is kept of what leaders have told
+    create(cluster, "emptied", [LEADER])
+    produce(cluster, "emptied", 9)
+    commit(cluster, "waiting", {"emptied": 0})
+    for node_id in (1, LEADER):
+        assert shown(cluster, node_id, "waiting") == {"emptied": 9}
+    assert post(cluster, 1, "/topics/emptied/records/delete", before="all")[0] == 200
+    for node_id in (1, LEADER):
+        _, found = get(cluster, node_id, "/group", id="waiting")
+        assert (found["lag_s"], found["untimed"], found["silent_nodes"]) == (None, 0, [])
+    produce(cluster, "emptied", 2)
+    for node_id in (1, LEADER):
+        assert shown(cluster, node_id, "waiting") == {"emptied": 2}
+
+
+def test_partitions_without_a_leader_are_named(cluster: RunningCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    topics = [f"leaderless-{number}" for number in range(3)]
+    for topic in topics:
+        create(cluster, topic, [LEADER])
+    commit(cluster, "left", dict.fromkeys(topics, 0))
+    leader_id = log_offsets.leader_id
+
+    def without(node: NodeParts, spot: tuple[str, int]) -> int:
+        return -1 if spot[0] in topics else leader_id(node, spot)
+
+    monkeypatch.setattr(log_offsets, "leader_id", without)
+    for left, line in ((3, "leaderless-0-0 and 2 other partitions have"), (1, "leaderless-0-0 has")):
+        del topics[left:]
+        for path, query in (("/groups", {}), ("/group", {"id": "left"})):
+            assert get(cluster, 1, path, **query)[1]["silent_nodes"] == [f"{line} no leader"]
 
 
 def test_a_record_without_a_time_leaves_nothing_to_ask(cluster: RunningCluster) -> None:

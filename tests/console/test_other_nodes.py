@@ -101,9 +101,6 @@ def test_a_node_that_is_not_there_is_named(node: ConsoleNode) -> None:
         ask(node, viewer(), 7)
 
 
-def test_a_user_of_a_file_uses_a_listener_without_a_login_where_everybody_may_do_everything() -> None:
-    with console_node() as made:
-        user = viewer("admin", "of the file")
 def test_a_node_that_does_not_answer_is_waited_for_once(node: ConsoleNode, monkeypatch: pytest.MonkeyPatch) -> None:
     assert node.node.broker is not None
     monkeypatch.setattr(elsewhere, "PATIENCE_S", 0.1)
@@ -130,6 +127,9 @@ def test_a_node_that_does_not_answer_is_waited_for_once(node: ConsoleNode, monke
         assert tried == [caller, another, caller, caller]
 
 
+def test_a_user_of_a_file_uses_a_listener_without_a_login_where_everybody_may_do_everything() -> None:
+    with console_node() as made:
+        user = viewer("admin", "of the file")
         assert ask(made, user) == 0
         assert made.node.broker is not None
         authorizer: Any = object()

@@ -22,6 +22,8 @@ MOST_WATCHED: Final = 1_000
 """The groups whose pace is known, by viewer."""
 WATCHED_SAMPLES: Final = 16
 MOST_TIMES: Final = 100_000
+KEPT_MS: Final = 60_000
+"""The time for which times of other nodes are kept: a record may be deleted there."""
 EVERYBODY: Final = ""
 """The viewer of a node without ACLs."""
 
@@ -53,8 +55,8 @@ class Overviews:
     def __init__(self, scheduler: Scheduler, history: HistoryRecorder) -> None:
         self.paces = LagHistory(scheduler, history, MOST_WATCHED, WATCHED_SAMPLES)
         self._times: Times = {}
-        self._fetched: dict[str, Times] = {}
-        """The times that each viewer has fetched from other nodes."""
+        self._fetched: dict[str, tuple[float, Times]] = {}
+        """The times that each viewer has fetched from other nodes, and until when they are kept."""
         self._scheduler = scheduler
         self._known: dict[str, tuple[float, Overview]] = {}
         """The overview of each viewer, and until when it is fresh."""
@@ -70,12 +72,13 @@ class Overviews:
 
     def fetched_times(self, key: str) -> Times:
         """Times of records that a viewer has fetched from other nodes. It adds more to them."""
-        found = self._fetched.pop(key, {})
+        now_ms = self._scheduler.monotonic_ms()
+        until_ms, found = self._fetched.pop(key, (0.0, {}))
+        if now_ms >= until_ms or len(found) > MOST_TIMES:
+            until_ms, found = now_ms + KEPT_MS, {}
         if len(self._fetched) >= MOST_VIEWERS:
             del self._fetched[next(iter(self._fetched))]
-        if len(found) > MOST_TIMES:
-            found.clear()
-        self._fetched[key] = found
+        self._fetched[key] = until_ms, found
         return found
 
     def forget(self) -> None:

@@ -2,8 +2,8 @@
 by the batch of the oldest record (its first timestamp; with LogAppendTime, the time of the append).
 
 The time of a position never changes, so it is read once, by the offset index and one batch header, and kept for as
-long as a group or reader is at that position. A position in the store alone has the time of the oldest record on the
-disk until the store has answered.
+long as a group or reader is at that position; one below the start of the log counts as that. A position in the store
+alone has the time of the oldest record on the disk until the store has answered.
 """
 
 from collections import Counter
@@ -296,14 +296,15 @@ def lag_of(broker: "Broker", position: ReaderPosition, now_ms: int, known: Times
         records = lag_in_records(leader.high_watermark.offset, position.offset)
         if records == 0:
             return PartitionLag(position, 0, 0.0)
-        key = (replica.topic.id, replica.index, position.offset)
+        offset = max(position.offset, leader.log.log_start_offset)
+        key = (replica.topic.id, replica.index, offset)
         time_ms = known.get(key)
-        if time_ms is None and is_stored_alone(leader, position.offset):
-            time_ms = stored_time(broker, replica, leader, position.offset)
+        if time_ms is None and is_stored_alone(leader, offset):
+            time_ms = stored_time(broker, replica, leader, offset)
             is_least = time_ms is None
         if time_ms is None:
-            time_ms = time_of(leader, position.offset)
-        if not is_least:
+            time_ms = time_of(leader, offset)
+        if time_ms != NO_TIME and not is_least:  # where nothing is left, a record may come
             seen[key] = time_ms
     except KafkaError:
         return None

@@ -1,8 +1,8 @@
 """The lag in time of groups: the age of the oldest record that is not read, at each of their positions.
 
 Where this node leads, the time of that record is read from its files, or from the store of a tiered topic. Other
-leaders are asked, for a bounded number of positions; what they have told is kept, since the time at a position never
-changes.
+leaders are asked, for a bounded number of positions; what they have told is kept for a while: the time at a position
+changes only when its record is deleted.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,7 +11,8 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from kpybroker.machines.console.groups import PositionRow
-from kpybroker.machines.lag import lag_in_ms
+from kpybroker.machines.console.wording import counted
+from kpybroker.machines.lag import NO_TIME, lag_in_ms
 from kpybroker.monitoring.console.answers.fetched_times import NOTHING_FETCHED, Position, fetched_times
 from kpybroker.monitoring.console.answers.positions import leader_of
 from kpybroker.monitoring.console.answers.share_positions import SharePositions
@@ -60,7 +61,7 @@ async def lag_times(node: NodeParts, viewer: Viewer, rows: Iterable[PositionRow]
                 stored.append(row)
             continue
         key = _key(node, row)
-        if key is not None and key not in known:
+        if key is not None and known.get(key, NO_TIME) == NO_TIME:
             wanted[row.topic, row.partition, row.committed] = key
     some = list(islice(wanted, MOST_ASKED))
     found = await fetched_times(node, viewer, some) if some else NOTHING_FETCHED
@@ -74,6 +75,8 @@ async def lag_times(node: NodeParts, viewer: Viewer, rows: Iterable[PositionRow]
 
     await until_known(is_known, STORE_LOOKS)
     lines = [found.silent[leader] for leader in sorted(found.silent)]
+    if len(wanted) > MOST_ASKED:
+        lines.append(f"the next look asks for {counted(len(wanted) - MOST_ASKED, 'more position')}")
     if left:
         lines.append("the store of tiered topics has not answered")
     return LagTimes(known, tuple(lines))

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from kpybroker.client.client import LATEST_TIMESTAMP, Spot
+from kpybroker.machines.console.wording import counted
 from kpybroker.machines.errors import KafkaError
 from kpybroker.monitoring.console.node_parts import NodeParts
 from kpybroker.monitoring.console.pace import paced
@@ -28,7 +29,8 @@ class FoundOffsets(NamedTuple):
 
 
 class EndsElsewhere(NamedTuple):
-    """The ends of partitions that other nodes lead, and a line for each leader that does not answer."""
+    """The ends of partitions that other nodes lead, and a line for each leader that does not answer, and for partitions
+    without a leader."""
 
     ends: Mapping[tuple[str, int], int]
     silent: tuple[str, ...]
@@ -52,16 +54,22 @@ async def ends_led_elsewhere(
     node: NodeParts, viewer: Viewer, spots: Iterable[tuple[str, int]], most: int
 ) -> EndsElsewhere:
     """The ends of those of these partitions that other nodes lead, of this many at most."""
-    here = node.broker.node_id
-    if node.broker.alive_brokers <= {here}:
-        return EndsElsewhere({}, ())
+    here, topics = node.broker.node_id, node.broker.image.topics
     wanted: dict[Spot, int] = {}
+    leaderless: set[Spot] = set()
     async for spot in paced(spots):
-        if len(wanted) < most and leader_id(node, spot) not in (-1, here):
+        leader = leader_id(node, spot)
+        if leader >= 0 and leader != here and len(wanted) < most:
             wanted[Spot(*spot)] = LATEST_TIMESTAMP
+        elif leader < 0 and spot[0] in topics and len(leaderless) < most and viewer.may_see_topic(spot[0]):
+            leaderless.add(Spot(*spot))
     found = await offsets_at(node, viewer, wanted)
     ends = {(spot.topic, spot.partition): end for spot, end in found.offsets.items()}
-    return EndsElsewhere(ends, tuple(found.silent[leader] for leader in sorted(found.silent)))
+    lines = [found.silent[leader] for leader in sorted(found.silent)]
+    if leaderless:
+        more = f" and {counted(len(leaderless) - 1, 'other partition')} have" if len(leaderless) > 1 else " has"
+        lines.append(f"{min(leaderless)}{more} no leader")
+    return EndsElsewhere(ends, tuple(lines))
 
 
 def leader_id(node: NodeParts, spot: tuple[str, int]) -> int:
