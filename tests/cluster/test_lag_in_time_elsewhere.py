@@ -241,6 +241,24 @@ def test_partitions_without_a_leader_are_named(cluster: RunningCluster, monkeypa
             assert get(cluster, 1, path, **query)[1]["silent_nodes"] == [f"{line} no leader"]
 
 
+def test_topics_that_the_viewer_may_not_read_are_named_and_not_asked_for(
+    cluster: RunningCluster, asked: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topics = ["hidden-a", "hidden-b", "open"]
+    for topic in topics:
+        create(cluster, topic, [LEADER])
+        produce(cluster, topic, 2)
+    commit(cluster, "curious", dict.fromkeys(topics, 0))
+    asked.clear()
+    monkeypatch.setattr(lag_times, "may_read", lambda _, topic: not topic.startswith("hidden"))
+    assert shown(cluster, 1, "curious") == {"hidden-a": None, "hidden-b": None, "open": 2}
+    _, found = get(cluster, 1, "/group", id="curious")
+    line = "User:ANONYMOUS lacks READ on topic hidden-a and 1 other topic"
+    assert (found["untimed"], found["silent_nodes"]) == (2, [line])
+    fetches = [each for each in asked if isinstance(each, FetchRequest)]
+    assert {topic.topic for each in fetches for topic in each.topics} == {"open"}
+
+
 def test_a_record_without_a_time_leaves_nothing_to_ask(cluster: RunningCluster) -> None:
     create(cluster, "timeless", [LEADER])
     records = build_batch([Record(timestamp=-1, value=b"v")])

@@ -15,6 +15,7 @@ from kpybroker.machines.console.wording import counted
 from kpybroker.machines.lag import NO_TIME, lag_in_ms
 from kpybroker.monitoring.console.answers.fetched_times import NOTHING_FETCHED, Position, fetched_times
 from kpybroker.monitoring.console.answers.positions import leader_of
+from kpybroker.monitoring.console.answers.record_places import may_read
 from kpybroker.monitoring.console.answers.share_positions import SharePositions
 from kpybroker.monitoring.console.asking import until_known
 from kpybroker.monitoring.console.node_parts import NodeParts
@@ -53,6 +54,7 @@ async def lag_times(node: NodeParts, viewer: Viewer, rows: Iterable[PositionRow]
     known = node.overviews.fetched_times(viewer_key(viewer))
     wanted: dict[Position, tuple[bytes, int, int]] = {}
     stored: list[PositionRow] = []
+    readable: dict[str, bool] = {}
     async for row in paced(rows):
         if not row.lag or row.committed is None:
             continue
@@ -61,7 +63,9 @@ async def lag_times(node: NodeParts, viewer: Viewer, rows: Iterable[PositionRow]
                 stored.append(row)
             continue
         key = _key(node, row)
-        if key is not None and known.get(key, NO_TIME) == NO_TIME:
+        if row.topic not in readable:
+            readable[row.topic] = may_read(viewer, row.topic)
+        if key is not None and readable[row.topic] and known.get(key, NO_TIME) == NO_TIME:
             wanted[row.topic, row.partition, row.committed] = key
     some = list(islice(wanted, MOST_ASKED))
     found = await fetched_times(node, viewer, some) if some else NOTHING_FETCHED
@@ -75,6 +79,10 @@ async def lag_times(node: NodeParts, viewer: Viewer, rows: Iterable[PositionRow]
 
     await until_known(is_known, STORE_LOOKS)
     lines = [found.silent[leader] for leader in sorted(found.silent)]
+    hidden = sorted(topic for topic, is_readable in readable.items() if not is_readable)
+    if hidden:
+        more = f" and {counted(len(hidden) - 1, 'other topic')}" if len(hidden) > 1 else ""
+        lines.append(f"{viewer.principal} lacks READ on topic {hidden[0]}{more}")
     if len(wanted) > MOST_ASKED:
         lines.append(f"the next look asks for {counted(len(wanted) - MOST_ASKED, 'more position')}")
     if left:
