@@ -5,7 +5,8 @@ import asyncio
 import math
 import time
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from kpybroker.client.conversation import GREETING_VERSIONS, OTHER_PROTOCOLS, SIZE, SOFTWARE, Conversation
 from kpybroker.machines.errors import KafkaError
@@ -13,9 +14,13 @@ from kpywire import error_codes
 from kpywire.errors import Malformed, UnsupportedVersion
 
 if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
     from kpybroker.client.protection import ConnectionProtection
 
 T = TypeVar("T")
+LOGIN_THREADS: Final = 4
+"""The logins that may block at once: a KDC that does not answer takes no other threads."""
 
 
 class AsyncioConnection:
@@ -91,12 +96,13 @@ class AsyncioConnection:
         from kpybroker.client import login
 
         began_s = time.monotonic()
+        loop = asyncio.get_running_loop()
         dialogue = login.dialogue(protection.login, self._conversation, protection.protocol)
         request, lifetime_ms = login.advance(dialogue, None)
         while request is not None:
             answer = await self._exchange(request, self._conversation.version(type(request).KEY))
             if protection.login.may_block:
-                request, lifetime_ms = await asyncio.to_thread(login.advance, dialogue, answer)
+                request, lifetime_ms = await loop.run_in_executor(_login_threads(), login.advance, dialogue, answer)
             else:
                 request, lifetime_ms = login.advance(dialogue, answer)
         self._login_due_s = began_s + login.due_s(lifetime_ms)
@@ -141,6 +147,13 @@ class AsyncioConnection:
         return await asyncio.to_thread(
             causes.why_closed, causes.GivenAddress(*self._place), self._protection, is_greeted=self._is_greeted
         )
+
+
+@cache
+def _login_threads() -> "ThreadPoolExecutor":
+    from concurrent.futures import ThreadPoolExecutor
+
+    return ThreadPoolExecutor(LOGIN_THREADS, thread_name_prefix="kpybroker-login")
 
 
 async def _opened(

@@ -7,21 +7,16 @@ repeated on its connection before its session ends (KIP-368).
 import math
 import secrets
 from collections.abc import Generator, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final
 
 from kpybroker.client.conversation import Conversation
-from kpybroker.client.security import JAAS_KEY, MECHANISM_KEY, MECHANISMS, PROTOCOL_KEY, PasswordLogin, protocol_of
+from kpybroker.client.security import JAAS_KEY, MECHANISM_KEY, MECHANISMS, PROTOCOL_KEY, ClientLogin, protocol_of
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.sasl.exchange import AuthenticationFailed
 from kpywire import api, error_codes
 from kpywire.messages.sasl_authenticate import SaslAuthenticateRequest
 from kpywire.messages.sasl_handshake import SaslHandshakeRequest
 
-if TYPE_CHECKING:
-    from kpybroker.client.kerberos_login import KerberosLogin
-    from kpybroker.client.token_user import TokenUser
-
-AnyLogin: TypeAlias = "PasswordLogin | KerberosLogin | TokenUser"
 RENEWED_AT: Final = 0.85
 """The part of a session's lifetime after which the login is repeated, as Java's clients do at the earliest."""
 NONCE_BYTES: Final = 24
@@ -35,7 +30,7 @@ class LoginRefused(KafkaError):
     """The broker refuses the login, or does not prove that it knows the password. The connection is of no use."""
 
 
-def dialogue(login: AnyLogin, conversation: Conversation, protocol: str) -> Generator[Any, Any, int]:
+def dialogue(login: ClientLogin, conversation: Conversation, protocol: str) -> Generator[Any, Any, int]:
     """The requests of a login; returns the lifetime of the session in ms, 0 without an end. Raises LoginRefused.
 
     ``protocol`` is the client's security protocol.
@@ -94,7 +89,7 @@ def wants_login(address: str, enabled: Sequence[str], *, has_tls: bool) -> str:
     return f"{address} demands a login by {by}: set {PROTOCOL_KEY}={protocol}, {MECHANISM_KEY} and {JAAS_KEY}"
 
 
-def _not_enabled(login: AnyLogin, address: str, enabled: Sequence[str]) -> str:
+def _not_enabled(login: ClientLogin, address: str, enabled: Sequence[str]) -> str:
     error_text = f"{address} does not enable {login.mechanism}"
     if not enabled:
         return error_text
@@ -103,7 +98,7 @@ def _not_enabled(login: AnyLogin, address: str, enabled: Sequence[str]) -> str:
     return f"{error_text}, but {', '.join(sorted(enabled))}: {remedy}"
 
 
-def _refused(login: AnyLogin, address: str, code: int, text: str | None) -> LoginRefused:
+def _refused(login: ClientLogin, address: str, code: int, text: str | None) -> LoginRefused:
     why = (text or error_codes.message(code)).rstrip(".")
     identity = f"{login.identity} by {login.mechanism}"
     hint = f": check {login.to_check}" if code == error_codes.SASL_AUTHENTICATION_FAILED else ""

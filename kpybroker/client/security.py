@@ -5,7 +5,7 @@ needs them (`kpybroker.client.encryption`). No text of an error holds a secret.
 """
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from kpybroker.client.bad_property import BadProperty
 from kpybroker.machines.sasl import jaas, plain
@@ -14,10 +14,6 @@ from kpybroker.machines.sasl.plain import PlainClient
 from kpybroker.machines.sasl.scram import MECHANISMS as SCRAM_MECHANISMS
 from kpybroker.machines.sasl.scram import TOKEN_AUTH
 from kpybroker.machines.sasl.scram_client import ScramClient
-
-if TYPE_CHECKING:
-    from kpybroker.client.kerberos_login import KerberosLogin
-    from kpybroker.client.token_user import TokenUser
 
 PLAINTEXT: Final = "PLAINTEXT"
 SASL: Final = "SASL_PLAINTEXT"
@@ -33,6 +29,29 @@ CA_KEY: Final = "ssl.ca.location"
 CERTIFICATE_KEY: Final = "ssl.certificate.location"
 KEY_KEY: Final = "ssl.key.location"
 EXAMPLE: Final = f'{jaas.SCRAM_MODULE} required username="me" password="secret";'
+
+
+class ClientLogin(Protocol):
+    """A user, and the mechanism by which it proves who it is."""
+
+    @property
+    def mechanism(self) -> str:
+        """The name of the mechanism."""
+
+    @property
+    def may_block(self) -> bool:
+        """Whether its exchanges take long."""
+
+    @property
+    def identity(self) -> str:
+        """The user, for messages."""
+
+    @property
+    def to_check(self) -> str:
+        """The things to check after a refusal."""
+
+    def exchange(self, nonce: str, host: str, /) -> ClientExchange:
+        """The client's half of one login at a host; ``nonce`` is random and used once."""
 
 
 class PasswordLogin(NamedTuple):
@@ -74,7 +93,7 @@ class ClientSecurity(NamedTuple):
 
     tls: Mapping[str, str] | None = None
     """The properties ``ssl.*``; None for connections without TLS."""
-    login: "PasswordLogin | KerberosLogin | TokenUser | None" = None
+    login: ClientLogin | None = None
 
     def __repr__(self) -> str:
         return f"Security(tls={None if self.tls is None else sorted(self.tls)}, login={self.login})"
@@ -112,7 +131,7 @@ def security_of(properties: Mapping[str, object]) -> ClientSecurity:
     return ClientSecurity(tls, _login(configured, protocol) if has_login else None)
 
 
-def _login(configured: Mapping[str, str], protocol: str) -> "PasswordLogin | KerberosLogin | TokenUser":
+def _login(configured: Mapping[str, str], protocol: str) -> ClientLogin:
     if MECHANISM_KEY not in configured:
         raise BadProperty(f"{PROTOCOL_KEY}={protocol} needs a {MECHANISM_KEY}: {', '.join(MECHANISMS)}")
     mechanism = configured[MECHANISM_KEY].upper()
@@ -147,19 +166,19 @@ def _with_password(configured: Mapping[str, str], mechanism: str, entry: jaas.Ja
     return PasswordLogin(mechanism, user, password, by_token)
 
 
-def _with_tickets(configured: Mapping[str, str], _mechanism: str, entry: jaas.JaasEntry | None) -> "KerberosLogin":
+def _with_tickets(configured: Mapping[str, str], _mechanism: str, entry: jaas.JaasEntry | None) -> ClientLogin:
     from kpybroker.client.kerberos_login import kerberos_login
 
     return kerberos_login(configured, entry)
 
 
-def _with_tokens(configured: Mapping[str, str], _mechanism: str, entry: jaas.JaasEntry | None) -> "TokenUser":
+def _with_tokens(configured: Mapping[str, str], _mechanism: str, entry: jaas.JaasEntry | None) -> ClientLogin:
     from kpybroker.client.token_user import token_user
 
     return token_user(configured, {} if entry is None else entry.options)
 
 
-_Reader = Callable[[Mapping[str, str], str, jaas.JaasEntry | None], "PasswordLogin | KerberosLogin | TokenUser"]
+_Reader = Callable[[Mapping[str, str], str, jaas.JaasEntry | None], ClientLogin]
 MECHANISMS: Final[Mapping[str, _Reader]] = {
     plain.NAME: _with_password,
     **dict.fromkeys(SCRAM_MECHANISMS, _with_password),

@@ -7,6 +7,7 @@ are known and have no effect.
 from collections.abc import Mapping
 from typing import Final, NamedTuple, Protocol
 
+from kpybroker.config.refusals import shown_name
 from kpybroker.config.validators import at_least
 from kpybroker.machines.config_def import INT, LONG, LOW, SHORT, ConfigError, ConfigKey, define
 from kpybroker.machines.names_nearby import nearby
@@ -82,6 +83,5 @@ def unknown_names(config: _NodeConfig) -> list[str]:
         name = full.removeprefix(prefix)
         if name != full and name not in REMOTE_METADATA_CONFIGS and not name.startswith(OF_CLIENTS):
             hint = nearby(REMOTE_METADATA_CONFIGS, name, most=1).replace("did you mean ", f"did you mean {prefix}")
-            named = full if full.isprintable() else ascii(full)
-            sentences.append(f"{named[:250]} is not a config that is known here, it is ignored{hint}")
+            sentences.append(f"{shown_name(full)} is not a config that is known here, it is ignored{hint}")
     return sentences

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kpybroker.config.own_configs import REMOTE_STORE
+from kpybroker.config.refusals import shown_name
 from kpybroker.config.remote_storage_configs import CHUNKED_CONFIGS, LOCAL_TIERED_CONFIGS, WITHOUT_EFFECT
 from kpybroker.machines.config_def import ConfigError, Definitions, Password
 from kpybroker.machines.names_nearby import nearby
@@ -203,8 +204,7 @@ class _Configs:
         if name in other:
             of = LOCAL_TIERED_CLASS if other is LOCAL_TIERED_CONFIGS else AIVENS_CLASS
             raise ConfigError(f"{full_name} is a config of {of}; set {CLASS_NAME} to it, or remove {full_name}")
-        shown = full_name[:250] if full_name.isprintable() else ascii(full_name)[:250]
-        raise ConfigError(f"{shown} is not a config of the store{nearby(self._known, name)}")
+        raise ConfigError(f"{shown_name(full_name)} is not a config of the store{nearby(self._known, name)}")
 
 
 def _local_tiered(configs: _Configs) -> LocalTieredSettings:

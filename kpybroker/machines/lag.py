@@ -9,6 +9,13 @@ not depend on how fast records come.
 Not here: a position that is not known has no lag. A replica's lag in time is that of its last fetch.
 """
 
+from typing import Final
+
+from kpywire.batch import DELETE_HORIZON_MASK, TIMESTAMP_TYPE_MASK, BatchHeader
+
+NO_TIME: Final = -1
+"""The time of a batch whose records have none."""
+
 
 def lag_in_records(end: int, position: int, done: int = 0) -> int:
     """The records behind a position that are not read; 0 if the log ended earlier than that. ``done`` counts those that
@@ -27,3 +34,11 @@ def lag_in_ms(records: int | None, oldest_ms: int | None, now_ms: int) -> int | 
     if records == 0:
         return 0
     return None if oldest_ms is None or oldest_ms < 0 else max(0, now_ms - oldest_ms)
+
+
+def first_ms(header: BatchHeader) -> int:
+    """The time of a batch as the oldest one that is not read: its first timestamp, and with LogAppendTime the time of
+    the append; `NO_TIME` without one."""
+    if header.attributes & (TIMESTAMP_TYPE_MASK | DELETE_HORIZON_MASK):
+        return header.max_timestamp
+    return header.base_timestamp

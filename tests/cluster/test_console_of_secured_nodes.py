@@ -16,7 +16,11 @@ from kpybroker.machines.errors import KafkaError
 from kpybroker.monitoring.console.viewer import Viewer
 from kpybroker.monitoring.console.viewer_ways import ViewerWays
 from kpybroker.runtime.calls.principal import ANONYMOUS
+from kpybroker.testing.oidc import TOKEN, OidcProvider
+from oracle.process import HOST
+from support import oauth_nodes
 from support.access import SCRAM_MODULE
+from support.kdc import MISSING, WHY_MISSING, Kdc, with_keytab
 from support.secured import USER, USER_PASSWORD, between_nodes
 
 pytestmark = pytest.mark.slow
@@ -25,11 +29,15 @@ LISTENERS = ("INTERNAL", "CONTROLLER", "PLAINTEXT")
 CONSOLE = {"kpybroker.http.listener": "127.0.0.1:0"}
 
 
-def secured(directory: Path, protocol: str, **more: str) -> dict[str, str]:
+def every(protocol: str) -> str:
+    """The protocol of all listeners."""
+    return ",".join(f"{name}:{protocol}" for name in LISTENERS)
+
+
+def secured(directory: Path, protocol: str, mechanism: str = "PLAIN", **more: str) -> dict[str, str]:
     """Settings under which no listener is plain, whatever its name is."""
-    found = between_nodes(directory, protocol=protocol, listeners=LISTENERS)
-    protocols = ",".join(f"{name}:{protocol}" for name in LISTENERS)
-    return {**found, "listener.security.protocol.map": protocols, **CONSOLE, **more}
+    found = between_nodes(directory, mechanism, protocol, LISTENERS)
+    return {**found, "listener.security.protocol.map": every(protocol), **CONSOLE, **more}
 
 
 def cluster_page(cluster: RunningCluster, login: str = "") -> Any:
@@ -60,6 +68,40 @@ def test_a_node_names_itself_for_viewers_where_no_authorizer_tells_them_apart(tm
         assert cluster.failures == []
 
 
+@pytest.mark.parametrize("protocol", ["SASL_SSL", "SASL_PLAINTEXT"])
+def test_nodes_that_log_in_to_each_other_by_kerberos_show_each_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, protocol: str
+) -> None:
+    pytest.importorskip("gssapi", reason="gssapi is not installed: pip install 'kpybroker[kerberos]'")
+    if MISSING:
+        pytest.skip(WHY_MISSING)
+    with Kdc(tmp_path) as kdc:
+        for name, value in kdc.environment.items():
+            monkeypatch.setenv(name, value)
+        jaas = with_keytab(f"kafka/{HOST}", kdc.add(f"kafka/{HOST}"))
+        found = secured(tmp_path, protocol, "GSSAPI", **{"sasl.kerberos.service.name": "kafka"})
+        settings = {name: jaas if name.endswith(".jaas.config") else value for name, value in found.items()}
+        with cluster_of(tmp_path, [COMBINED] * 3, settings) as cluster:
+            shows_all(cluster, cluster_page(cluster))
+            kdc.stop()
+            shows_all(cluster, cluster_page(cluster))
+            assert cluster.failures == []
+
+
+@pytest.mark.parametrize("protocol", ["SASL_SSL", "SASL_PLAINTEXT"])
+def test_nodes_that_log_in_to_each_other_with_tokens_show_each_other(tmp_path: Path, protocol: str) -> None:
+    with OidcProvider() as provider:
+        of_tokens = oauth_nodes.between_nodes(provider, LISTENERS, protocol)
+        settings = {**secured(tmp_path, protocol), **of_tokens, "listener.security.protocol.map": every(protocol)}
+        with cluster_of(tmp_path, [COMBINED] * 3, settings) as cluster:
+            asked = provider.requests.count(TOKEN)
+            shows_all(cluster, cluster_page(cluster))
+            assert provider.requests.count(TOKEN) == asked, (
+                "the token of the node is shown, and no other one is fetched"
+            )
+            assert cluster.failures == []
+
+
 @contextmanager
 def with_acls(directory: Path) -> Iterator[RunningCluster]:
     """Three brokers with an authorizer. Clients log in by SCRAM."""
@@ -82,7 +124,7 @@ def test_a_viewer_logs_in_by_its_own_password_over_tls(tmp_path: Path) -> None:
         shows_all(cluster, cluster_page(cluster, f"{USER}:{USER_PASSWORD}"))
         node = cluster.nodes[1]
         assert node.broker is not None
-        ways = ViewerWays(node.broker)
+        ways = ViewerWays(node.broker, lambda _: None)
         viewer = Viewer(ANONYMOUS, "127.0.0.1", node.broker.authorizer)
         with pytest.raises(KafkaError, match="open its own console"):
             cluster.run(ways.to(viewer, 2))
@@ -92,7 +134,7 @@ def test_no_certificate_of_the_node_stands_for_a_viewer_that_acls_are_for(tmp_pa
     with cluster_of(tmp_path, [COMBINED] * 3, secured(tmp_path, "SSL")) as cluster:
         node = cluster.nodes[1]
         assert node.broker is not None
-        ways = ViewerWays(node.broker)
+        ways = ViewerWays(node.broker, lambda _: None)
         authorizer: Any = object()
         shown = {}
         for each in (None, authorizer):

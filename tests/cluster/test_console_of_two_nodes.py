@@ -11,6 +11,8 @@ from urllib.parse import urlencode
 import pytest
 from running_cluster import COMBINED, RunningCluster, cluster_of
 
+from kpybroker.monitoring.console.asking import Asking
+from kpybroker.monitoring.console.viewer import Viewer
 from kpywire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
@@ -173,25 +175,56 @@ def test_a_group_of_another_node_is_shown_with_the_way_to_its_console(cluster: R
     assert (status, "GROUP_ID_NOT_FOUND" in found["error"]) == (404, True)
 
 
-def test_the_lag_in_time_names_the_partitions_that_it_leaves_out(cluster: RunningCluster) -> None:
-    for node_id in (1, 2):
-        _, found = get(cluster, node_id, "/group", id="g")
-        (row,) = found["positions"]
-        is_led_here = node_id == 2
-        assert (row["lag"], row["lag_s"] is not None, found["untimed"]) == (7, is_led_here, int(not is_led_here))
-        left_out = "without 1 partition that other nodes lead"
-        assert (left_out in page(cluster, node_id, "/group?id=g")) is not is_led_here
-        listed = next(each for each in get(cluster, node_id, "/groups")[1]["groups"] if each["id"] == "g")
-        assert (listed["untimed"], left_out in page(cluster, node_id, "/groups")) == (
-            (int(not is_led_here), not is_led_here) if listed["is_here"] else (0, False)
-        )
+def test_a_change_of_a_group_leads_to_the_console_of_its_coordinator(cluster: RunningCluster) -> None:
+    coordinator = next(each["node"] for each in get(cluster, 1, "/groups")[1]["groups"] if each["id"] == "g")
+    other = 3 - coordinator
+    line = f"NOT_COORDINATOR: node {coordinator} coordinates it; change it on the console of node {coordinator}"
+    url = f"http://127.0.0.1:{cluster.nodes[coordinator].http_port}"
+    link = f'<a href="{url}/group?id=g" rel="noreferrer">Open that console</a>'
+    for path, values in (
+        ("/group/members/remove", {}),
+        ("/group/positions/delete", {"topic": ELSEWHERE}),
+        ("/group/delete", {"typed": "g"}),
+        ("/group/reset", {"plan": f"{ELSEWHERE},0,1"}),
+    ):
+        status, found = post(cluster, other, path, id="g", **values)
+        assert (status, line in found["error"]) == (421, True), path
+        text = page(cluster, other, path, id="g", **values)
+        assert line in text, path
+        assert link in text, path
+    assert link in page(cluster, other, "/group/reset?id=g")
+    partition = f"/topics/{ELSEWHERE}/0"
+    assert f'<a href="http://127.0.0.1:{cluster.nodes[2].http_port}{partition}"' in page(cluster, 1, partition)
 
 
-def page(cluster: RunningCluster, node_id: int, path: str) -> str:
+def test_a_change_that_the_controller_makes_leads_to_its_console(
+    cluster: RunningCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call = Asking.__call__
+
+    async def without_forwarding(asking: Asking, viewer: Viewer, request: Any) -> Any:
+        if isinstance(request, CreateTopicsRequest):
+            asking._must_be_controller()  # as in ZooKeeper mode
+        return await call(asking, viewer, request)
+
+    monkeypatch.setattr(Asking, "__call__", without_forwarding)
+    text = page(cluster, 2, "/topics", name="new", partitions="1")
+    assert "NOT_CONTROLLER: node 1 is the controller; make it on the console of node 1" in text
+    url = f"http://127.0.0.1:{cluster.nodes[1].http_port}/"
+    assert f'<a href="{url}" rel="noreferrer">Open that console</a>' in text
+
+
+def page(cluster: RunningCluster, node_id: int, path: str, **form: str) -> str:
+    """A page, or the answer to a form."""
     port = cluster.nodes[node_id].http_port
     assert port is not None
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
-    connection.request("GET", path)
+    if form:
+        token = page(cluster, node_id, "/topics").partition('name="token" value="')[2].partition('"')[0]
+        kind = {"Content-Type": "application/x-www-form-urlencoded"}
+        connection.request("POST", path, urlencode({"token": token, **form}), kind)
+    else:
+        connection.request("GET", path)
     text = connection.getresponse().read().decode()
     connection.close()
     return text
@@ -323,4 +356,6 @@ def test_a_node_that_is_gone_is_named_as_the_reason(cluster: RunningCluster) -> 
     assert troubles[ELSEWHERE] == "only its last replicas in sync may lead: broker 2 does not answer the controller"
     assert troubles["everywhere"] == "broker 2 does not answer the controller"
     _, records = get(cluster, 1, "/records", topic=ELSEWHERE)
-    assert (records["records"], records["elsewhere"]) == ([], [0])
+    assert (records["records"], records["elsewhere"]) == ([], [])
+    (gap,) = records["gaps"]
+    assert (gap["partition"], gap["reason"]) == (0, "no replica of it is on this node, and it has no leader now")

@@ -203,6 +203,10 @@ class ConsoleNode:
         return member
 
 
+def no_account(_listener: str) -> None:
+    """The account of a node that logs in nowhere."""
+
+
 @contextmanager
 def console_node(disk: Disk | None = None, **settings: str) -> Iterator[ConsoleNode]:
     """A node with these settings, ``_`` for ``.``."""

@@ -68,7 +68,7 @@ def groups(_: Known) -> Any:
         "console": None,
     }
     counts = {"sort": "", "stuck": Within(1, 2), "falling_behind": 0}
-    rest = {"readers": [], "readers_left_out": 0, "readers_hidden": False, "unreachable": []}
+    rest = {"readers": [], "readers_left_out": 0, "readers_hidden": False, "unreachable": [], "silent_nodes": []}
     return {**paged(total=2), **counts, "groups": [readers, joined], **rest}
 
 
@@ -132,6 +132,7 @@ def group(_: Known) -> Any:
         "unknown": 0,
         "lag_s": SINCE_S,
         "untimed": 0,
+        "silent_nodes": [],
         "read_per_s": 0.0,
         "written_per_s": 0.0,
         "falls_behind": False,

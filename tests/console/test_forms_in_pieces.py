@@ -2,6 +2,7 @@
 
 import json
 from itertools import pairwise
+from typing import Any
 from urllib.parse import quote_plus, urlencode
 
 import pytest
@@ -84,15 +85,49 @@ PARTS = query.MOST_PARTS
 def test_json_of_too_many_parts_is_refused_before_it_is_read(body: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(query, "json")
     with pytest.raises(HttpRefused, match=f"more than {PARTS} parts"):
-        from_json(body)
+        query.check_parts(body)
 
 
 def test_a_text_in_json_may_have_whatever_it_wants() -> None:
     for text in ("[{,:" * 50_000, '\\"' * 16_000, "\\", "é" * 50_000):
-        assert from_json(json.dumps({"value": text}).encode()).values == {"value": text}
+        body = json.dumps({"value": text}).encode()
+        query.check_parts(body)
+        assert from_json(body).values == {"value": text}
     for broken in (b'{"value": "', b'{"value": "\\', b'{"value": "\\"', b'"' * 9, b"\\" * 9):
+        query.check_parts(broken)
         with pytest.raises(HttpRefused, match="no JSON object"):
             from_json(broken)
+
+
+def test_json_is_utf_8_and_its_texts_are_whole() -> None:
+    for broken in ('{"a": 1}'.encode("utf-16"), b'{"a": "\xed\xa0\x80"}', b'{"a": "\\ud800"}', b'{"\\ud800": 1}'):
+        with pytest.raises(HttpRefused, match="no JSON object"):
+            from_json(broken)
+
+
+VALUES = st.recursive(
+    st.none() | st.integers() | st.text(), lambda some: st.lists(some) | st.dictionaries(st.text(), some)
+)
+
+
+@given(VALUES, st.booleans())
+def test_the_parts_of_json_are_counted_and_not_what_its_texts_hold(value: Any, ensure_ascii: bool) -> None:
+    body, parts = json.dumps(value, ensure_ascii=ensure_ascii).encode(), parts_of(value)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(query, "MOST_PARTS", parts)
+        query.check_parts(body)
+        patched.setattr(query, "MOST_PARTS", parts - 1)
+        with pytest.raises(HttpRefused, match="parts"):
+            query.check_parts(body)
+
+
+def parts_of(value: Any) -> int:
+    """The texts, containers and commas of JSON, names included."""
+    if isinstance(value, dict):
+        return len(value) + max(1, len(value)) + sum(map(parts_of, value.values()))
+    if isinstance(value, list):
+        return max(1, len(value)) + sum(map(parts_of, value))
+    return int(isinstance(value, str))
 
 
 def test_a_form_of_too_many_values_is_refused() -> None:
@@ -106,4 +141,4 @@ def test_json_of_too_many_escapes_is_refused_before_it_is_read(escaped: str, mon
     monkeypatch.delattr(query, "json")
     body = b'{"a":"%s"}' % (escaped * (query.MOST_ESCAPES + 1)).encode()
     with pytest.raises(HttpRefused, match="escaped characters"):
-        query.from_json(body)
+        query.check_parts(body)

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from console_node import ConsoleNode, console_node
+from console_node import ConsoleNode, console_node, no_account
 from test_group_progress import consumer, first, topic_of
 
 from kpybroker.machines.console.groups import MemberRow
@@ -44,7 +44,7 @@ def elsewhere(node: ConsoleNode) -> GroupsOfNode:
     """The groups of the node as another one would ask for them."""
     broker = node.node.broker
     assert broker is not None
-    parts: Any = SimpleNamespace(broker=broker, elsewhere=Elsewhere(broker))
+    parts: Any = SimpleNamespace(broker=broker, elsewhere=Elsewhere(broker, no_account))
     found: GroupsOfNode = node.run(groups_of_node(parts, VIEWER, 1))
     return found
 
@@ -106,6 +106,10 @@ def test_a_share_group_of_another_node_has_the_records_that_are_left(node: Conso
     assert node.post("/group/reset", id="far-sharers", plan="flights,0,4").status == 200
     group = elsewhere(node).groups["far-sharers"]
     assert (group.positions, group.left) == ({("flights", 0): 4}, {("flights", 0): 5})
+    page, listed = node.get("/api/group", id="far-sharers").json, rows(node)["far-sharers"]
+    for each in (page, listed):
+        assert (each["lag_s"] > 1_000_000, each["untimed"]) == (True, 0), "the record is of 1970"
+    assert page["positions"] == []
     (row,) = node.get("/api/group/reset", id="far-sharers").json["rows"]
     assert (row["committed"], row["offset"]) == (4, 0)
     here = rows(node)["far-sharers"]

@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Message, TopicPartition
-from console_node import ConsoleNode, console_node
+from console_node import ConsoleNode, console_node, no_account
 
 from kpybroker.machines.console import stuck
 from kpybroker.monitoring.console.elsewhere import Elsewhere
 from kpybroker.monitoring.console.readers import names_at
 from kpybroker.monitoring.console.viewer import Viewer
+from kpybroker.monitoring.metrics.readers import CONSOLE
 from kpybroker.runtime.calls.principal import ANONYMOUS
 from kpywire.record import Record
 from support.waiting import eventually
@@ -197,6 +198,20 @@ def test_a_reader_without_a_group_is_listed(node: ConsoleNode) -> None:
         eventually(is_listed, "the list, which is kept for a moment, has the reader")
 
 
+def test_the_console_of_another_node_is_no_reader_of_what_it_fetches(node: ConsoleNode) -> None:
+    topic = topic_of(node, "shown", 3)
+    with consumer(node, "unused", CONSOLE) as console, consumer(node, "unused", "later") as client:
+        for each in (console, client):
+            each.assign([TopicPartition(topic, 0, 0)])
+            first(each)
+
+        def names() -> set[str]:
+            return {each["name"] for each in node.get("/api/groups").json["readers"]}
+
+        eventually(lambda: "later" in names(), "the list, which is kept for a moment, has the reader")
+        assert CONSOLE not in names()
+
+
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_members_are_known_from_the_node_that_coordinates_their_group(node: ConsoleNode, protocol: str) -> None:
     topic = topic_of(node, f"away-{protocol}", 3)
@@ -204,6 +219,6 @@ def test_members_are_known_from_the_node_that_coordinates_their_group(node: Cons
         client.subscribe([topic])
         first(client)
         assert node.node.broker is not None
-        elsewhere = SimpleNamespace(elsewhere=Elsewhere(node.node.broker))
+        elsewhere = SimpleNamespace(elsewhere=Elsewhere(node.node.broker, no_account))
         names = node.run(names_at(elsewhere, Viewer(ANONYMOUS, "127.0.0.1", None), 1))  # type: ignore[arg-type]
         assert {f"group-{protocol}", f"member-{protocol}"} <= names

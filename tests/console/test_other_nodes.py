@@ -1,17 +1,20 @@
 """Requests of the console to other nodes: with the viewer's own login, and a line where there is no way."""
 
 import hashlib
+import socket
 import threading
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from console_node import ConsoleNode, console_node
+from console_node import ConsoleNode, console_node, no_account
 
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.sasl import scram
+from kpybroker.monitoring.console import elsewhere
 from kpybroker.monitoring.console.elsewhere import Elsewhere
 from kpybroker.monitoring.console.viewer import Viewer
+from kpybroker.monitoring.console.viewer_ways import ViewerWay, ViewerWays
 from kpybroker.runtime.calls.principal import ANONYMOUS, USER, Principal
 from kpywire.messages.list_groups import ListGroupsRequest
 from kpywire.metadata_records.user_scram_credential_record import UserScramCredentialRecord
@@ -53,7 +56,7 @@ def node() -> Iterator[ConsoleNode]:
 
 def ask(node: ConsoleNode, caller: Viewer, node_id: int = 1) -> int:
     assert node.node.broker is not None
-    code: int = node.run(Elsewhere(node.node.broker).ask(caller, node_id, REQUEST)).error_code
+    code: int = node.run(Elsewhere(node.node.broker, no_account).ask(caller, node_id, REQUEST)).error_code
     return code
 
 
@@ -96,6 +99,32 @@ def test_a_login_that_is_refused_is_the_reason_and_the_password_is_in_no_line(no
 def test_a_node_that_is_not_there_is_named(node: ConsoleNode) -> None:
     with pytest.raises(KafkaError, match="its own console"):
         ask(node, viewer(), 7)
+
+
+def test_a_node_that_does_not_answer_is_waited_for_once(node: ConsoleNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert node.node.broker is not None
+    monkeypatch.setattr(elsewhere, "PATIENCE_S", 0.1)
+    other = Elsewhere(node.node.broker, no_account)
+    caller, another = viewer("ann", "secret"), viewer()
+    tried: list[Viewer] = []
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = silent.getsockname()
+
+        async def to_silence(_ways: ViewerWays, asking: Viewer, _node_id: int) -> ViewerWay:
+            tried.append(asking)
+            return ViewerWay(*address, None)
+
+        monkeypatch.setattr(ViewerWays, "to", to_silence)
+        for each in (caller, caller, another):
+            with pytest.raises(KafkaError, match="it does not answer"):
+                node.run(other.ask(each, 1, REQUEST))
+        assert tried == [caller, another]
+        monkeypatch.setattr(elsewhere, "LEFT_ALONE_MS", 0)
+        other = Elsewhere(node.node.broker, no_account)
+        for _ in range(2):
+            with pytest.raises(KafkaError, match="it does not answer"):
+                node.run(other.ask(caller, 1, REQUEST))
+        assert tried == [caller, another, caller, caller]
 
 
 def test_a_user_of_a_file_uses_a_listener_without_a_login_where_everybody_may_do_everything() -> None:

@@ -3,7 +3,10 @@
 import asyncio
 from typing import Any
 
-from kpybroker.monitoring.console.overviews import Overview, Overviews
+import pytest
+
+from kpybroker.monitoring.console import overviews as module
+from kpybroker.monitoring.console.overviews import KEPT_MS, MOST_VIEWERS, Overview, Overviews
 from kpybroker.monitoring.metrics.readers import Readers
 from kpybroker.runtime.io.scheduler import ManualScheduler
 
@@ -20,10 +23,10 @@ def test_a_viewer_does_not_wait_for_the_overview_of_another() -> None:
             times += 1
             has_begun.set()
             await may_go_on.wait()
-            return Overview((), {}, (), readers, set())
+            return Overview((), {}, (), (), readers, set())
 
         async def quick() -> Overview:
-            return Overview((), {}, ("quick",), readers, set())
+            return Overview((), {}, ("quick",), (), readers, set())
 
         waiting = [asyncio.ensure_future(overviews.of("ann", slow)) for _ in range(2)]
         async with asyncio.timeout(10):
@@ -35,3 +38,27 @@ def test_a_viewer_does_not_wait_for_the_overview_of_another() -> None:
         assert not overviews._turns
 
     asyncio.run(story())
+
+
+def test_times_that_leaders_told_are_kept_by_viewer_and_for_a_while() -> None:
+    scheduler, history = ManualScheduler(), None
+    overviews = Overviews(scheduler, history)  # type: ignore[arg-type]
+    key = bytes(16), 0, 7
+    overviews.fetched_times("ann")[key] = 5
+    assert overviews.fetched_times("bob") == {}
+    scheduler.advance(KEPT_MS - 1)
+    assert overviews.fetched_times("ann") == {key: 5}
+    scheduler.advance(1)
+    assert overviews.fetched_times("ann") == {}
+
+
+def test_times_that_leaders_told_are_of_few_viewers_and_not_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_TIMES", 2)
+    overviews = Overviews(ManualScheduler(), None)  # type: ignore[arg-type]
+    viewers = [f"viewer {number}" for number in range(MOST_VIEWERS + 1)]
+    for each in viewers:
+        overviews.fetched_times(each)[bytes(16), 0, 0] = 5
+    assert [len(overviews.fetched_times(each)) for each in (viewers[-1], viewers[0])] == [1, 0]
+    known = overviews.fetched_times(viewers[-1])
+    known.update({(bytes(16), 0, offset): 5 for offset in range(3)})
+    assert overviews.fetched_times(viewers[-1]) == {}

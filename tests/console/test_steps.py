@@ -4,11 +4,20 @@ import asyncio
 from functools import partial
 
 import pytest
-from console_node import FORM, console_node
+from console_node import FORM, JSON, console_node
 from steps import EXCEPT, MOST, PIECE, Steps, crowded, longest_of, longest_steps
 
 from kpybroker.hosts.replicas import upkeep
+from kpybroker.monitoring.console import query
+from kpywire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from kpywire.record import Record
+
+GROUPS, PARTITIONS = 500, 10
+"""A crowd of groups, and the positions of each."""
 
 
 def test_no_page_of_a_crowded_node_holds_the_loop() -> None:
@@ -26,6 +35,36 @@ def test_a_topic_of_thousands_of_partitions_does_not_hold_the_loop(monkeypatch: 
         node.commit("readers", "wide", 0)
         for path in ("/topics", "/topics?sort=-size", "/topics?sort=-lag", "/topics?sort=state", "/topics/wide"):
             assert longest_of(node, partial(node.get, path), 200) <= MOST, path
+
+
+@pytest.mark.slow
+def test_a_list_of_hundreds_of_groups_does_not_hold_the_loop() -> None:
+    with console_node() as node:
+        node.create("wide", PARTITIONS)
+        for partition in range(PARTITIONS):
+            node.produce("wide", [Record(value=b"v", timestamp=1_000)] * 30, partition)
+        node.commit("group-0", "wide", 0)
+        with node.client as client:
+            for number in range(1, GROUPS):
+                spots = [
+                    OffsetCommitRequestPartition(
+                        partition_index=index, committed_offset=(number + index) % 30, committed_metadata=""
+                    )
+                    for index in range(PARTITIONS)
+                ]
+                topics = [OffsetCommitRequestTopic(name="wide", partitions=spots)]
+                answer = client.call(OffsetCommitRequest(group_id=f"group-{number}", topics=topics), 2)
+                assert {each.error_code for each in answer.topics[0].partitions} == {0}
+        addresses = (
+            "/groups",
+            "/groups?sort=-time",
+            "/api/groups",
+            "/api/groups?sort=group",
+            "/topics",
+            "/topics/wide",
+        )
+        for address in (*addresses, "/find?q=group"):
+            assert longest_of(node, partial(node.get, address), 200) <= MOST, address
 
 
 @pytest.mark.parametrize("value", [b"[1]", b"[[1]]", b'{"a":1}', b'"a"', b"[]", b"1"])
@@ -57,6 +96,24 @@ def test_a_large_form_does_not_hold_the_loop_whether_its_token_is_right_or_not()
             assert len(form) < 1024 * 1024
             ask = partial(node.request, "POST", "/topics/t/records", FORM, form)
             assert longest_of(node, ask, status) <= MOST
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b'{"value": "' + b"a" * 1_000_000 + b'"}', 200),
+        (b'{"value": "' + b"\\u00e9" * query.MOST_ESCAPES + b'"}', 200),
+        (b'{"value": [' + b"1," * (query.MOST_PARTS // 2) + b"1]}", 200),
+        (b"[" * 1_000_000, 400),
+        (b'{"a": ' * 150_000, 400),
+        (b'"a",' * 250_000, 400),
+    ],
+)
+def test_a_large_body_of_json_does_not_hold_the_loop(body: bytes, status: int) -> None:
+    with console_node(kpybroker_console_write_enable="true") as node:
+        node.create("t")
+        ask = partial(node.request, "POST", "/api/topics/t/records", JSON, body)
+        assert longest_of(node, ask, status) <= MOST
 
 
 def test_work_that_does_not_give_way_is_found() -> None:

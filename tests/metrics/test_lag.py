@@ -7,6 +7,7 @@ from scraped_node import NEW_SESSION, Scrape, ScrapedNode, commit, fetch_of, scr
 
 from kpybroker.monitoring.metrics.readers import IDLE_MS, UNNAMED, name_of
 from kpywire import error_codes
+from kpywire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from support.group_requests import beating, coordinator_ready
 from support.raw_client import RawClient
 from support.raw_requests import append, create
@@ -97,18 +98,36 @@ def test_a_commit_beyond_the_end_is_no_lag(node: ScrapedNode, client: RawClient)
 
 
 def test_a_commit_below_the_log_waits_for_its_first_record(node: ScrapedNode, client: RawClient) -> None:
-    from kpywire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
-
     create(client, "t")
     append(client, "t", now_ms(node) - 2 * HOUR_MS)
     append(client, "t", now_ms(node) - HOUR_MS)
     commit(client, "g", "t", 0)
-    partition = DeleteRecordsPartition(partition_index=0, offset=1)
-    topic = DeleteRecordsTopic(name="t", partitions=[partition])
-    client.call(DeleteRecordsRequest(topics=[topic], timeout_ms=10_000), 2)
+    delete_records(client, "t", 1)
     records, seconds = lag_of(node.scrape(), "g")
     assert records == 2
     assert HOUR_MS / 1000 <= seconds < 2 * HOUR_MS / 1000
+
+
+def delete_records(client: RawClient, topic: str, before: int) -> None:
+    partition = DeleteRecordsPartition(partition_index=0, offset=before)
+    named = DeleteRecordsTopic(name=topic, partitions=[partition])
+    client.call(DeleteRecordsRequest(topics=[named], timeout_ms=10_000), 2)
+
+
+def test_the_lag_follows_the_first_record_that_is_left_while_a_group_stands_still(
+    node: ScrapedNode, client: RawClient
+) -> None:
+    create(client, "t")
+    for hours in (9, 5):
+        append(client, "t", now_ms(node) - hours * HOUR_MS)
+    commit(client, "g", "t", 0)
+    assert lag_of(node.scrape(), "g")[1] >= 9 * HOUR_MS / 1000
+    delete_records(client, "t", 1)
+    assert 5 * HOUR_MS / 1000 <= lag_of(node.scrape(), "g")[1] < 6 * HOUR_MS / 1000
+    delete_records(client, "t", 2)
+    assert "kpybroker_consumergroup_lag_seconds" not in node.scrape().samples
+    append(client, "t", now_ms(node) - 2 * HOUR_MS)
+    assert 2 * HOUR_MS / 1000 <= lag_of(node.scrape(), "g")[1] < 3 * HOUR_MS / 1000
 
 
 def test_appended_by_the_brokers_time_the_append_counts(node: ScrapedNode, client: RawClient) -> None:

@@ -13,6 +13,7 @@ from typing import Final
 from kpybroker.hosts.network.login import LoginFailed, OutgoingLogin
 from kpybroker.hosts.network.outgoing import Unprotected
 from kpybroker.hosts.network.peer import Connect, Link
+from kpybroker.machines.sasl.exchange import ClientExchange
 from kpybroker.runtime.io.scheduler import Scheduler, Timer
 
 EARLIEST, LATEST = 0.85, 0.95
@@ -27,13 +28,22 @@ Lost = Callable[[str], object]
 
 
 class LoginAccount:
-    """The name by which a node logs in, and a way to begin a `OutgoingLogin`. Holds a password."""
+    """The name by which a node logs in, and a way to begin a login. Holds a password."""
 
-    def __init__(self, mechanism: str, user: str, new_login: Callable[[str], OutgoingLogin]) -> None:
-        """``new_login`` begins a login at the node on a host."""
+    def __init__(self, mechanism: str, user: str, exchange_at: Callable[[str], ClientExchange]) -> None:
+        """``exchange_at`` makes this node's half of one login at the node on a host."""
         self.mechanism = mechanism
         self.user = user
-        self.new_login = new_login
+        self.exchange_at = exchange_at
+
+    @property
+    def may_block(self) -> bool:
+        """Whether its exchanges take long."""
+        return self.mechanism in SLOW_MECHANISMS + WAITING_MECHANISMS
+
+    def new_login(self, host: str) -> OutgoingLogin:
+        """A login at the node on a host."""
+        return OutgoingLogin(self.mechanism, self.exchange_at(host))
 
     def __repr__(self) -> str:
         return f"Account({self.mechanism}, {self.user!r})"
@@ -124,7 +134,7 @@ class _Session:
             self._outstanding -= 1
             self._user_taken(frame)
             self._log_in_again()
-        elif self._account.mechanism in SLOW_MECHANISMS + WAITING_MECHANISMS:
+        elif self._account.may_block:
             answer = bytes(frame)
             self._is_stepping = True
             waits = self._account.mechanism in WAITING_MECHANISMS

@@ -13,6 +13,7 @@ from kpybroker.hosts.network.peer import Peer
 from kpybroker.hosts.remote_log.auxiliary_states import AuxiliaryStates
 from kpybroker.hosts.remote_log.empty_leaders import EmptyLeaders
 from kpybroker.hosts.remote_log.figures import ThrottleTimes, TierState
+from kpybroker.hosts.remote_log.first_times import FirstTimes, StoredPosition
 from kpybroker.hosts.remote_log.led_tier import LedTier, TierParts
 from kpybroker.hosts.remote_log.local_view import local_log
 from kpybroker.hosts.remote_log.metadata_pulse import MetadataPulse
@@ -38,10 +39,11 @@ NOTHING_COPIED: Final = -1
 
 
 class StoreReaders(NamedTuple):
-    """The reading of records that only the store has, by offset and by time."""
+    """The reading of records that only the store has, by offset and by time, and of the time at an offset."""
 
     reads: RemoteReads
     searches: TimeSearches
+    times: FirstTimes
 
 
 class LogBeginnings(NamedTuple):
@@ -73,7 +75,7 @@ class RemoteLog:
     ) -> None:
         self._parts = parts
         self._config = config
-        self._reads, self._searches = readers
+        self._reads, self._searches, self._times = readers
         self._auxiliary, self._empty_leaders = beginnings
         self.throttle_times = throttle_times
         self.figures = parts.figures
@@ -222,6 +224,15 @@ class RemoteLog:
         if segments is None:
             raise _not_read_yet(role)
         return self._searches.find(role, segments, timestamp)
+
+    def first_time(self, replica: Replica, role: Role, offset: int) -> int | None:
+        """The time of the first batch at or behind an offset that only the store has, in ms, -1 if it has none; None
+        while that is read, or where the store does not say."""
+        segments = self._parts.metadata.segments_of(replica.topic.id, replica.index)
+        if segments is None:
+            return None
+        position = StoredPosition(replica.topic.id, replica.index, role.epoch, offset)
+        return self._times.at(position, role, segments)
 
     def copied_offset(self, replica: Replica) -> int:
         """The last offset of a led partition that is in the store; -1 without one."""

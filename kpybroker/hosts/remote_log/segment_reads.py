@@ -69,6 +69,15 @@ def read(
     return SegmentRecords(data[:end], size, next_offset)
 
 
+def first_header(
+    storage: RemoteStorage, segment: RemoteLogSegment, offset: int, until_offset: int
+) -> BatchHeader | None:
+    """The header of the first batch that reaches ``offset``; None if the segment has none before ``until_offset``.
+    StoreFailed, CorruptObject."""
+    found = _find(storage, segment, offset)
+    return None if found is None or found[1].base_offset >= until_offset else found[1]
+
+
 def _find(storage: RemoteStorage, segment: RemoteLogSegment, offset: int) -> tuple[int, BatchHeader] | None:
     """The first batch that reaches ``offset``, and its position."""
     return next(_batches_from(storage, segment, offset), None)

@@ -24,9 +24,9 @@ class GroupRow:
     unknown: int
     """Partitions that it reads, for which nothing says where it is."""
     lag_s: float | None
-    """The age of the oldest record that it has not read, in the partitions that this node leads."""
+    """The age of the oldest record that it has not read."""
     untimed: int
-    """The partitions in which it has records left and whose times are not known here: other nodes lead them."""
+    """The partitions in which it has records left and whose times are not known: their leaders do not tell them."""
     trend: str
     """How fast it reads and how fast records are written for it, and when it has caught up; empty until it was watched
     for some seconds."""
@@ -76,6 +76,8 @@ class Groups:
     readers_hidden: bool
     unreachable: tuple[str, ...]
     """Why the groups of other nodes are missing."""
+    silent_nodes: tuple[str, ...]
+    """A line for each leader that does not tell how far groups are behind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,9 +216,11 @@ class GroupPage:
     unknown: int
     """Partitions that this node leads and that a member has, for which nothing says where the group is."""
     lag_s: float | None
-    """The age of the oldest record that it has not read, in the partitions that this node leads."""
+    """The age of the oldest record that it has not read."""
     untimed: int
-    """The partitions in which it has records left and whose times are not known here: other nodes lead them."""
+    """The partitions in which it has records left and whose times are not known: their leaders do not tell them."""
+    silent_nodes: tuple[str, ...]
+    """A line for each leader that does not tell how far the group is behind."""
     read_per_s: float | None
     """How fast it reads, and how fast records are written for it; None until it was watched for some seconds."""
     written_per_s: float | None

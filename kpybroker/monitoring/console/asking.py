@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kpybroker.machines.errors import AuthorizerNotReady
 from kpybroker.monitoring.console.viewer import Viewer
+from kpybroker.monitoring.metrics.readers import CONSOLE
 from kpybroker.requests import handlers
 from kpybroker.requests.guards.stage import guarded_work
 from kpybroker.runtime.calls.call import Call
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from kpybroker.requests.broker import Broker
     from kpybroker.requests.controller_role import ControllerRole
 
-CLIENT_ID: Final = "kpybroker-console"
 PATIENCE_S: Final = 30.0
 """The time after which a request that is not answered is given up."""
 LOOKS, PAUSE_S = 100, 0.02
@@ -43,6 +43,16 @@ _STATUS: Final = {
     error_codes.COORDINATOR_NOT_AVAILABLE: HTTPStatus.SERVICE_UNAVAILABLE,
     error_codes.COORDINATOR_LOAD_IN_PROGRESS: HTTPStatus.SERVICE_UNAVAILABLE,
 }
+
+
+class OtherNodeNeeded(HttpRefused):
+    """A refusal of what another node does or shows: the console adds a link to the console of that node."""
+
+    def __init__(self, line: str, node_id: int, path: str = "/") -> None:
+        """``path``: the page there."""
+        super().__init__(HTTPStatus.MISDIRECTED_REQUEST, line)
+        self.node_id = node_id
+        self.path = path
 
 
 class Asking:
@@ -68,7 +78,7 @@ class Asking:
         client = ConnectedClient(viewer.host, 0, next(iter(self._role.config.listeners)).name)
         client.authenticated(viewer.principal)
         peer = _Peer()
-        call = Call(key, self._versions[key][1], CLIENT_ID, client, peer, self._versions)
+        call = Call(key, self._versions[key][1], CONSOLE, client, peer, self._versions)
         module = self._load(key)
         try:
             encoder(type(request), call.api_version)(request, [])
@@ -85,7 +95,7 @@ class Asking:
             raise refused_by_kafka(error_codes.NOT_CONTROLLER, "this change", "there is no controller now; try again")
         if controller != self._role.node_id:
             line = f"node {controller} is the controller; make it on the console of node {controller}"
-            raise refused_by_kafka(error_codes.NOT_CONTROLLER, "this change", line)
+            raise OtherNodeNeeded(f"this change: {error_codes.name(error_codes.NOT_CONTROLLER)}: {line}", controller)
 
     async def _coded(self, module: Any, request: Any, call: Call) -> Any:
         """Ask a handler that has messages of its own form."""
@@ -167,9 +177,10 @@ async def _resolved(response: Any) -> Any:
         raise
 
 
-async def until_known(is_known: Callable[[], bool]) -> None:
-    """Wait until this node knows of a change that the controller has made, for a short time at most."""
-    for _ in range(LOOKS):
+async def until_known(is_known: Callable[[], bool], looks: int = LOOKS) -> None:
+    """Wait until this node knows of a change that the controller has made, or of something else that it has asked for,
+    for a short time at most."""
+    for _ in range(looks):
         if is_known():
             return
         await asyncio.sleep(PAUSE_S)

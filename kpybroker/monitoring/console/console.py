@@ -13,7 +13,8 @@ from urllib.parse import unquote
 from kpybroker.machines.authorization.authorizer import Authorizer
 from kpybroker.machines.authorization.resources import CLUSTER_NAME, AclOperation, ResourceType
 from kpybroker.monitoring.console.actions import ACTIONS
-from kpybroker.monitoring.console.asking import Asking
+from kpybroker.monitoring.console.answers.peers import consoles_of
+from kpybroker.monitoring.console.asking import Asking, OtherNodeNeeded
 from kpybroker.monitoring.console.decoding import Decoding
 from kpybroker.monitoring.console.elsewhere import Elsewhere
 from kpybroker.monitoring.console.json_form import json_pieces
@@ -21,11 +22,11 @@ from kpybroker.monitoring.console.lag_history import LagHistory
 from kpybroker.monitoring.console.move_rates import MoveRates
 from kpybroker.monitoring.console.node_parts import NodeParts
 from kpybroker.monitoring.console.overviews import Overviews
-from kpybroker.monitoring.console.pace import paced
+from kpybroker.monitoring.console.pace import give_way, paced
 from kpybroker.monitoring.console.page import Action, ConsolePage, Download, match
 from kpybroker.monitoring.console.pages import PAGES
 from kpybroker.monitoring.console.protection import FORM, HEADERS, JSON, SAFE, check_site, check_token, token_of
-from kpybroker.monitoring.console.query import Query, RefusedQuery, from_json, parsed, read_form, token_in
+from kpybroker.monitoring.console.query import Query, RefusedQuery, check_parts, from_json, parsed, read_form, token_in
 from kpybroker.monitoring.console.rendering import (
     HTML,
     MENU,
@@ -84,7 +85,7 @@ class Console:
             Overviews(scheduler, history),
             TopicRates(sources, scheduler),
             MoveRates(scheduler),
-            Elsewhere(sources.role),
+            Elsewhere(sources.role, sources.account_at),
             Searches(scheduler),
             Decoding(scheduler, registry),
             Taps(sources.server),
@@ -151,11 +152,20 @@ class Console:
                 "menu": self._menu,
                 "refused": NOTHING_REFUSED,
                 "way_on": self._way_on(viewer, path),
+                "elsewhere": await self._elsewhere(refused, viewer),
             }
             return HttpAnswer(
                 refused.status, await page_of("refused.html", "/refused", viewer, values), HTML, refused.headers
             )
         return HttpAnswer(refused.status, [f"{refused}\n".encode()], headers=refused.headers)
+
+    async def _elsewhere(self, refused: HttpRefused, viewer: Viewer) -> str | None:
+        """The address on the console of the node that does what was refused here, if the viewer's browser can reach
+        it."""
+        if not isinstance(refused, OtherNodeNeeded):
+            return None
+        url = (await consoles_of(self._node, viewer, {refused.node_id})).get(refused.node_id)
+        return None if url is None else url.rstrip("/") + refused.path
 
     def _way_on(self, viewer: Viewer, path: str) -> tuple[str, str]:
         """The page of the menu that a refused page belongs to, or the first one that the viewer may see."""
@@ -227,7 +237,7 @@ class Console:
             wanted = JSON if is_api else FORM
             raise HttpRefused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"the Content-Type has to be {wanted}")
         if is_api:
-            body = from_json(request.body)
+            body = await _json_body(request.body)
         else:
             check_token(token_in(request.body), token_of(self._secret, str(viewer.principal)))
             body = await _form(request.body)
@@ -257,9 +267,18 @@ class Console:
             value = refused.shown
         except HttpRefused:
             raise refusal from None
+        elsewhere = await self._elsewhere(refusal, viewer)
         return await self._page(
-            page, viewer, value, query, RefusedForm(refusal.status, str(refusal), path, form.values)
+            page, viewer, value, query, RefusedForm(refusal.status, str(refusal), path, form.values, elsewhere)
         )
+
+
+async def _json_body(body: bytes) -> Query:
+    check_parts(body)
+    await give_way()
+    found = from_json(body)
+    await give_way()
+    return found
 
 
 async def _form(body: bytes) -> Query:

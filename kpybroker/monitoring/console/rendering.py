@@ -61,12 +61,14 @@ MENU: Final = (
 
 
 class RefusedForm(NamedTuple):
-    """A form that was refused: why, its address, and the values that were typed into it."""
+    """A form that was refused: why, its address, the values that were typed into it, and the address on the console of
+    another node where it is taken, if that is known."""
 
     status: HTTPStatus
     line: str
     path: str
     values: Mapping[str, str]
+    elsewhere: str | None = None
 
     def of(self, path: str, hidden: Mapping[str, str] = MappingProxyType({})) -> bool:
         """Whether it is the form at this address; of several the one with these hidden values."""

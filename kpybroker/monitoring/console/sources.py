@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 if TYPE_CHECKING:
+    from kpybroker.monitoring.console.viewer_ways import AccountAt
     from kpybroker.monitoring.metrics.loop_watch import LoopWatch
     from kpybroker.requests.broker import Broker
     from kpybroker.requests.controller_role import ControllerRole
@@ -19,6 +20,8 @@ class ConsoleSources(NamedTuple):
     dispatcher: "Dispatcher"
     """The dispatcher of clients' requests; it counts together with the controller's."""
     watch: "LoopWatch"
+    account_at: "AccountAt"
+    """The account by which this node logs in at a listener of other nodes."""
 
     @property
     def broker(self) -> "Broker":

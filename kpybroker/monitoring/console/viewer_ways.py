@@ -1,20 +1,30 @@
 """The way of a viewer to another node: the listener of it that is used, and the login and the TLS there.
 
 A viewer that is a user of the cluster logs in there by SCRAM with its own password. Others use a listener without a
-login. Where no authorizer tells viewers apart, this node also names itself for them, by its certificate or its login.
+login. Where no authorizer tells viewers apart, this node also names itself for them, by its certificate or by the login
+that it uses towards other nodes.
 """
 
 import asyncio
 import ssl
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kpybroker.client.protection import ConnectionProtection
-from kpybroker.client.security import NO_SECURITY, PLAINTEXT, PROTOCOLS, SASL, SASL_SSL, SSL, PasswordLogin
-from kpybroker.config import between_nodes
+from kpybroker.client.security import (
+    NO_SECURITY,
+    PLAINTEXT,
+    PROTOCOLS,
+    SASL,
+    SASL_SSL,
+    SSL,
+    ClientLogin,
+    PasswordLogin,
+)
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.sasl import scram
+from kpybroker.machines.sasl.exchange import ClientExchange
 from kpybroker.monitoring.console.viewer import Viewer
 from kpybroker.security.tls.contexts import client_context
 from kpybroker.security.tls.settings import TlsError, TlsSettings, read_settings
@@ -23,11 +33,14 @@ from kpywire import error_codes
 
 if TYPE_CHECKING:
     from kpybroker.config.broker import BrokerConfig
+    from kpybroker.hosts.network.sessions import LoginAccount
     from kpybroker.requests.broker import Broker
     from kpybroker.requests.controller_role import ControllerRole
 
 WITH_LOGIN: Final = (SASL, SASL_SSL)
 WITH_TLS: Final = (SSL, SASL_SSL)
+AccountAt = Callable[[str], "LoginAccount | None"]
+"""The account by which this node logs in at a listener of other nodes, by the listener's name; None without one."""
 
 
 class ViewerWay(NamedTuple):
@@ -41,8 +54,9 @@ class ViewerWay(NamedTuple):
 class ViewerWays:
     """The ways from one node to all others."""
 
-    def __init__(self, role: "Broker | ControllerRole") -> None:
+    def __init__(self, role: "Broker | ControllerRole", account_at: AccountAt) -> None:
         self._role = role
+        self._account_at = account_at
         self._contexts = ListenerContexts()
 
     async def to(self, viewer: Viewer, node_id: int) -> ViewerWay:
@@ -66,11 +80,11 @@ class ViewerWays:
         line = "it has no listener that you can use from here; open its own console"
         raise KafkaError(error_codes.BROKER_NOT_AVAILABLE, line)
 
-    def _offers(self, viewer: Viewer, node_id: int) -> Iterator[tuple[Any, PasswordLogin | None]]:
+    def _offers(self, viewer: Viewer, node_id: int) -> Iterator[tuple[Any, ClientLogin | None]]:
         """The listeners of a node that this viewer can use, with the login there, the best one first."""
-        image, config = self._role.image, self._role.config
+        image = self._role.image
         node = image.brokers.get(node_id) or image.controllers.get(node_id)
-        usual = config.inter_broker_listener_name
+        usual = self._role.config.inter_broker_listener_name
         # The one between brokers comes first: others may have addresses for other networks.
         listeners = [] if node is None else sorted(node.listeners.values(), key=lambda each: each.name != usual)
         with_login = [each for each in listeners if PROTOCOLS[each.security_protocol] in WITH_LOGIN]
@@ -84,9 +98,9 @@ class ViewerWays:
             yield from ((each, None) for each in listeners if each not in with_login)
         if viewer.authorizer is None:
             for each in with_login:
-                login = _own_login(config, each.name)
-                if login is not None:
-                    yield each, login
+                account = self._account_at(each.name)
+                if account is not None:
+                    yield each, OwnLogin(account)
 
     def _enabled(self, listener: str, mechanisms: Sequence[str]) -> list[str]:
         """The mechanisms that a listener takes, as far as this node has it too."""
@@ -94,13 +108,20 @@ class ViewerWays:
         return [each for each in mechanisms if each in taken]
 
 
-def _own_login(config: "BrokerConfig", listener: str) -> PasswordLogin | None:
-    """The login of this node at a listener of others, where it has a password."""
-    kinds = (between_nodes.brokers, between_nodes.controllers) if config.is_broker else (between_nodes.controllers,)
-    for dialled in (kind(config) for kind in kinds):
-        if dialled.listener == listener and isinstance(dialled.credentials, between_nodes.Credentials):
-            return PasswordLogin(*dialled.credentials)
-    return None
+class OwnLogin:
+    """The login of this node towards others, whatever its mechanism is, for a connection of a client."""
+
+    to_check: Final = "the login of this node towards others"
+
+    def __init__(self, account: "LoginAccount") -> None:
+        self._account = account
+        self.mechanism = account.mechanism
+        self.may_block = account.may_block
+        self.identity = f"user {account.user!r}"
+
+    def exchange(self, _nonce: str, host: str) -> ClientExchange:
+        """This node's half of one login at a host."""
+        return self._account.exchange_at(host)
 
 
 class ListenerContexts:

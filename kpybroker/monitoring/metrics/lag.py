@@ -2,18 +2,20 @@
 by the batch of the oldest record (its first timestamp; with LogAppendTime, the time of the append).
 
 The time of a position never changes, so it is read once, by the offset index and one batch header, and kept for as
-long as a group or reader is at that position.
+long as a group or reader is at that position; one below the start of the log counts as that. A position in the store
+alone has the time of the oldest record on the disk until the store has answered.
 """
 
 from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from kpybroker.hosts.replicas.replica import Replica
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.groups.counts import DELETED, NOT_SHOWN, REFUSED, SHOWN, STORED
 from kpybroker.machines.groups.group import CLASSIC_TYPE
 from kpybroker.machines.groups.kinds import KINDS
-from kpybroker.machines.lag import lag_in_ms, lag_in_records
+from kpybroker.machines.lag import NO_TIME, first_ms, lag_in_ms, lag_in_records
 from kpybroker.machines.partition.leader import PartitionLeader
 from kpybroker.monitoring.metrics.readers import (
     GroupFacts,
@@ -38,7 +40,7 @@ from kpybroker.monitoring.metrics.table import (
     known_by,
 )
 from kpystorage.errors import DiskFailure, StorageError
-from kpywire.batch import DELETE_HORIZON_MASK, HEADER_BYTES, TIMESTAMP_TYPE_MASK, parse_header
+from kpywire.batch import HEADER_BYTES, parse_header
 
 if TYPE_CHECKING:
     from kpybroker.requests.broker import Broker
@@ -184,6 +186,8 @@ class PartitionLag(NamedTuple):
     position: ReaderPosition
     records: int
     seconds: float | None
+    is_least: bool = False
+    """Whether it is longer than these seconds: the store has not answered yet."""
 
 
 class LagTables:
@@ -267,7 +271,7 @@ class LagTables:
         yield LAG.with_rows(rows)
         sums: dict[tuple[str, str], tuple[int, int]] = {}
         worst: dict[str, tuple[int, float]] = {}
-        for position, records, seconds in lags:
+        for position, records, seconds, _ in lags:
             offsets, lacking = sums.get((position.name, position.topic), (0, 0))
             sums[position.name, position.topic] = (offsets + position.offset, lacking + records)
             most, longest = worst.get(position.name, (0, 0.0))
@@ -279,23 +283,29 @@ class LagTables:
 
 
 Times = dict[tuple[bytes, int, int], int]
-"""Times of batches in ms, by topic id, partition and offset; -1 for a batch that has none."""
+"""Times of batches in ms, by topic id, partition and offset; `NO_TIME` for a batch that has none."""
 
 
 def lag_of(broker: "Broker", position: ReaderPosition, now_ms: int, known: Times, seen: Times) -> PartitionLag | None:
     """The lag at a position; None if this node does not lead its partition. A time that is not ``known`` is read; each
     that is used is added to ``seen``."""
+    is_least = False
     try:
         replica = broker.replicas.find(position.topic, position.partition)
         leader = replica.led()
         records = lag_in_records(leader.high_watermark.offset, position.offset)
         if records == 0:
             return PartitionLag(position, 0, 0.0)
-        key = (replica.topic.id, replica.index, position.offset)
+        offset = max(position.offset, leader.log.log_start_offset)
+        key = (replica.topic.id, replica.index, offset)
         time_ms = known.get(key)
+        if time_ms is None and is_stored_alone(leader, offset):
+            time_ms = stored_time(broker, replica, leader, offset)
+            is_least = time_ms is None
         if time_ms is None:
-            time_ms = time_of(leader, position.offset)
-        seen[key] = time_ms
+            time_ms = time_of(leader, offset)
+        if time_ms != NO_TIME and not is_least:  # where nothing is left, a record may come
+            seen[key] = time_ms
     except KafkaError:
         return None
     except StorageError as error:
@@ -303,11 +313,25 @@ def lag_of(broker: "Broker", position: ReaderPosition, now_ms: int, known: Times
             broker.replicas.directory_failed(error)
         return None
     late_ms = lag_in_ms(records, time_ms, now_ms)
-    return PartitionLag(position, records, None if late_ms is None else late_ms / 1000)
+    return PartitionLag(position, records, None if late_ms is None else late_ms / 1000, is_least)
+
+
+def is_stored_alone(leader: PartitionLeader, offset: int) -> bool:
+    """Whether the first record at or behind an offset is in the store and not on the disk."""
+    log = leader.log
+    return max(offset, log.log_start_offset) < log.local_log_start_offset
+
+
+def stored_time(broker: "Broker", replica: Replica, leader: PartitionLeader, offset: int) -> int | None:
+    """The time of the first batch at or behind an offset, by the store; None until it has answered."""
+    if broker.remote_log is None:
+        return None
+    return broker.remote_log.first_time(replica, leader, max(offset, leader.log.log_start_offset))
 
 
 def time_of(leader: PartitionLeader, offset: int) -> int:
-    """The time of the first batch at or behind ``offset``, in ms; -1 if there is none or it has no time.
+    """The time of the first batch on the disk at or behind ``offset``, in ms; `NO_TIME` if there is none or it has no
+    time.
 
     Raises:
         DiskFailure: its file cannot be read.
@@ -315,15 +339,13 @@ def time_of(leader: PartitionLeader, offset: int) -> int:
     log = leader.log
     place = log.position_of(max(offset, log.local_log_start_offset))
     if place.offset >= leader.high_watermark.offset:
-        return -1
+        return NO_TIME
     for segment in reversed(log.segments):
         if segment.base_offset == place.segment_base_offset:
             with log.directory.failing():
                 header = parse_header(segment.log.pread(HEADER_BYTES, place.position))
-            if header.attributes & (TIMESTAMP_TYPE_MASK | DELETE_HORIZON_MASK):
-                return header.max_timestamp
-            return header.base_timestamp
-    return -1
+            return first_ms(header)
+    return NO_TIME
 
 
 def _summary(facts: list[GroupFacts], left_out: int) -> list[int]:

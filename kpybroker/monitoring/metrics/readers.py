@@ -29,6 +29,8 @@ IDLE_MS: Final = 300_000
 """A reader that has not fetched for this long is no longer listed."""
 _JAVA_CLIENT_ID = re.compile(r"consumer-(.+)-\d+")
 UNNAMED: Final = "unnamed"
+CONSOLE: Final = "kpybroker-console"
+"""The client id of the consoles of nodes. They fetch what they show, and are no readers."""
 LONGEST_CHARS: Final = 249
 """The longest name of a reader, as of a topic."""
 PER_SLICE: Final = 100
@@ -141,7 +143,10 @@ class Readers:
     def _outside(self) -> Iterator[tuple[str | None, CachedPartition, float]]:
         since_ms = self.broker.scheduler.monotonic_ms() - IDLE_MS
         for connection in list(self.server.connections):
-            if (reading := connection.client.reading) is not None and connection.last_active_ms >= since_ms:
+            reading = connection.client.reading
+            if reading is None or reading.client_id == CONSOLE:
+                continue
+            if connection.last_active_ms >= since_ms:
                 for entry in list(reading.entries):
                     yield reading.client_id, entry, connection.last_active_ms
 

@@ -11,7 +11,6 @@ from kpybroker.config.between_nodes import (
     Credentials,
     DialledNodes,
     KerberosCredentials,
-    NodeCredentials,
     TokenCredentials,
 )
 from kpybroker.config.broker import BrokerConfig
@@ -58,6 +57,11 @@ class Ways(NamedTuple):
         for token in self.tokens:
             token.close()
 
+    def account_at(self, listener: str) -> "LoginAccount | None":
+        """The account by which this node logs in at a listener of others; None where it has none. Brokers come first,
+        where controllers have a listener of the same name."""
+        return next((each.account for each in reversed(self.logins) if each.listener == listener), None)
+
     def load_keys(self, config: BrokerConfig) -> None:
         """Read keys and certificates from their files. Raises StartRefused."""
         if self.contexts:
@@ -82,17 +86,24 @@ class NodeLogin:
 
     def __init__(
         self,
-        dialled: Callable[[BrokerConfig], DialledNodes],
-        credentials: NodeCredentials,
+        find: Callable[[BrokerConfig], DialledNodes],
+        dialled: DialledNodes,
         account: "LoginAccount",
         token: "NodeToken | None" = None,
     ) -> None:
-        """``dialled`` finds the kind of nodes in a configuration. ``token``: the token that is shown there."""
-        self._dialled = dialled
-        self._credentials = credentials
+        """``find`` finds the kind of nodes, ``dialled``, in a configuration. ``token``: the token that is shown
+        there."""
+        self.listener = dialled.listener
+        self._find = find
+        self._credentials = dialled.credentials
         self._account = account
         self._token = token
         self._connects: list[LoginConnect] = []
+
+    @property
+    def account(self) -> "LoginAccount":
+        """The account for logins that begin now."""
+        return self._account
 
     def over(self, scheduler: LoopScheduler, connect: Connect, rng: random.Random) -> Connect:
         """A way with this login."""
@@ -103,8 +114,7 @@ class NodeLogin:
 
     def reconfigure(self, config: BrokerConfig) -> None:
         """Take over another configuration, for the logins that begin from now on."""
-        dialled = self._dialled(config)
-        credentials = dialled.credentials
+        credentials = self._find(config).credentials
         if credentials is None or credentials == self._credentials:
             return
         if isinstance(credentials, TokenCredentials):
@@ -116,7 +126,7 @@ class NodeLogin:
         self._credentials = credentials
         for connect in self._connects:
             connect.log_in_as(self._account)
-        log.info("This node logs in to listener %s as %a from now on", dialled.listener, self._account.user)
+        log.info("This node logs in to listener %s as %a from now on", self.listener, self._account.user)
 
 
 class _Builder:
@@ -146,7 +156,8 @@ class _Builder:
 
     def login(self, find: Callable[[BrokerConfig], DialledNodes]) -> "NodeLogin | None":
         """The login at a kind of nodes; None if they demand none."""
-        credentials = find(self._config).credentials
+        dialled = find(self._config)
+        credentials = dialled.credentials
         if credentials is None:
             return None
         if isinstance(credentials, TokenCredentials):
@@ -154,9 +165,9 @@ class _Builder:
 
             token = NodeToken(credentials.source, self._scheduler, self._rng)
             self.tokens.append(token)
-            self.logins.append(NodeLogin(find, credentials, token.account, token))
+            self.logins.append(NodeLogin(find, dialled, token.account, token))
         else:
-            self.logins.append(NodeLogin(find, credentials, account_of(credentials)))
+            self.logins.append(NodeLogin(find, dialled, account_of(credentials)))
         return self.logins[-1]
 
     def to(self, dialled: DialledNodes, login: "NodeLogin | None", buffer_bytes: int = -1) -> Connect:
@@ -207,46 +218,39 @@ def account_of(credentials: Credentials | KerberosCredentials) -> "LoginAccount"
 
 
 def _plain(credentials: Credentials) -> "LoginAccount":
-    from kpybroker.hosts.network.login import OutgoingLogin
     from kpybroker.hosts.network.sessions import LoginAccount
     from kpybroker.machines.sasl.plain import PlainClient
 
     mechanism, user, password, _ = credentials
-    return LoginAccount(mechanism, user, lambda _host: OutgoingLogin(mechanism, PlainClient(user, password)))
+    return LoginAccount(mechanism, user, lambda _host: PlainClient(user, password))
 
 
 def _scram(credentials: Credentials) -> "LoginAccount":
     import secrets
 
-    from kpybroker.hosts.network.login import OutgoingLogin
     from kpybroker.hosts.network.sessions import LoginAccount
     from kpybroker.machines.sasl import scram
     from kpybroker.machines.sasl.scram_client import ScramClient
 
     mechanism, user, password, by_token = credentials
 
-    def new_login(_host: str) -> OutgoingLogin:
+    def exchange_at(_host: str) -> ScramClient:
         kind, nonce = scram.MECHANISMS[mechanism], secrets.token_hex(16)
-        return OutgoingLogin(mechanism, ScramClient(kind, user, password, nonce, by_token=by_token))
+        return ScramClient(kind, user, password, nonce, by_token=by_token)
 
-    return LoginAccount(mechanism, user, new_login)
+    return LoginAccount(mechanism, user, exchange_at)
 
 
 def _gssapi(credentials: KerberosCredentials) -> "LoginAccount":
     from functools import partial
 
-    from kpybroker.hosts.network.login import OutgoingLogin
     from kpybroker.hosts.network.sessions import LoginAccount
     from kpybroker.machines.sasl.gssapi import GssapiClient
     from kpybroker.security.kerberos.contexts import Initiator
 
     mechanism, login = credentials
     initiator = Initiator(login)
-    return LoginAccount(
-        mechanism,
-        login.principal,
-        lambda host: OutgoingLogin(mechanism, GssapiClient(partial(initiator.context, host))),
-    )
+    return LoginAccount(mechanism, login.principal, lambda host: GssapiClient(partial(initiator.context, host)))
 
 
 _ACCOUNTS: "Final[Mapping[str, Callable[[Any], LoginAccount]]]" = {

@@ -153,7 +153,7 @@ def build_console_routes(
         url, login = config[REGISTRY_URL], config[REGISTRY_LOGIN]
         assert monitoring.watch is not None  # the node is shown
         return Console(
-            ConsoleSources(role, server, clients, monitoring.watch),
+            ConsoleSources(role, server, clients, monitoring.watch, platform.ways.account_at),
             platform.scheduler,
             history.recorder(),
             is_writable=config["kpybroker.console.write.enable"],

@@ -9,7 +9,6 @@ import random
 from functools import partial
 from typing import Final
 
-from kpybroker.hosts.network.login import OutgoingLogin
 from kpybroker.hosts.network.sessions import LoginAccount
 from kpybroker.hosts.quorum.recovery import StartRefused
 from kpybroker.machines.sasl.oauthbearer import NAME, OAuthBearerClient
@@ -40,7 +39,7 @@ class NodeToken:
     def _account(self) -> LoginAccount:
         source = self._source
         name = "an unsigned token" if source.endpoint is None else source.endpoint.url
-        return LoginAccount(NAME, source.client.identity if source.client else name, self._new_login)
+        return LoginAccount(NAME, source.client.identity if source.client else name, self._exchange_at)
 
     def load(self) -> None:
         """Get the first token. Blocks. Raises StartRefused."""
@@ -70,9 +69,9 @@ class NodeToken:
         if self._timer is not None:
             self._timer.cancel()
 
-    def _new_login(self, _host: str) -> OutgoingLogin:
+    def _exchange_at(self, _host: str) -> OAuthBearerClient:
         assert self._token is not None, "loaded at the start"
-        return OutgoingLogin(NAME, OAuthBearerClient(self._token.text, dict(self._extensions)))
+        return OAuthBearerClient(self._token.text, dict(self._extensions))
 
     def _wait(self) -> None:
         token, now_ms = self._token, self._scheduler.now_ms()

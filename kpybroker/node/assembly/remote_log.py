@@ -11,6 +11,7 @@ from kpybroker.hosts.quorum.recovery import StartRefused
 from kpybroker.hosts.remote_log.auxiliary_states import AuxiliaryStates
 from kpybroker.hosts.remote_log.empty_leaders import EmptyLeaders
 from kpybroker.hosts.remote_log.figures import ThrottleTimes, TierFigures
+from kpybroker.hosts.remote_log.first_times import FirstTimes
 from kpybroker.hosts.remote_log.led_tier import TierParts
 from kpybroker.hosts.remote_log.metadata_pulse import MetadataPulse
 from kpybroker.hosts.remote_log.metadata_topic import MetadataNodes, RemoteLogMetadataTopic
@@ -122,6 +123,7 @@ def _readers(parts: TierParts, now: Callable[[], BrokerConfig], reader: Submit, 
     return StoreReaders(
         RemoteReads(parts.scheduler, parts.storage, reader, most_waiting, quota, parts.figures),
         TimeSearches(parts.scheduler, parts.storage, reader, timeout_ms, parts.figures),
+        FirstTimes(parts.scheduler, parts.storage, reader),
     )
 
 

@@ -24,7 +24,6 @@ from kpybroker.monitoring.console.answers.positions import (
     leader_of,
     position_rows,
     total_of,
-    untimed_in,
 )
 from kpybroker.monitoring.console.answers.transactions import transactional_id_of
 from kpybroker.monitoring.console.lag_history import WatchedGroup
@@ -115,7 +114,7 @@ def lag_of(kind: str, positions: GroupPositions, shares: Sequence[ShareRow]) -> 
     if kind == SHARE:
         return Total(sum(each.unread for each in shares) if shares else None, 0)
     known = total_of([each.lag for each in positions.rows if each.end_offset is not None])
-    return Total(known.records, known.unknown + positions.left_out, untimed_in(positions.rows))
+    return Total(known.records, known.unknown + positions.left_out)
 
 
 def visible_parts(may_see: Callable[[str], bool], assigned: tuple[str, ...]) -> tuple[str, ...]:

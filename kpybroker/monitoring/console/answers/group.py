@@ -1,30 +1,43 @@
 """One group."""
 
+from collections.abc import Sequence
+from functools import partial
+
 from kpybroker.machines.authorization.resources import AclOperation, ResourceType
 from kpybroker.machines.console.group_story import story_of
-from kpybroker.machines.console.groups import MEMBER_KEYS, POSITION_KEYS, SHARE_KEYS, GroupPage
+from kpybroker.machines.console.groups import MEMBER_KEYS, POSITION_KEYS, SHARE_KEYS, GroupPage, PositionRow
 from kpybroker.machines.console.listing import sorted_rows
 from kpybroker.machines.console.standing import falls_behind, trend_of
 from kpybroker.machines.groups.share.share_group import SHARE
 from kpybroker.machines.groups.streams.streams_group import STREAMS
 from kpybroker.monitoring.console.answers.examined import (
     Coordinated,
+    ExaminedGroup,
     GroupSources,
     coordinated_here,
     examined,
     seen_by,
 )
-from kpybroker.monitoring.console.answers.group_elsewhere import group_elsewhere, unknown_group
+from kpybroker.monitoring.console.answers.group_elsewhere import coordinator_of, group_elsewhere, path_of
 from kpybroker.monitoring.console.answers.kinds import dead_letters_row, shares_led
+from kpybroker.monitoring.console.answers.lag_times import (
+    LagInTime,
+    lag_in_time,
+    lag_times,
+    positions_of_share,
+    silence,
+    with_times,
+)
 from kpybroker.monitoring.console.answers.log_offsets import ends_led_elsewhere
 from kpybroker.monitoring.console.answers.positions import (
     MOST_POSITIONS,
     Fetches,
     PositionSources,
     watched_spots,
-    with_times,
 )
+from kpybroker.monitoring.console.answers.share_positions import share_positions
 from kpybroker.monitoring.console.answers.topologies import NO_TOPOLOGY, shown_topology
+from kpybroker.monitoring.console.asking import OtherNodeNeeded
 from kpybroker.monitoring.console.history import of_group, plotted_of
 from kpybroker.monitoring.console.node_parts import NodeParts
 from kpybroker.monitoring.console.pace import sorted_in_pieces
@@ -42,7 +55,7 @@ async def group(node: NodeParts, viewer: Viewer, query: Query) -> GroupPage:
         return await group_elsewhere(node, viewer, query)
     readers = await gathered(node)
     spots = ((topic, index) for topic, indexes in list(found.group.offsets.items()) for index in list(indexes))
-    ends = await ends_led_elsewhere(node, viewer, spots, MOST_POSITIONS)
+    ends, silent = await ends_led_elsewhere(node, viewer, spots, MOST_POSITIONS)
     of_positions = PositionSources(seen_by(viewer), await Fetches.of(node, readers), ends)
     key = name, str(viewer.principal)
     seen = await examined(
@@ -52,9 +65,8 @@ async def group(node: NodeParts, viewer: Viewer, query: Query) -> GroupPage:
         GroupSources(of_positions, await shares_led(node)),
         lambda lag, rows: node.lags.look(key, (lag.records, None), watched_spots(rows)),
     )
-    positions = await with_times(node, name, seen.positions.rows)
-    lag_s = max((each.lag_s for each in positions if each.lag_s is not None), default=None)
-    node.lags.add_seconds(key, lag_s)
+    positions, late, untold = await _timed(node, viewer, name, seen)
+    node.lags.add_seconds(key, late.longest_s)
     of_members = found.group.membership.facts()
     topology = await shown_topology(node, viewer, name) if seen.kind == STREAMS else NO_TOPOLOGY
     kept = None if seen.positions.hidden else node.lags.kept(name)
@@ -82,8 +94,9 @@ async def group(node: NodeParts, viewer: Viewer, query: Query) -> GroupPage:
         dead_letters=await dead_letters_row(node, viewer, name) if seen.kind == SHARE else None,
         lag=lag,
         unknown=seen.lag.unknown,
-        lag_s=lag_s,
-        untimed=seen.lag.untimed,
+        lag_s=late.longest_s,
+        untimed=late.untimed,
+        silent_nodes=silence(silent, untold),
         read_per_s=None if pace is None else round(pace.read_per_s, 3),
         written_per_s=None if pace is None else round(pace.written_per_s, 3),
         falls_behind=falls_behind(pace, lag),
@@ -95,14 +108,30 @@ async def group(node: NodeParts, viewer: Viewer, query: Query) -> GroupPage:
     )
 
 
+async def _timed(
+    node: NodeParts, viewer: Viewer, name: str, seen: ExaminedGroup
+) -> tuple[Sequence[PositionRow], LagInTime, tuple[str, ...]]:
+    """The positions of a group with their lag in time, that of the group, and a line for each leader that does not tell
+    it. A share group shows its locks in place of positions."""
+    rows: Sequence[PositionRow] = seen.positions.rows
+    if seen.kind == SHARE:
+        shared = await share_positions(partial(node.ask, viewer), [name])
+        rows = await positions_of_share(node, shared[name]) if name in shared else ()
+    times = await lag_times(node, viewer, rows)
+    late = await lag_in_time(node, name, rows, times.known)
+    return await with_times(rows, late) if seen.kind != SHARE else (), late, times.silent
+
+
 def _coordinated(node: NodeParts, name: str) -> Coordinated | None:
     return next((found for found in coordinated_here(node) if found.group.group_id == name), None)
 
 
-def group_here(node: NodeParts, viewer: Viewer, name: str) -> Coordinated:
-    """A group that the viewer may see and this node coordinates. Raises Refused."""
+async def group_here(node: NodeParts, viewer: Viewer, name: str) -> Coordinated:
+    """A group that the viewer may see and this node coordinates. Raises Refused, which names another node that does."""
     viewer.must(AclOperation.DESCRIBE, ResourceType.GROUP, name)
     found = _coordinated(node, name)
     if found is None:
-        raise unknown_group(name)
+        other = await coordinator_of(node, viewer, name)
+        line = f"node {other} coordinates it; change it on the console of node {other}"
+        raise OtherNodeNeeded(f"group {name[:249]!r}: NOT_COORDINATOR: {line}", other, path_of(name))
     return found

@@ -8,11 +8,11 @@ from typing import Any, Final
 from kpybroker.machines.console.content import visible
 from kpybroker.monitoring.console.answers.examined import coordinated_here
 from kpybroker.monitoring.console.answers.group import group_here
+from kpybroker.monitoring.console.answers.group_elsewhere import path_of
 from kpybroker.monitoring.console.answers.topics import known_topic
 from kpybroker.monitoring.console.asking import refuse
 from kpybroker.monitoring.console.node_parts import NodeParts
 from kpybroker.monitoring.console.query import Query, bad
-from kpybroker.monitoring.console.rendering import quoted
 from kpybroker.monitoring.console.viewer import Viewer
 from kpywire import error_codes
 from kpywire.messages.delete_groups import DeleteGroupsRequest
@@ -29,7 +29,7 @@ MOST_NAMED: Final = 3
 async def remove_members(node: NodeParts, viewer: Viewer, query: Query) -> str:
     """Remove a member of a group, or all of them. Returns the page of the group. Raises Refused."""
     name, member_id = query.needed("id"), query.text("member")
-    found = group_here(node, viewer, name)
+    found = await group_here(node, viewer, name)
     members = [
         MemberIdentity(member_id=each.member_id, group_instance_id=each.instance_id, reason=REASON)
         for each in found.group.membership.member_facts()
@@ -48,6 +48,7 @@ async def delete(node: NodeParts, viewer: Viewer, query: Query) -> str:
     name = query.needed("id")
     if query.text("typed") not in (name, visible(name)):
         raise bad(f"nothing is deleted: type the id of the group, {visible(name[:249])}, to confirm")
+    await group_here(node, viewer, name)
     answer: Any = await node.ask(viewer, DeleteGroupsRequest(groups_names=[name]))
     (result,) = answer.results
     refuse(result.error_code, f"group {name[:249]}", result.error_message)
@@ -59,7 +60,7 @@ async def delete(node: NodeParts, viewer: Viewer, query: Query) -> str:
 async def delete_positions(node: NodeParts, viewer: Viewer, query: Query) -> str:
     """Delete the positions of a group in a topic. Returns the page of the group. Raises Refused."""
     name = query.needed("id")
-    found = group_here(node, viewer, name)
+    found = await group_here(node, viewer, name)
     topic = query.needed("topic")
     known_topic(node, viewer, topic)
     indexes = sorted(found.group.offsets.get(topic, ()))
@@ -89,4 +90,4 @@ def page_of_group(node: NodeParts, name: str) -> str:
     """The page of a group that was changed; the list if it is gone with its last position."""
     node.overviews.forget()
     is_here = any(each.group.group_id == name for each in coordinated_here(node))
-    return f"/group?id={quoted(name)}" if is_here else "/groups"
+    return path_of(name) if is_here else "/groups"

@@ -1,7 +1,6 @@
 """One group that another node coordinates: what that node tells any client, and the link to its console."""
 
 from dataclasses import replace
-from http import HTTPStatus
 from typing import Final
 
 from kpybroker.machines.console.groups import MEMBER_KEYS, POSITION_KEYS, GroupPage
@@ -11,21 +10,17 @@ from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.metadata.topic_name import GROUP_OFFSETS_TOPIC
 from kpybroker.monitoring.console.answers.examined import seen_by, visible_parts
 from kpybroker.monitoring.console.answers.groups_elsewhere import GroupElsewhere, ask_more
+from kpybroker.monitoring.console.answers.lag_times import lag_in_time, lag_times, silence, with_times
 from kpybroker.monitoring.console.answers.log_offsets import ends_led_elsewhere
 from kpybroker.monitoring.console.answers.overview import positions_elsewhere, verdict_elsewhere
 from kpybroker.monitoring.console.answers.peers import consoles_of
-from kpybroker.monitoring.console.answers.positions import (
-    MOST_POSITIONS,
-    total_of,
-    untimed_in,
-    watched_spots,
-    with_times,
-)
-from kpybroker.monitoring.console.asking import refuse, refused_by_kafka
+from kpybroker.monitoring.console.answers.positions import MOST_POSITIONS, total_of, watched_spots
+from kpybroker.monitoring.console.asking import OtherNodeNeeded, refuse, refused_by_kafka
 from kpybroker.monitoring.console.history import of_group, plotted_of
 from kpybroker.monitoring.console.node_parts import NodeParts
 from kpybroker.monitoring.console.pace import sorted_in_pieces
 from kpybroker.monitoring.console.query import Query
+from kpybroker.monitoring.console.rendering import quoted
 from kpybroker.monitoring.console.viewer import Viewer
 from kpybroker.runtime.http.request import HttpRefused
 from kpywire import error_codes
@@ -39,19 +34,19 @@ GROUP: Final = 0
 async def group_elsewhere(node: NodeParts, viewer: Viewer, query: Query) -> GroupPage:
     """A group that the viewer may describe and this node does not coordinate. Raises Refused."""
     name, sort = query.needed("id"), query.text("sort")
-    other = await _coordinator(node, viewer, name)
+    other = await coordinator_of(node, viewer, name)
     group = await _asked(node, viewer, other, name)
     may_see = seen_by(viewer)
-    ends = await ends_led_elsewhere(node, viewer, group.positions, MOST_POSITIONS)
+    ends, silent = await ends_led_elsewhere(node, viewer, group.positions, MOST_POSITIONS)
     found = await positions_elsewhere(node, group, ends, may_see)
     rows = found[:MOST_POSITIONS]
     lag = total_of([each.lag for each in rows])
     key = name, str(viewer.principal)
     watched = node.lags.look(key, (lag.records, None), watched_spots(rows))
     verdict = verdict_elsewhere(group, rows, (lag, watched))
-    positions = await with_times(node, name, rows)
-    lag_s = max((each.lag_s for each in positions if each.lag_s is not None), default=None)
-    node.lags.add_seconds(key, lag_s)
+    times = await lag_times(node, viewer, rows)
+    late = await lag_in_time(node, name, rows, times.known)
+    node.lags.add_seconds(key, late.longest_s)
     members = [replace(each, assigned=visible_parts(may_see, each.assigned)) for each in group.members]
     pace = watched.pace
     return GroupPage(
@@ -67,7 +62,7 @@ async def group_elsewhere(node: NodeParts, viewer: Viewer, query: Query) -> Grou
         verdict_at=verdict.at,
         is_stuck=verdict.is_stuck,
         members=tuple(sorted_rows(members, MEMBER_KEYS, sort)),
-        positions=tuple(await sorted_in_pieces(positions, POSITION_KEYS, sort)),
+        positions=tuple(await sorted_in_pieces(await with_times(rows, late), POSITION_KEYS, sort)),
         positions_left_out=len(found) - len(rows),
         committed_topics=(),
         shares=(),
@@ -77,8 +72,9 @@ async def group_elsewhere(node: NodeParts, viewer: Viewer, query: Query) -> Grou
         dead_letters=None,
         lag=lag.records,
         unknown=lag.unknown,
-        lag_s=lag_s,
-        untimed=untimed_in(positions),
+        lag_s=late.longest_s,
+        untimed=late.untimed,
+        silent_nodes=silence(silent, times.silent),
         read_per_s=None if pace is None else round(pace.read_per_s, 3),
         written_per_s=None if pace is None else round(pace.written_per_s, 3),
         falls_behind=falls_behind(pace, lag.records),
@@ -90,13 +86,18 @@ async def group_elsewhere(node: NodeParts, viewer: Viewer, query: Query) -> Grou
     )
 
 
+def path_of(name: str) -> str:
+    """The page of a group."""
+    return f"/group?id={quoted(name)}"
+
+
 def unknown_group(name: str) -> HttpRefused:
     """The refusal where this node would coordinate a group, and has none of this name."""
     what = f"group {name[:249]!r} on this node"
     return refused_by_kafka(error_codes.GROUP_ID_NOT_FOUND, what, "this node coordinates no such group")
 
 
-async def _coordinator(node: NodeParts, viewer: Viewer, name: str) -> int:
+async def coordinator_of(node: NodeParts, viewer: Viewer, name: str) -> int:
     """The other node that coordinates a group. Raises Refused if it is this one."""
     if GROUP_OFFSETS_TOPIC not in node.broker.image.topics:  # the request would create it
         raise unknown_group(name)
@@ -125,5 +126,5 @@ async def _asked(node: NodeParts, viewer: Viewer, other: int, name: str) -> Grou
         await ask_more(node, viewer, other, [found[name].listed], found)
     except KafkaError as error:
         line = f"node {other} coordinates this group and cannot be asked: {error.message or error}"
-        raise HttpRefused(HTTPStatus.MISDIRECTED_REQUEST, line) from None
+        raise OtherNodeNeeded(line, other, path_of(name)) from None
     return found[name]

@@ -56,7 +56,7 @@ class ResetPlan(NamedTuple):
 async def reset_page(node: NodeParts, viewer: Viewer, query: Query) -> ResetPage:
     """The new positions that are asked for, beside those of now. Raises Refused."""
     name = query.needed("id")
-    found = group_here(node, viewer, name)
+    found = await group_here(node, viewer, name)
     of_members = found.group.membership.facts()
     committed = await _committed(node, viewer, found)
     try:
@@ -89,7 +89,7 @@ async def _plan(node: NodeParts, viewer: Viewer, query: Query, committed: Mappin
     logs, missing = await _ranges(node, viewer, spots)
     at_time: Mapping[Spot, int] = {}
     if time_ms is not None:
-        at_time, more = await offsets_at(node, viewer, dict.fromkeys(logs, time_ms))
+        at_time, more, _ = await offsets_at(node, viewer, dict.fromkeys(logs, time_ms))
         missing |= more
         logs = {spot: each for spot, each in logs.items() if spot in at_time}
     try:
@@ -163,7 +163,7 @@ async def _ranges(
 async def reset(node: NodeParts, viewer: Viewer, query: Query) -> str:
     """Set positions of a group without members. Returns the page of the group. Raises Refused."""
     name = query.needed("id")
-    found = group_here(node, viewer, name)
+    found = await group_here(node, viewer, name)
     plan = query.needed("plan")
     if plan.count("\n") > MOST_POSITIONS:
         raise bad(

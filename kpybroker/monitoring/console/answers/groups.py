@@ -1,7 +1,9 @@
 """The list of all groups, those in trouble first, and the readers without a group."""
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Final
 
 from kpybroker.machines.console import stuck
@@ -9,9 +11,10 @@ from kpybroker.machines.console.groups import ALONE_KEYS, GroupRow, Groups, Read
 from kpybroker.machines.console.listing import DESCENDING, PER_PAGE, pages_of, sorted_rows
 from kpybroker.machines.console.standing import BEHIND, GROUP_KEYS, STUCK, worst_first
 from kpybroker.monitoring.console.answers.examined import open_transactions
+from kpybroker.monitoring.console.answers.lag_times import lag_in_time, lag_times, silence
 from kpybroker.monitoring.console.answers.overview import overview
 from kpybroker.monitoring.console.answers.peers import consoles_of
-from kpybroker.monitoring.console.answers.positions import lag_in_time, leader_of, total_of
+from kpybroker.monitoring.console.answers.positions import leader_of, total_of
 from kpybroker.monitoring.console.node_parts import NodeParts
 from kpybroker.monitoring.console.overviews import Overview
 from kpybroker.monitoring.console.pace import paced
@@ -31,12 +34,15 @@ async def groups(node: NodeParts, viewer: Viewer, query: Query) -> Groups:
     search, sort = query.text("q")[:249], query.text("sort")[:20]
     known = await overview(node, viewer)
     found = [row async for row in paced(known.rows) if search.lower() in row.id.lower()]
+    silent: tuple[str, ...] = ()
     if sort.removeprefix(DESCENDING) == BY_TIME:
-        found = [await _with_time(node, known, row) async for row in paced(found)]
+        found, silent = await _with_times(node, viewer, known, found)
     found.sort(key=worst_first)
     rows = sorted_rows(found, GROUP_KEYS, sort)
     page, pages = pages_of(len(rows), query.number("page", 1, lowest=1))
-    shown = [await _with_time(node, known, row) async for row in paced(rows[(page - 1) * PER_PAGE : page * PER_PAGE])]
+    shown = rows[(page - 1) * PER_PAGE : page * PER_PAGE]
+    if sort.removeprefix(DESCENDING) != BY_TIME:
+        shown, silent = await _with_times(node, viewer, known, shown)
     consoles = await consoles_of(node, viewer, {row.node for row in shown if not row.is_here})
     shown = [row if row.is_here else replace(row, console=consoles.get(row.node)) for row in shown]
     standings = Counter(row.standing for row in known.rows)
@@ -55,14 +61,21 @@ async def groups(node: NodeParts, viewer: Viewer, query: Query) -> Groups:
         left_out,
         not may_see_readers(viewer),
         known.unreachable,
+        silence(known.silent, silent),
     )
 
 
-async def _with_time(node: NodeParts, known: Overview, row: GroupRow) -> GroupRow:
-    """A row with the age of the oldest record that the group has not read."""
-    if row.lag_s is not None or not known.positions.get(row.id):
-        return row
-    return replace(row, lag_s=await lag_in_time(node, row.id, known.positions[row.id], node.overviews.times))
+async def _with_times(
+    node: NodeParts, viewer: Viewer, known: Overview, rows: Sequence[GroupRow]
+) -> tuple[list[GroupRow], tuple[str, ...]]:
+    """Rows with the age of the oldest record that each group has not read, and a line for each leader that does not
+    tell it."""
+    times = await lag_times(node, viewer, chain.from_iterable(known.positions.get(row.id, ()) for row in rows))
+    made = []
+    async for row in paced(rows):
+        late = await lag_in_time(node, row.id, known.positions.get(row.id, ()), times.known)
+        made.append(replace(row, lag_s=late.longest_s, untimed=late.untimed))
+    return made, times.silent
 
 
 async def _readers(node: NodeParts, viewer: Viewer, known: Overview) -> tuple[tuple[ReaderRow, ...], int]:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from kpybroker.client.client import LATEST_TIMESTAMP, Spot
+from kpybroker.machines.console.wording import counted
 from kpybroker.machines.errors import KafkaError
 from kpybroker.monitoring.console.node_parts import NodeParts
 from kpybroker.monitoring.console.pace import paced
@@ -19,15 +20,25 @@ CLIENT: Final = -1
 
 
 class FoundOffsets(NamedTuple):
-    """The offset of each partition, and the reason of each that has none."""
+    """The offset of each partition, the reason of each that has none, and the reason of each leader that does not
+    answer."""
 
     offsets: dict[Spot, int]
     missing: dict[Spot, str]
+    silent: dict[int, str]
+
+
+class EndsElsewhere(NamedTuple):
+    """The ends of partitions that other nodes lead, and a line for each leader that does not answer, and for partitions
+    without a leader."""
+
+    ends: Mapping[tuple[str, int], int]
+    silent: tuple[str, ...]
 
 
 async def offsets_at(node: NodeParts, viewer: Viewer, timestamps: Mapping[Spot, int]) -> FoundOffsets:
     """The first offset of each partition at a time, or its start or end; -1 where every record is older."""
-    found = FoundOffsets({}, {})
+    found = FoundOffsets({}, {}, {})
     by_leader: dict[int, list[Spot]] = {}
     async for spot in paced(sorted(timestamps)):
         leader = leader_id(node, spot)
@@ -41,17 +52,24 @@ async def offsets_at(node: NodeParts, viewer: Viewer, timestamps: Mapping[Spot, 
 
 async def ends_led_elsewhere(
     node: NodeParts, viewer: Viewer, spots: Iterable[tuple[str, int]], most: int
-) -> dict[tuple[str, int], int]:
+) -> EndsElsewhere:
     """The ends of those of these partitions that other nodes lead, of this many at most."""
-    here = node.broker.node_id
-    if node.broker.alive_brokers <= {here}:
-        return {}
+    here, topics = node.broker.node_id, node.broker.image.topics
     wanted: dict[Spot, int] = {}
+    leaderless: set[Spot] = set()
     async for spot in paced(spots):
-        if len(wanted) < most and leader_id(node, spot) not in (-1, here):
+        leader = leader_id(node, spot)
+        if leader >= 0 and leader != here and len(wanted) < most:
             wanted[Spot(*spot)] = LATEST_TIMESTAMP
+        elif leader < 0 and spot[0] in topics and len(leaderless) < most and viewer.may_see_topic(spot[0]):
+            leaderless.add(Spot(*spot))
     found = await offsets_at(node, viewer, wanted)
-    return {(spot.topic, spot.partition): end for spot, end in found.offsets.items()}
+    ends = {(spot.topic, spot.partition): end for spot, end in found.offsets.items()}
+    lines = [found.silent[leader] for leader in sorted(found.silent)]
+    if leaderless:
+        more = f" and {counted(len(leaderless) - 1, 'other partition')} have" if len(leaderless) > 1 else " has"
+        lines.append(f"{min(leaderless)}{more} no leader")
+    return EndsElsewhere(ends, tuple(lines))
 
 
 def leader_id(node: NodeParts, spot: tuple[str, int]) -> int:
@@ -59,6 +77,15 @@ def leader_id(node: NodeParts, spot: tuple[str, int]) -> int:
     topic = node.broker.image.topics.get(spot[0])
     partition = None if topic is None else topic.partitions.get(spot[1])
     return -1 if partition is None else partition.leader
+
+
+def listing(timestamps: Mapping[Spot, int]) -> list[ListOffsetsTopic]:
+    """The topics of a ListOffsets request for these partitions."""
+    topics: dict[str, list[ListOffsetsPartition]] = {}
+    for spot, timestamp in timestamps.items():
+        asked = ListOffsetsPartition(partition_index=spot.partition, timestamp=timestamp)
+        topics.setdefault(spot.topic, []).append(asked)
+    return [ListOffsetsTopic(name=name, partitions=each) for name, each in topics.items()]
 
 
 async def _ask(
@@ -71,17 +98,13 @@ async def _ask(
 ) -> None:
     """Ask one leader for its partitions."""
     for start in range(0, len(spots), MOST_ASKED):
-        some = spots[start : start + MOST_ASKED]
-        topics: dict[str, list[ListOffsetsPartition]] = {}
-        for spot in some:
-            asked = ListOffsetsPartition(partition_index=spot.partition, timestamp=timestamps[spot])
-            topics.setdefault(spot.topic, []).append(asked)
-        listed = [ListOffsetsTopic(name=name, partitions=each) for name, each in topics.items()]
-        request = ListOffsetsRequest(replica_id=CLIENT, topics=listed)
+        some = {spot: timestamps[spot] for spot in spots[start : start + MOST_ASKED]}
+        request = ListOffsetsRequest(replica_id=CLIENT, topics=listing(some))
         try:
             answer = await node.ask_at(viewer, leader, request)
         except KafkaError as error:
-            found.missing.update((spot, f"node {leader}: {error.message or error}") for spot in spots[start:])
+            found.silent[leader] = f"node {leader}: {error.message or error}"
+            found.missing.update(dict.fromkeys(spots[start:], found.silent[leader]))
             return
         for topic in answer.topics:
             for each in topic.partitions:

@@ -24,6 +24,7 @@ from kpybroker.monitoring.console.answers.groups_elsewhere import (
     names_in,
 )
 from kpybroker.monitoring.console.answers.kinds import shares_led
+from kpybroker.monitoring.console.answers.lag_times import positions_of_share
 from kpybroker.monitoring.console.answers.log_offsets import ends_led_elsewhere
 from kpybroker.monitoring.console.answers.positions import (
     Fetches,
@@ -38,7 +39,7 @@ from kpybroker.monitoring.console.answers.share_positions import SharePositions,
 from kpybroker.monitoring.console.asking import refuse
 from kpybroker.monitoring.console.lag_history import GroupKey, WatchedGroup
 from kpybroker.monitoring.console.node_parts import NodeParts
-from kpybroker.monitoring.console.overviews import Overview
+from kpybroker.monitoring.console.overviews import Overview, viewer_key
 from kpybroker.monitoring.console.pace import paced
 from kpybroker.monitoring.console.readers import gathered
 from kpybroker.monitoring.console.viewer import Viewer
@@ -50,13 +51,11 @@ MOST_ENDS: Final = 2_000
 MOST_TOPICS: Final = 3
 MOST_SHARING: Final = 200
 """The share groups of this node whose positions are asked for."""
-EVERYBODY: Final = ""
-"""The viewer of a node without ACLs."""
 
 
 async def overview(node: NodeParts, viewer: Viewer) -> Overview:
     """All groups that a viewer may see. Raises Refused."""
-    key = EVERYBODY if viewer.authorizer is None else f"{viewer.principal} at {viewer.host}"
+    key = viewer_key(viewer)
     return await node.overviews.of(key, lambda: _made(node, viewer, key))
 
 
@@ -73,7 +72,7 @@ async def _made(node: NodeParts, viewer: Viewer, key: str) -> Overview:
         in_groups |= names_of(found.group)
         here[found.group.group_id] = found
     readers = await gathered(node)
-    ends = await ends_led_elsewhere(node, viewer, _spots(here, others), MOST_ENDS)
+    ends, silent = await ends_led_elsewhere(node, viewer, _spots(here, others), MOST_ENDS)
     may_see = seen_by(viewer)
     sources = GroupSources(PositionSources(may_see, await Fetches.of(node, readers), ends), await shares_led(node))
     sharing = [name for name, each in listed.items() if each.group_type == SHARE][:MOST_SHARING]
@@ -93,13 +92,15 @@ async def _made(node: NodeParts, viewer: Viewer, key: str) -> Overview:
             partial(_watched, node, (name, key)),
         )
         rows.append(_row(listed[name], group, node.broker.node_id, shared.get(name)))
-        positions[name] = group.positions.rows
+        is_shared = name in shared
+        positions[name] = await positions_of_share(node, shared[name]) if is_shared else group.positions.rows
     async for other in paced(list(others.values())):
         seen = await positions_elsewhere(node, other, ends, may_see)
         watched = _watched(node, (other.listed.group_id, key), total_of([each.lag for each in seen]), seen)
         rows.append(_row_elsewhere(other, seen, watched))
+        positions[other.listed.group_id] = seen
     absences = tuple(each.absence for each in away if each.absence)
-    return Overview(tuple(rows), positions, absences, readers, in_groups)
+    return Overview(tuple(rows), positions, absences, silent, readers, in_groups)
 
 
 def _watched(node: NodeParts, key: GroupKey, lag: Total, rows: Sequence[PositionRow]) -> WatchedGroup:
@@ -186,7 +187,7 @@ def _filled(
     *,
     is_here: bool = True,
 ) -> GroupRow:
-    records, unknown, untimed = lag
+    records, unknown = lag
     trend = NO_TREND if records is None else trend_of(pace, records)
     return GroupRow(
         listed.group_id,
@@ -197,7 +198,7 @@ def _filled(
         records,
         unknown,
         None,
-        untimed,
+        0,
         *trend,
         tuple(sorted(topics)[:MOST_TOPICS]),
         max(0, len(topics) - MOST_TOPICS),

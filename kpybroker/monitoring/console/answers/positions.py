@@ -1,7 +1,6 @@
 """The positions of a group: its commits, and the partitions of its members for which it has committed nothing."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Final, NamedTuple, Self
 
 from kpybroker.machines.console.groups import MemberRow, PositionRow
@@ -13,9 +12,8 @@ from kpybroker.machines.lag import lag_in_records
 from kpybroker.machines.partition.leader import PartitionLeader
 from kpybroker.monitoring.console.lag_history import Spots
 from kpybroker.monitoring.console.node_parts import NodeParts
-from kpybroker.monitoring.console.pace import PER_PART, give_way, paced, parts
-from kpybroker.monitoring.metrics.lag import Times, lag_of
-from kpybroker.monitoring.metrics.readers import ReaderPosition, Readers, name_of
+from kpybroker.monitoring.console.pace import PER_PART, give_way, paced
+from kpybroker.monitoring.metrics.readers import Readers, name_of
 from kpystorage.errors import DiskFailure
 
 MOST_POSITIONS: Final = 2_000
@@ -99,8 +97,6 @@ class Total(NamedTuple):
 
     records: int | None
     unknown: int
-    untimed: int = 0
-    """The partitions with records left whose times this node does not know, since it does not lead them."""
 
 
 def total_of(lags: Sequence[int | None]) -> Total:
@@ -192,37 +188,6 @@ def _row(
         None if fetched is None else fetched.ago_s,
         start,
     )
-
-
-async def with_times(node: NodeParts, name: str, rows: Sequence[PositionRow]) -> tuple[PositionRow, ...]:
-    """The positions with their lag in time."""
-    now_ms, times = node.broker.scheduler.now_ms(), Times()
-    return tuple([replace(each, lag_s=_lag_s(node, name, each, now_ms, times)) async for each in paced(rows)])
-
-
-async def lag_in_time(node: NodeParts, name: str, rows: Sequence[PositionRow], times: Times) -> float | None:
-    """The age of the oldest record that a group has not read, in seconds. ``times`` are those that are known."""
-    now_ms = node.broker.scheduler.now_ms()
-    found: list[float | None] = []
-    for some in parts(rows):
-        found += [_lag_s(node, name, each, now_ms, times) for each in some]
-        await give_way()
-    return max([each for each in found if each is not None], default=None)
-
-
-def untimed_in(rows: Sequence[PositionRow]) -> int:
-    """The number of positions with records left in partitions that this node does not lead."""
-    return sum([bool(each.lag) and each.start_offset is None for each in rows])
-
-
-def _lag_s(node: NodeParts, name: str, row: PositionRow, now_ms: int, times: Times) -> float | None:
-    if row.lag == 0:
-        return 0.0
-    if row.lag is None or row.committed is None or row.start_offset is None:
-        return None
-    position = ReaderPosition(name, row.topic, row.partition, row.committed)
-    lag = lag_of(node.broker, position, now_ms, times, times)
-    return None if lag is None else lag.seconds
 
 
 def watched_spots(rows: Sequence[PositionRow]) -> Spots:

@@ -14,6 +14,7 @@ from kpybroker.monitoring.console.answers.record_places import may_write, readab
 from kpybroker.monitoring.console.answers.topics import known_topic
 from kpybroker.monitoring.console.asking import refuse
 from kpybroker.monitoring.console.node_parts import NodeParts
+from kpybroker.monitoring.console.pace import give_way
 from kpybroker.monitoring.console.query import Query, RefusedQuery, bad, partition_in
 from kpybroker.monitoring.console.viewer import Viewer
 from kpybroker.runtime.http.request import HttpRefused
@@ -50,7 +51,9 @@ async def produce(node: NodeParts, viewer: Viewer, query: Query) -> str:
     topic = known_topic(node, viewer, query.text("topic"))
     record = _record(query, node.broker.scheduler.now_ms())
     index = _partition(node, topic, query, record.key)
+    await give_way()  # a value may be large
     data = PartitionProduceData(index=index, records=memoryview(bytearray(build_batch([record]))))
+    await give_way()
     request = ProduceRequest(
         acks=ALL_IN_SYNC,
         timeout_ms=TIMEOUT_MS,

@@ -162,7 +162,10 @@ async def _of_others(
     shown = Shown()
     for number in numbers[:MOST_ELSEWHERE]:
         leader = topic.partitions[number].leader
-        if leader == -1 or (leader == node.broker.node_id and number not in here.in_store):
+        if leader < 0:
+            reason = "no replica of it is on this node, and it has no leader now"
+            answers.append(Unreadable(number, wanted.offset or 0, reason))
+        elif leader == node.broker.node_id and number not in here.in_store:
             left_out.append(number)
         else:
             part = wanted._replace(partition=number, leader=leader)

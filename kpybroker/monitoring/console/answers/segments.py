@@ -3,7 +3,6 @@
 import asyncio
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
-from http import HTTPStatus
 from itertools import islice
 
 from kpybroker.machines.authorization.resources import AclOperation, ResourceType
@@ -22,11 +21,11 @@ from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.partition.leader import PartitionLeader
 from kpybroker.machines.partition.role import Role
 from kpybroker.monitoring.console.answers.topics import deletion_of, known_topic
-from kpybroker.monitoring.console.asking import refuse
+from kpybroker.monitoring.console.asking import OtherNodeNeeded, refuse
 from kpybroker.monitoring.console.node_parts import NodeParts
 from kpybroker.monitoring.console.query import Query, bad
+from kpybroker.monitoring.console.rendering import quoted
 from kpybroker.monitoring.console.viewer import Viewer
-from kpybroker.runtime.http.request import HttpRefused
 from kpystorage import scan
 from kpystorage.disk import Disk
 from kpystorage.errors import DiskFailure
@@ -49,7 +48,8 @@ def role_of(node: NodeParts, viewer: Viewer, query: Query) -> Role:
     if node.broker.node_id not in partition.replicas:
         where = " or ".join(map(str, partition.replicas))
         line = f"no replica of {topic.name}-{index} is on this node; open the console of node {where}"
-        raise HttpRefused(HTTPStatus.MISDIRECTED_REQUEST, line)
+        holder = partition.leader if partition.leader >= 0 else partition.replicas[0]
+        raise OtherNodeNeeded(line, holder, f"/topics/{quoted(topic.name)}/{index}")
     try:
         return node.broker.replicas.find(topic.name, index).held()
     except KafkaError as error:

@@ -15,7 +15,7 @@ from kpybroker.monitoring.console.answers.configs import alter
 from kpybroker.monitoring.console.answers.topics import known_topic
 from kpybroker.monitoring.console.asking import refuse, until_known
 from kpybroker.monitoring.console.node_parts import NodeParts
-from kpybroker.monitoring.console.query import Query, bad, from_json, partition_in
+from kpybroker.monitoring.console.query import Query, bad, check_parts, from_json, partition_in
 from kpybroker.monitoring.console.viewer import Viewer
 from kpywire import error_codes
 from kpywire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
@@ -59,6 +59,7 @@ async def create(node: NodeParts, viewer: Viewer, query: Query) -> str:
 def _config_lines(text: str) -> list[tuple[str, str]]:
     """The configs of a form, ``name=value`` a line, or of a JSON object. Raises Refused."""
     if text.startswith("{"):
+        check_parts(text.encode())
         named = from_json(text.encode()).values
         return list(named.items())
     pairs = []
