@@ -73,7 +73,7 @@ PACKAGES: Final[dict[str, Package]] = {
             for name in ("planning", "naming", "texts", "json_schema", "json_columns", "avro_values", "avro_shape")
         ),
     ),
-    "groups": Package(("kpybroker/machines/groups",), ("groups", "transcripts")),
+    "groups": Package(("kpybroker/machines/groups",), ("groups", "transcripts", "broker/test_loading_records.py")),
     "journal": Package(("kpybroker/machines/journal.py", "kpybroker/machines/errors.py"), ("journal",)),
     "metadata": Package(
         ("kpybroker/machines/metadata",), ("metadata", "groups/test_topic_view.py", "quorum/test_formatter.py")
@@ -108,7 +108,7 @@ PACKAGES: Final[dict[str, Package]] = {
             *(f"zookeeper/test_{name}.py" for name in ZOOKEEPER.split()),
         ),
     ),
-    "kpywire": Package(("wire/kpywire",), ("wire", "columns")),
+    "kpywire": Package(("wire/kpywire",), ("wire", "columns", "broker/test_loading_records.py")),
     "kpystorage": Package(("storage/kpystorage",), ("storage", "remote")),
     "remote": Package(("storage/kpystorage/remote",), ("remote",)),
 }

@@ -250,6 +250,7 @@ def test_long_messages_of_errors_take_several_lines() -> None:
     name = "N" * 20
     longest = "m" * (120 - len(f'    {name}: "",'))
     assert _message_row(name, longest) == f'    {name}: "{longest}",\n'
+    assert _message_row(name, longest + "m").startswith(f"    {name}: (\n")
     words = " ".join(["word"] * 40)
     first, second = words[:109], words[110:]
     assert _message_row(name, words) == f'    {name}: (\n        "{first} "\n        "{second}"\n    ),\n'
