@@ -159,7 +159,7 @@ class _Places(ast.NodeTransformer):
     def visit_If(self, node: ast.If) -> ast.AST:
         if ast.unparse(node.test) == "TYPE_CHECKING":
             return node
-        if _keeps_the_larger(node):
+        if _keeps_the_larger(node) or _reads_again(node):
             self._same_at_equality.add(node.test)
         return self.generic_visit(node)
 
@@ -176,6 +176,21 @@ def _keeps_the_larger(node: ast.If) -> bool:
     if len(node.body) != 1 or not isinstance(only, ast.Assign) or not _orders(node.test, only.targets[0], only.value):
         return False
     return not node.orelse or (isinstance(node.orelse[0], ast.If) and _keeps_the_larger(node.orelse[0]))
+
+
+def _reads_again(node: ast.If) -> bool:
+    """Whether it is `if n > 127: n, position = read(buffer, position - 1)`: the general way to read a number, which
+    says the same of one that is short."""
+    only = node.body[0]
+    return (
+        isinstance(node.test, ast.Compare)
+        and isinstance(node.test.ops[0], ast.Gt)
+        and isinstance(only, ast.Assign)
+        and isinstance(only.targets[0], ast.Tuple)
+        and isinstance(only.value, ast.Call)
+        and ast.unparse(only.targets[0].elts[0]) == ast.unparse(node.test.left)
+        and any(isinstance(each, ast.BinOp) for each in only.value.args)
+    )
 
 
 def _orders(test: ast.expr, *compared: ast.expr) -> bool:
