@@ -23,7 +23,7 @@ REQUEST = """
   "name": "FindStarRequest",
   // Version 1 adds the colour.
   //
-  // Version 2 is the same as version 1. Version 2 was not implemented.
+  // Version 2 is the same as version 1. It was removed in Apache Kafka 3.0.
   //
   // Version 3 is the same, but older clients
   // do not send it (KIP-1). It is flexible.
