@@ -330,6 +330,38 @@ def test_a_skim_with_a_limit_says_the_same_or_is_given_up(section: bytes, count:
                 skim_section(section, count, BASE, 0, few)
 
 
+EDGES = (1, 62, 63, 64, 65, 127, 128, 8190, 8191, 8192, 8193, 1 << 20)
+"""Numbers around those from which on a varint has one byte more."""
+
+
+def record_with(part: str, size: int, index: int) -> bytes:
+    """A record in which one number is of this size: a length, a number of headers, or the timestamp."""
+    key = b"k" * size if part == "key" else b"key"
+    value = b"v" * size if part == "value" else b"value"
+    name, content = "n" * size if part == "header key" else "n", b"c" * size if part == "header value" else b"c"
+    headers = [(name, content)] * (size if part == "headers" else part.startswith("header"))
+    return encode_record(index, size if part == "timestamp" else 0, key, value, headers)
+
+
+@pytest.mark.parametrize("size", EDGES)
+@pytest.mark.parametrize("part", ["key", "value", "header key", "header value", "headers", "timestamp"])
+def test_numbers_of_every_width_are_read(part: str, size: int) -> None:
+    if part == "headers":
+        size = min(size, 1000)
+    section = record_with(part, size, 0) + record_with(part, size, 1)
+    time = BASE + size if part == "timestamp" else BASE
+    assert outcome(section, 2) == Skim(time, time, True, True)
+    assert outcome(section[:-1], 2) is None
+    keys = [frame.key_bytes for frame in frames(section, 2)]
+    values = [frame.value_bytes for frame in frames(section, 2)]
+    assert keys == [size if part == "key" else 3] * 2
+    assert values == [size if part == "value" else 5] * 2
+    whole = list(read_batch(assemble(header_of(2), section), header_of(2)._replace(batch_length=49 + len(section))))
+    assert [(each.key, each.value, each.timestamp) for each in whole] == [
+        (b"k" * size if part == "key" else b"key", b"v" * size if part == "value" else b"value", time)
+    ] * 2
+
+
 def labour(section: bytes, count: int) -> int:
     """The fewest steps that a skim needs."""
     low, high = 0, MOST_STEPS - 1
