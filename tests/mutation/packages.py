@@ -9,9 +9,9 @@ from typing import Final, NamedTuple
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 ZOOKEEPER: Final = """
-another_reign bytes_of_zookeeper controller_histories controller_requests differences dying_writers features
-lagging_servers lost_connections migration migration_progress protection_znodes refusals_of_brokers requests_of_clients
-session simulated token_requests topic_writes tree two_controllers view words znode_contents
+another_reign bytes_of_zookeeper controller_histories controller_requests differences dying_writers election_steps
+features lagging_servers lost_connections migration migration_progress protection_znodes refusals_of_brokers
+requests_of_clients session simulated token_requests topic_writes tree two_controllers view words znode_contents
 zookeeper_controller_against_kafka zookeeper_controller_events zookeeper_protection zookeeper_registration
 """
 QUICK: Final = "not (slow or java or spark)"
