@@ -12,7 +12,13 @@ from kpybroker.config.dynamic import is_password
 from kpybroker.machines.metadata.delta import MetadataDelta
 from kpybroker.machines.metadata.image import BROKER_RESOURCE, MIGRATION, POST_MIGRATION, PRE_MIGRATION, MetadataImage
 from kpybroker.machines.zookeeper.client.operations import Create, Delete, Get, GetChildren, OperationFailed, Set
-from kpybroker.machines.zookeeper.controller.batch import FULL, LeaderAndIsr, StopReplica, UpdateMetadata
+from kpybroker.machines.zookeeper.controller.batch import (
+    FULL,
+    LeaderAndIsr,
+    MetadataPartition,
+    StopReplica,
+    UpdateMetadata,
+)
 from kpybroker.machines.zookeeper.controller.reign import ControllerSettings
 from kpybroker.machines.zookeeper.migration import differences, entities, records, wanted
 from kpybroker.machines.zookeeper.migration.broker_passwords import BrokerPasswords
@@ -20,10 +26,12 @@ from kpybroker.machines.zookeeper.migration.driver import MigrationDriverState
 from kpybroker.machines.zookeeper.migration.reading import MigratedMetadata, StoredZnode
 from kpybroker.machines.zookeeper.tree import configs, controller, paths
 from kpybroker.machines.zookeeper.tree.contents import InvalidZnode
+from kpybroker.machines.zookeeper.tree.requests import TopicPartition
 from kpybroker.machines.zookeeper.tree.topics import LeaderIsrAndControllerEpoch
 from kpywire.metadata_records.client_quota_record import ClientQuotaRecord, EntityData
 from kpywire.metadata_records.config_record import ConfigRecord
 from kpywire.metadata_records.register_controller_record import RegisterControllerRecord
+from kpywire.metadata_records.remove_topic_record import RemoveTopicRecord
 from kpywire.metadata_records.zk_migration_state_record import ZkMigrationStateRecord
 
 
@@ -194,6 +202,34 @@ def test_topics_that_are_being_deleted_are_not_copied_and_go() -> None:
     assert sorted(world.image.topics) == ["topic-0", "topic-2"]
     for path in (paths.topic("topic-1"), "/config/topics/topic-1", paths.delete_topic("topic-1")):
         assert not world.cluster.is_there(path)
+    world.check()
+
+
+def test_brokers_in_zookeeper_mode_forget_a_topic_that_was_deleted() -> None:
+    """Its partitions have no leader but -2 and no epochs, and its id is zero. Its replicas are stopped and deleted."""
+    world = migrated()
+    leader = world.controllers[3000]
+    leader.sent.clear()
+    topic = world.image.topics["topic-1"]
+    replicas = {TopicPartition("topic-1", number): each.replicas for number, each in topic.partitions.items()}
+    isr = {TopicPartition("topic-1", number): each.isr for number, each in topic.partitions.items()}
+    world.append(3000, [RemoveTopicRecord(topic_id=topic.id)])
+    leader.settle()
+    gone = {
+        place: MetadataPartition(world.epoch, -2, 0, isr[place], 0, replicas[place], offline_replicas=())
+        for place in replicas
+    }
+    news = [each for each in leader.sent if isinstance(each, UpdateMetadata)]
+    assert [each.receiver for each in news] == [1, 2, 3]
+    for each in news:
+        assert each.partitions == gone
+        assert each.topic_ids == {"topic-1": bytes(16)}
+    for each in leader.sent:
+        if isinstance(each, StopReplica):
+            assert set(each.partitions) == {place for place in replicas if each.receiver in replicas[place]}
+            assert all(partition.deletes for partition in each.partitions.values())
+    stopped = {each.receiver for each in leader.sent if isinstance(each, StopReplica)}
+    assert stopped == {broker_id for some in replicas.values() for broker_id in some}
     world.check()
 
 
