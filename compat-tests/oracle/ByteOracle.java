@@ -43,11 +43,10 @@ public class ByteOracle {
 
     public static void main(String[] arguments) throws Exception {
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
-        PrintStream out = new PrintStream(System.out, false, StandardCharsets.UTF_8);
+        PrintStream out = new PrintStream(System.out, true, StandardCharsets.UTF_8);
         for (String line = lines.readLine(); line != null; line = lines.readLine()) {
             out.println(answer(line.split("\t", -1)));
         }
-        out.flush();
     }
 
     private static String answer(String[] words) {

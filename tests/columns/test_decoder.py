@@ -205,6 +205,24 @@ def test_hostile_sections_take_memory_in_proportion_to_their_bytes(section: byte
     assert pool.bytes_allocated() - held < 64 * len(section) + (1 << 20)
 
 
+@pytest.mark.parametrize("size", [1, 63, 64, 65, 127, 128, 8191, 8192, 8193, 1 << 20])
+@pytest.mark.parametrize("part", ["key", "value", "header key", "header value", "timestamp"])
+def test_numbers_of_every_width_are_decoded(part: str, size: int) -> None:
+    """Among records whose numbers have one byte each, alone and as the first of others that are alike."""
+    odd = Record(
+        timestamp=1_000 + (size if part == "timestamp" else 0),
+        key=b"k" * size if part == "key" else b"k",
+        value=b"v" * size if part == "value" else b"v",
+        headers=(("n" * size if part == "header key" else "n", b"c" * size if part == "header value" else b"c"),)
+        if part.startswith("header")
+        else (),
+    )
+    plain_one = Record(timestamp=1_000, key=b"k", value=b"v")
+    for records in ([plain_one, odd, plain_one], [plain_one] + [odd] * (40 if size < 9_000 else 2)):
+        data = built([(records, 0, 0)])
+        assert rows_of(data) == expected(data)
+
+
 def test_one_record_of_another_size_between_equal_ones_is_decoded() -> None:
     alike_ones = [Record(timestamp=n, value=b"%03d" % n) for n in range(500)]
     alike_ones[250] = Record(timestamp=250, value=b"another", headers=(("h", None),))

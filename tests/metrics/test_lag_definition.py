@@ -37,8 +37,11 @@ def test_lag_is_what_is_left_up_to_the_end_and_never_below_zero(end: int, positi
 
 @pytest.mark.parametrize(
     ("records", "oldest_ms", "late_ms"),
-    [(0, None, 0), (0, 400, 0), (3, 400, 600), (3, 1_500, 0), (3, None, None), (3, -1, None), (None, 400, 600)],
-)
+    [
+        (0, None, 0), (0, 400, 0), (3, 400, 600), (3, 1_500, 0), (3, 0, 1_000), (3, None, None), (3, -1, None),
+        (None, 400, 600),
+    ],
+)  # fmt: skip
 def test_lag_in_time_is_the_age_of_the_oldest_unread_record(
     records: int | None, oldest_ms: int | None, late_ms: int | None
 ) -> None:

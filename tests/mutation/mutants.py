@@ -116,9 +116,17 @@ class _Places(ast.NodeTransformer):
         return self.generic_visit(node)
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
+        if isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
+            return self._negative(node, node.operand.value)
         if isinstance(node.op, ast.Not) and self._here(node, f"without not: {ast.unparse(node)}"):
             return self.visit(node.operand)
         return self.generic_visit(node)
+
+    def _negative(self, node: ast.UnaryOp, size: Any) -> ast.AST:
+        """A number below zero comes closer to it: -1 becomes 0, since -2 would often stand for the same as -1."""
+        if isinstance(size, int) and self._here(node, f"-{size} -> {1 - size}"):
+            return ast.copy_location(ast.Constant(1 - size), node)
+        return node
 
     def _arithmetic(self, node: Any) -> ast.AST:
         other = OPERATORS.get(type(node.op))
@@ -151,21 +159,46 @@ class _Places(ast.NodeTransformer):
     def visit_If(self, node: ast.If) -> ast.AST:
         if ast.unparse(node.test) == "TYPE_CHECKING":
             return node
-        if _keeps_the_larger(node):
+        if _keeps_the_larger(node) or _reads_again(node):
+            self._same_at_equality.add(node.test)
+        return self.generic_visit(node)
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
+        if _orders(node.test, node.body, node.orelse):
             self._same_at_equality.add(node.test)
         return self.generic_visit(node)
 
 
 def _keeps_the_larger(node: ast.If) -> bool:
-    """Whether it is `if a > b: b = a`, or with `<`: nothing changes where both are equal."""
-    if not isinstance(node.test, ast.Compare) or node.orelse or len(node.body) != 1:
+    """Whether it is `if a > b: b = a`, or with `<`: nothing changes where both are equal. `elif a < c: c = a` may
+    follow: where `a` is equal to `b`, it is not beyond `c`."""
+    only = node.body[0]
+    if len(node.body) != 1 or not isinstance(only, ast.Assign) or not _orders(node.test, only.targets[0], only.value):
         return False
-    compared = {ast.unparse(each) for each in (node.test.left, *node.test.comparators)}
+    return not node.orelse or (isinstance(node.orelse[0], ast.If) and _keeps_the_larger(node.orelse[0]))
+
+
+def _reads_again(node: ast.If) -> bool:
+    """Whether it is `if n > 127: n, position = read(buffer, position - 1)`: the general way to read a number, which
+    says the same of one that is short."""
     only = node.body[0]
     return (
-        isinstance(node.test.ops[0], ast.Gt | ast.GtE | ast.Lt | ast.LtE)
+        isinstance(node.test, ast.Compare)
+        and isinstance(node.test.ops[0], ast.Gt)
         and isinstance(only, ast.Assign)
-        and {ast.unparse(only.targets[0]), ast.unparse(only.value)} == compared
+        and isinstance(only.targets[0], ast.Tuple)
+        and isinstance(only.value, ast.Call)
+        and ast.unparse(only.targets[0].elts[0]) == ast.unparse(node.test.left)
+        and any(isinstance(each, ast.BinOp) for each in only.value.args)
+    )
+
+
+def _orders(test: ast.expr, *compared: ast.expr) -> bool:
+    """Whether a condition asks which of two values is the larger one."""
+    return (
+        isinstance(test, ast.Compare)
+        and isinstance(test.ops[0], ast.Gt | ast.GtE | ast.Lt | ast.LtE)
+        and {ast.unparse(each) for each in (test.left, *test.comparators)} == {ast.unparse(each) for each in compared}
     )
 
 

@@ -9,9 +9,10 @@ from typing import Final, NamedTuple
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 ZOOKEEPER: Final = """
-another_reign bytes_of_zookeeper controller_requests differences features migration migration_progress
-protection_znodes refusals_of_brokers requests_of_clients session simulated token_requests topic_writes tree
-two_controllers view words znode_contents zookeeper_controller_events zookeeper_protection zookeeper_registration
+another_reign bytes_of_zookeeper controller_histories controller_requests differences dying_writers election_steps
+features lagging_servers lost_connections migration migration_progress protection_znodes refusals_of_brokers
+requests_of_clients session simulated token_requests topic_writes tree two_controllers view words znode_contents
+zookeeper_controller_against_kafka zookeeper_controller_events zookeeper_protection zookeeper_registration
 """
 QUICK: Final = "not (slow or java or spark)"
 
@@ -72,7 +73,7 @@ PACKAGES: Final[dict[str, Package]] = {
             for name in ("planning", "naming", "texts", "json_schema", "json_columns", "avro_values", "avro_shape")
         ),
     ),
-    "groups": Package(("kpybroker/machines/groups",), ("groups", "transcripts")),
+    "groups": Package(("kpybroker/machines/groups",), ("groups", "transcripts", "broker/test_loading_records.py")),
     "journal": Package(("kpybroker/machines/journal.py", "kpybroker/machines/errors.py"), ("journal",)),
     "metadata": Package(
         ("kpybroker/machines/metadata",), ("metadata", "groups/test_topic_view.py", "quorum/test_formatter.py")
@@ -107,7 +108,7 @@ PACKAGES: Final[dict[str, Package]] = {
             *(f"zookeeper/test_{name}.py" for name in ZOOKEEPER.split()),
         ),
     ),
-    "kpywire": Package(("wire/kpywire",), ("wire", "columns")),
+    "kpywire": Package(("wire/kpywire",), ("wire", "columns", "broker/test_loading_records.py")),
     "kpystorage": Package(("storage/kpystorage",), ("storage", "remote")),
     "remote": Package(("storage/kpystorage/remote",), ("remote",)),
 }

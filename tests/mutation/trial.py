@@ -6,6 +6,7 @@ the quickest first, and if all of them pass the others of their modules: a resul
 and used by another. A fork has a limit of CPU time: one that does not end in it counts as found.
 """
 
+import ast
 import faulthandler
 import gc
 import importlib
@@ -15,20 +16,21 @@ import signal
 import sys
 import time
 import types
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import pytest
 
-from .calls import Calls, Function, Played, read
+from .calls import Calls, Played, read
 from .mutants import Mutant, tree_with
 from .packages import QUICK, ROOT, Package
+from .planting import Function, codes_of, plant
 
 FOUND, SURVIVED, NOT_CALLED, NOT_RUN = "found", "survived", "not called by any test", "not run"
 LEAST_CPU_S: Final = 5
-TIMES_THE_TESTS: Final = 2
-"""The CPU time of a mutant, in that of the tests without one, which are slower: their calls are noted."""
+TIMES_THE_TESTS: Final = 4
+"""The CPU time of a mutant, in that of the tests without one."""
 ASLEEP_S: Final = 240
 """A mutant that waits this long for what never happens is found."""
 NOTHING_TO_CHANGE: Final = 99
@@ -70,7 +72,7 @@ class Trial:
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         if session.testsfailed or not session.items:
             return True
-        gc.unfreeze()  # conftest's: what is frozen is not found by `_plant`
+        gc.unfreeze()  # conftest's: what is frozen is not found by `plant`
         for name in self._package.modules():
             importlib.import_module(name)  # some are imported only when they are used
         self.passes = self._without_mutant(session)
@@ -86,7 +88,7 @@ class Trial:
         notes = self._log.with_suffix(".calls")
 
         def run() -> int:
-            calls = Calls({str(path) for path in self._package.files()})
+            calls = Calls(self._package.files())
             session.config.pluginmanager.register(calls)
             if not _all_pass(session, session.items):
                 return 1
@@ -112,7 +114,7 @@ class Trial:
 
         def run() -> int:
             resource.setrlimit(resource.RLIMIT_CPU, (limit_s, limit_s))
-            if not _plant(changed):
+            if not plant(changed):
                 return NOTHING_TO_CHANGE
             return 0 if _all_pass(session, [session.items[each.number] for each in chosen]) else 1
 
@@ -174,30 +176,5 @@ class _output_in:  # noqa: N801  used like a function
 
 def _changed(mutant: Mutant) -> dict[Function, types.CodeType]:
     """The functions that a mutant changes, those around the changed one too, with their new code."""
-    path = str(mutant.path)
-    as_it_is = set(_codes(compile(mutant.path.read_text(), path, "exec")))
-    return {
-        (path, code.co_qualname, code.co_firstlineno): code
-        for code in _codes(compile(tree_with(mutant), path, "exec"))
-        if code not in as_it_is
-    }
-
-
-def _plant(changed: dict[Function, types.CodeType]) -> bool:
-    """Give the functions their new code; False if there is none of them."""
-    planted = False
-    for function in gc.get_objects():
-        if isinstance(function, types.FunctionType):
-            old = function.__code__
-            new = changed.get((old.co_filename, old.co_qualname, old.co_firstlineno))
-            if new is not None and len(new.co_freevars) == len(old.co_freevars):
-                function.__code__ = new
-                planted = True
-    return planted
-
-
-def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
-    for each in code.co_consts:
-        if isinstance(each, types.CodeType):
-            yield each
-            yield from _codes(each)
+    as_it_is = {code for _, code in codes_of(ast.parse(mutant.path.read_text()), mutant.path)}
+    return {place: code for place, code in codes_of(tree_with(mutant), mutant.path) if code not in as_it_is}

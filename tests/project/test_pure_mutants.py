@@ -26,6 +26,12 @@ def double(value: int, *, twice: bool = False) -> int:
     log.info("1 of 2")
     if value > values[1]:
         values[1] = value
+    elif value < values[2]:
+        values[2] = value
+    least = value if value < values[3] else values[3]
+    none = -1
+    if value > LIMIT:
+        value, place = read(values, place - 1)
     values[0] = value
     text = f"{value} is too large: {values[:1]!r}"
     raise ValueError(f"{value + 1} is too large")
@@ -73,6 +79,13 @@ def test_a_mutant_differs_from_the_module_in_one_place(tmp_path: Path) -> None:
         "2 -> 3",
         "1 -> 2",  # the larger of two stays the larger where both are equal: no `>=`
         "without values[1] = ...",
+        "2 -> 3",
+        "without values[2] = ...",
+        "3 -> 4",
+        "3 -> 4",
+        "-1 -> 0",
+        "-> Add: place - 1",
+        "1 -> 2",
         "without values[0] = ...",
         "no raise",
     ]

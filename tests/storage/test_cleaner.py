@@ -260,6 +260,36 @@ def test_a_batch_of_which_everything_stays_keeps_its_bytes() -> None:
     assert small.compact() == before
 
 
+@pytest.mark.parametrize("appended", [False, True], ids=["created", "appended"])
+@pytest.mark.parametrize("with_tombstone", [False, True], ids=["", "with a tombstone"])
+@pytest.mark.parametrize("part", ["key", "value", "timestamp", "offset"])
+@pytest.mark.parametrize("size", [1, 62, 63, 64, 65, 127, 128, 8190, 8191, 8192, 8193, 1 << 20])
+def test_numbers_of_every_width_are_compacted(size: int, part: str, with_tombstone: bool, appended: bool) -> None:
+    """In a batch whose first record goes, so that the times of the others are written again; a tombstone moves them to
+    the time when it goes."""
+    small = Small()
+    small.log.configure(small.history.config)  # segments that are large enough
+    odd = Record(
+        timestamp=NOW_MS + (size if part == "timestamp" else 1),
+        key=b"k" * (size if part == "key" else 3),
+        value=b"v" * (size if part == "value" else 3),
+        offset=size if part == "offset" else 1,
+    )
+    late = Record(timestamp=NOW_MS + 2, key=b"late", value=b"1")
+    dead = [Record(timestamp=NOW_MS + 3, key=b"dead")] if with_tombstone else []
+    gone = Record(timestamp=NOW_MS, key=b"gone", value=b"1")
+    options = {"timestamp_type": 1, "log_append_time_ms": NOW_MS + 9} if appended else {}
+    small.add(build_batch([gone, odd, late, *dead], **options))  # type: ignore[arg-type]
+    small.put((b"gone", b"2"), (b"last", b"3"))
+    left = [(each.key, each.value, each.timestamp) for each in read_records(small.compact())]
+    time = {"timestamp": NOW_MS + 9} if appended else {}
+    stays = [each._replace(**time) for each in (odd, late, *dead)]
+    assert left[: len(stays)] == [(each.key, each.value, each.timestamp) for each in stays]
+    assert [key for key, _, _ in left[len(stays) :]] == [b"gone", b"last"]
+    offsets = [record.offset for record in read_records(small.compact())]
+    assert offsets[: len(stays)] == [odd.offset + number for number in range(len(stays))]
+
+
 def test_records_behind_the_last_stable_offset_supersede_nothing_yet() -> None:
     small = Small()
     small.put((b"a", b"1"))

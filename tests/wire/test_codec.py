@@ -18,13 +18,21 @@ from kpywire import codec, decoding
 from kpywire.errors import Malformed, UnsupportedVersion
 from kpywire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kpywire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
-from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ReplicaState
+from kpywire.messages.fetch import (
+    AbortedTransaction,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    PartitionData,
+    ReplicaState,
+)
 from kpywire.messages.find_coordinator import FindCoordinatorRequest
 from kpywire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from kpywire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kpywire.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 from kpywire.reading import STEP_TAGS
-from kpywire.schema import Field, fields_of
+from kpywire.schema import Field, Shape, fields_of
 from kpywire.sizes import TAGGED_FIELD_BYTES, element_price
 from kpywire.source import MOST_NUMBERS, STEP_ELEMENTS
 from kpywire.varint import encode_unsigned_varint
@@ -306,6 +314,24 @@ def test_arrays_never_take_more_memory_than_their_budget(monkeypatch: pytest.Mon
                     assert peak < 1.1 * budget, (cls, version, each.name)
                     with pytest.raises(Malformed, match="hold"):
                         decode(array_of(cls, version, each, count + 1), 0)
+
+
+def test_the_price_of_an_element_is_the_sum_of_what_is_in_it() -> None:
+    """In bytes: its place in the list and in another one that grows, the struct with a place for each field, and what
+    the fields of this version hold."""
+    assert element_price(Shape("i32"), 0) == element_price(Shape("string"), 0) == 200
+    assert element_price(Shape("uuid"), 0) == 200
+    assert element_price(Shape("bytes"), 0) == 16 + 40
+    head, number, array, records = 16 + 40, 32, 100, 200
+    pair = 40 + 2 * (8 + number)
+    assert element_price(Shape("struct", struct=AbortedTransaction), 4) == 16 + pair
+    of_version_4 = head + 11 * 8 + 4 * number + array + records
+    assert element_price(Shape("struct", struct=PartitionData), 4) == of_version_4
+    assert element_price(Shape("struct", struct=PartitionData), 12) == of_version_4 + 2 * number + 3 * pair
+    assert element_price(Shape("struct", struct=FetchTopic), 12) == head + 3 * 8 + 80 + array
+    assert element_price(Shape("struct", struct=FetchTopic), 13) == head + 3 * 8 + 56 + array
+    request = Shape("struct", struct=FetchRequest)  # version 7 has two more numbers, and uses its second list
+    assert element_price(request, 7) == element_price(request, 6) + 2 * number
 
 
 def array_of(cls: Any, version: int, field: Field, count: int) -> bytes:

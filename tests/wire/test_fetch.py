@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from kpywire import codec
 from kpywire import fetch as fetch_module
-from kpywire.errors import Malformed
+from kpywire.errors import Malformed, ManyElements
 from kpywire.fetch import PackedTopic, codec_for
 from kpywire.messages.fetch import (
     AbortedTransaction,
@@ -139,6 +139,64 @@ def test_more_partitions_than_may_be_kept_as_bytes_are_counted_by_their_memory(m
     found, _ = codec_for(12).decode(memoryview(codec.encode(declared, 12)), 0)
     assert type(found.topics[0]) is FetchTopic
     assert found == declared
+
+
+def request_of(version: int, *partitions: int) -> FetchRequest:
+    """A request with a topic for each number of partitions."""
+    topics = []
+    for number, count in enumerate(partitions):
+        rows = [FetchPartition(partition=n, fetch_offset=n, partition_max_bytes=1) for n in range(count)]
+        topics.append(FetchTopic(partitions=rows))
+        if version >= 13:
+            topics[-1].topic_id = number.to_bytes(16, "big")
+        else:
+            topics[-1].topic = f"t{number}"
+    return FetchRequest(max_wait_ms=0, min_bytes=0, topics=topics)
+
+
+def is_packed(version: int, request: FetchRequest) -> bool:
+    found, _ = codec_for(version).decode(memoryview(codec.encode(request, version)), 0)
+    assert found == request
+    kinds = {type(topic) for topic in found.topics}
+    assert len(kinds) == 1
+    return kinds == {PackedTopic}
+
+
+@pytest.mark.parametrize("version", [4, 12, 18])
+def test_topics_and_partitions_are_packed_up_to_a_number_of_both(monkeypatch: pytest.MonkeyPatch, version: int) -> None:
+    """A topic counts as one more for those behind it."""
+    monkeypatch.setattr(fetch_module, "MOST_PACKED", 10)
+    assert is_packed(version, request_of(version, 10))
+    assert not is_packed(version, request_of(version, 11))
+    assert is_packed(version, request_of(version, 4, 5))
+    assert not is_packed(version, request_of(version, 4, 6))
+    assert is_packed(version, request_of(version, 0, 0, 8))
+    assert not is_packed(version, request_of(version, 0, 0, 9))
+
+
+@pytest.mark.parametrize("version", [4, 12, 18])
+def test_requests_from_a_size_on_are_packed(monkeypatch: pytest.MonkeyPatch, version: int) -> None:
+    request = request_of(version, 3)
+    size = len(codec.encode(request, version))
+    for from_bytes, packed in ((size, True), (size + 1, False)):
+        monkeypatch.setattr(fetch_module, "PACKED_FROM_BYTES", from_bytes)
+        assert is_packed(version, request) == packed
+
+
+@pytest.mark.parametrize("version", [4, 12, 18])
+def test_requests_of_many_topics_are_decoded_in_steps(monkeypatch: pytest.MonkeyPatch, version: int) -> None:
+    monkeypatch.setattr(fetch_module, "MOST_AT_ONCE", 5)
+    monkeypatch.setattr(fetch_module, "STEP_TOPICS", 3)
+    assert is_packed(version, request_of(version, 1, 1, 1, 1))
+    request = request_of(version, *[1] * 7)
+    encoded = memoryview(codec.encode(request, version))
+    with pytest.raises(ManyElements):
+        codec_for(version).decode(encoded, 0)
+    steps = codec_for(version).decode_in_steps(encoded, 0)
+    assert [next(steps), next(steps)] == [None, None]
+    with pytest.raises(StopIteration) as end:
+        next(steps)
+    assert end.value.value == (request, len(encoded))
 
 
 @given(

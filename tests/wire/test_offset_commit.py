@@ -61,6 +61,39 @@ def test_usual_requests_are_read_without_the_compiled_decoder(version: int, meta
     assert end == 6 + len(encoded)
 
 
+def request_of(version: int, **sizes: int) -> OffsetCommitRequest:
+    """A request whose texts have these numbers of bytes, and whose arrays this number of elements."""
+    size = {"group": 1, "member": 1, "instance": 1, "topic": 1, "metadata": 1, "topics": 1, "partitions": 1} | sizes
+    partition = OffsetCommitRequestPartition(
+        partition_index=1, committed_offset=2, committed_metadata="m" * size["metadata"]
+    )
+    topic = OffsetCommitRequestTopic(partitions=[partition] * size["partitions"])
+    if version >= 10:
+        topic.topic_id = b"i" * 16
+    else:
+        topic.name = "t" * size["topic"]
+    request = OffsetCommitRequest(group_id="g" * size["group"], topics=[topic] * size["topics"])
+    request.member_id = "m" * size["member"]
+    if version >= 7:
+        request.group_instance_id = "i" * size["instance"]
+    return request
+
+
+@pytest.mark.parametrize("version", USUAL)
+@pytest.mark.parametrize("part", ["group", "member", "instance", "topic", "metadata", "topics", "partitions"])
+def test_short_texts_and_few_elements_alone_are_read_without_the_compiled_decoder(version: int, part: str) -> None:
+    decoder = offset_commit.OffsetCommitDecoder(version)
+    compiled = decoder._decode
+    is_there = not (part == "instance" and version < 7) and not (part == "topic" and version >= 10)
+    for size in (0, 1, 125, 126, 127, 128, 255, 256, 300):
+        asked = []
+        decoder._decode = lambda *place, asked=asked: (asked.append(place), compiled(*place))[1]  # type: ignore[assignment]
+        request = request_of(version, **{part: size})
+        encoded = codec.encode(request, version)
+        assert decoder.decode(memoryview(encoded), 0) == (request, len(encoded))
+        assert bool(asked) == (size > 126 and is_there), size
+
+
 @given(st.sampled_from(VERSIONS), st.integers(0, 2**32), st.binary(max_size=5))
 def test_requests_are_those_of_their_declaration(version: int, seed: int, behind: bytes) -> None:
     declared = random_message(OffsetCommitRequest, version, Random(seed))

@@ -18,7 +18,7 @@ from kpywire.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from kpywire.produce import SMALL_BATCH_BYTES, SMALL_FRAME_BYTES, Produce, TopicKey, codec_for
+from kpywire.produce import SMALL_BATCH_BYTES, SMALL_FRAME_BYTES, Produce, ProduceCodec, TopicKey, codec_for
 
 VERSIONS = range(3, 14)
 i16 = st.integers(-(2**15), 2**15 - 1)
@@ -85,6 +85,105 @@ def test_small_batches_of_a_small_frame_are_bytes(version: int, sizes: Sequence[
     encoded = codec.encode(ProduceRequest(acks=1, timeout_ms=5, topic_data=[topic]), version)
     found, _ = codec_for(version).decode(memoryview(bytearray(encoded)), 0)
     assert tuple(type(batch) for _, batch in found.topics[0][1]) == kinds
+
+
+class Asked(Exception):
+    """The compiled decoder was asked."""
+
+
+def refuse(*_arguments: object) -> None:
+    raise Asked
+
+
+def asks(version: int, request: ProduceRequest) -> bool:
+    """Whether a request is left to the compiled decoder. It is read as it is declared if not."""
+    decoder = ProduceCodec(version)
+    decoder._decode = refuse  # type: ignore[assignment]
+    encoded = codec.encode(request, version)
+    try:
+        found, end = decoder.decode(memoryview(bytearray(b"header" + encoded)), 6)
+    except Asked:
+        return True
+    assert end == 6 + len(encoded)
+    expected = codec_for(version)._plain(request)
+    assert plain(found) == expected._replace(topics=list(expected.topics))
+    return False
+
+
+def request_of(version: int, **sizes: int) -> ProduceRequest:
+    """A request whose texts and records have these numbers of bytes, and whose arrays this number of elements."""
+    size = {"id": 3, "name": 3, "topics": 1, "partitions": 1, "records": 70} | sizes
+    key: TopicKey = b"i" * 16 if version >= 13 else "t" * size["name"]
+    topic = _topic(key, [(7, bytes(size["records"]))] * size["partitions"])
+    return ProduceRequest(transactional_id="t" * size["id"], acks=-1, timeout_ms=9, topic_data=[topic] * size["topics"])
+
+
+def limits_of(version: int, part: str) -> int | None:
+    """The most that is read by hand, if there is a limit."""
+    if version < 9:
+        return {"topics": 1000, "partitions": 1000}.get(part)
+    return {"id": 126, "name": 126, "topics": 126, "partitions": 126, "records": 2_097_150}[part]
+
+
+@pytest.mark.parametrize("version", [3, 8, 9, 12, 13])
+@pytest.mark.parametrize("part", ["id", "name", "topics", "partitions", "records"])
+def test_requests_of_few_and_short_parts_are_read_without_the_compiled_decoder(version: int, part: str) -> None:
+    if version >= 13 and part == "name":
+        return
+    limit = limits_of(version, part)
+    sizes = [0, 1, 125, 126, 127, 128] if part != "records" else [0, 126, 127, 128, 16_382, 16_383, 16_384, 2_097_150]
+    for size in [*sizes, *(() if limit is None else (limit, limit + 1))]:
+        assert asks(version, request_of(version, **{part: size})) == (limit is not None and size > limit), size
+
+
+@pytest.mark.parametrize("version", [3, 8, 9, 12, 13])
+def test_partitions_of_all_topics_are_counted_for_what_is_read_at_once(version: int) -> None:
+    """In flexible versions each topic counts as one more."""
+    each = 99 if version >= 9 else 100
+    assert not asks(version, request_of(version, topics=10, partitions=each))
+    more = request_of(version, topics=10, partitions=each)
+    more.topic_data = [*more.topic_data[1:], _topic(b"j" * 16 if version >= 13 else "j", [(1, b"x")] * (each + 1))]
+    assert asks(version, more)
+
+
+@pytest.mark.parametrize("version", [3, 8, 9, 12, 13])
+def test_requests_without_records_are_left_to_the_compiled_decoder(version: int) -> None:
+    request = request_of(version)
+    request.topic_data[0].partition_data.append(PartitionProduceData(index=1, records=None))
+    assert asks(version, request)
+    request.topic_data[0].partition_data.pop()
+    request.transactional_id = None
+    assert not asks(version, request)
+
+
+@pytest.mark.parametrize("version", [9, 13])
+@pytest.mark.parametrize("place", ["partition", "topic", "request"])
+def test_tagged_fields_are_left_to_the_compiled_decoder(version: int, place: str) -> None:
+    encoded = codec.encode(request_of(version), version)
+    behind = {"partition": 2, "topic": 1, "request": 0}[place]
+    at = len(encoded) - behind - 1
+    decoder = ProduceCodec(version)
+    decoder._decode = refuse  # type: ignore[assignment]
+    with pytest.raises(Asked):
+        decoder.decode(memoryview(encoded[:at] + b"\x01\x09\x00" + encoded[at + 1 :]), 0)
+
+
+@pytest.mark.parametrize("version", [9, 13])
+def test_the_sizes_of_frame_and_batch_say_whether_a_batch_is_copied(version: int) -> None:
+    def kinds(frame_bytes: int, batch_bytes: int) -> list[type]:
+        request = request_of(version, records=batch_bytes)
+        filling = PartitionProduceData(index=1, records=bytes(20_000))
+        request.topic_data[0].partition_data.append(filling)
+        filling.records = bytes(20_000 + frame_bytes - len(codec.encode(request, version)))
+        encoded = codec.encode(request, version)
+        assert len(encoded) == frame_bytes
+        found, _ = codec_for(version).decode(memoryview(encoded), 0)
+        return [type(batch) for _, batch in found.topics[0][1]]
+
+    # a batch is measured by its compact size, which is one more
+    assert kinds(SMALL_FRAME_BYTES, SMALL_BATCH_BYTES - 1) == [bytes, memoryview]
+    assert kinds(SMALL_FRAME_BYTES, SMALL_BATCH_BYTES) == [memoryview, memoryview]
+    assert kinds(SMALL_FRAME_BYTES + 1, SMALL_BATCH_BYTES - 1) == [memoryview, memoryview]
 
 
 @pytest.mark.parametrize("version", [3, 8, 9, 12])

@@ -1,5 +1,7 @@
 """Records: what was built is read, what kafka-python builds is read, and nothing else comes out of damaged bytes."""
 
+from contextlib import suppress
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,7 +9,8 @@ from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchB
 
 from kpywire.batch import HEADER_BYTES, LOG_APPEND_TIME, check_crc, parse_header
 from kpywire.errors import Malformed
-from kpywire.record import Record, assemble, build_batch, encode_record, read_batch, read_records
+from kpywire.record import Record, assemble, build_batch, encode_record, plain_records, read_batch, read_records
+from kpywire.varint import encode_varint
 
 texts = st.one_of(st.none(), st.binary(max_size=200))
 headers = st.lists(st.tuples(st.text(max_size=10), texts), max_size=3).map(tuple)
@@ -113,6 +116,52 @@ def test_damaged_batches_are_read_or_malformed(given_records: list[Record], code
     except Malformed:
         return
     assert len(found) <= 1 << 16
+
+
+@given(
+    st.lists(records, min_size=1, max_size=5),
+    st.lists(st.tuples(st.integers(0, 1 << 30), st.integers(0, 255)), max_size=2),
+    st.integers(-1, 1),
+)
+def test_keys_and_values_are_read_alone_as_whole_records_are(
+    given_records: list[Record], changes: list[tuple[int, int]], more: int
+) -> None:
+    batch = build_batch(given_records, base_offset=40)
+    section = bytearray(batch[HEADER_BYTES:])
+    for place, byte in changes:
+        section[place % len(section)] = byte
+    count = len(given_records) + more
+    damaged = assemble(parse_header(batch)._replace(record_count=count), section)
+    try:
+        whole = list(read_batch(damaged, parse_header(damaged)))
+    except Malformed:
+        with suppress(Malformed):
+            for _, key, value in plain_records(bytes(section), count, 40):
+                assert len(key) + len(value or b"") < len(section)
+        return
+    alone = list(plain_records(bytes(section), count, 40))
+    assert alone == [(each.offset, each.key or b"", each.value) for each in whole]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param(b"\0\0\0\x02k\x0av\0", id="a value beyond the record"),
+        pytest.param(b"\0\0\0\x0ak\x02v\0", id="a key beyond the record"),
+        pytest.param(b"\0\0\0\x02k\x02v", id="no headers"),
+        pytest.param(b"\0\xff", id="a time without an end"),
+    ],
+)
+def test_keys_and_values_that_are_not_in_their_record_are_malformed(content: bytes) -> None:
+    section = encode_varint(len(content)) + content
+    following = encode_record(1, 0, b"key", b"value" * 3)
+    for behind, count in ((following, 2), (b"", 1)):
+        with pytest.raises(Malformed):
+            list(plain_records(section + behind, count, 0))
+    with pytest.raises(Malformed):
+        list(plain_records(following + following[:-1], 2, 0))
+    with pytest.raises(Malformed):
+        list(plain_records(following + b"\0", 1, 0))
 
 
 @given(st.binary(max_size=300))

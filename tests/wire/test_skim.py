@@ -330,6 +330,100 @@ def test_a_skim_with_a_limit_says_the_same_or_is_given_up(section: bytes, count:
                 skim_section(section, count, BASE, 0, few)
 
 
+EDGES = (1, 62, 63, 64, 65, 127, 128, 8190, 8191, 8192, 8193, 1 << 20)
+"""Numbers around those from which on a varint has one byte more."""
+
+
+def record_with(part: str, size: int, index: int) -> bytes:
+    """A record in which one number is of this size: a length, a number of headers, or the timestamp."""
+    key = b"k" * size if part == "key" else b"key"
+    value = b"v" * size if part == "value" else b"value"
+    name, content = "n" * size if part == "header key" else "n", b"c" * size if part == "header value" else b"c"
+    headers = [(name, content)] * (size if part == "headers" else part.startswith("header"))
+    return encode_record(index, size if part == "timestamp" else 0, key, value, headers)
+
+
+@pytest.mark.parametrize("size", EDGES)
+@pytest.mark.parametrize("part", ["key", "value", "header key", "header value", "headers", "timestamp"])
+def test_numbers_of_every_width_are_read(part: str, size: int) -> None:
+    if part == "headers":
+        size = min(size, 1000)
+    section = record_with(part, size, 0) + record_with(part, size, 1)
+    time = BASE + size if part == "timestamp" else BASE
+    assert outcome(section, 2) == Skim(time, time, True, True)
+    assert outcome(section[:-1], 2) is None
+    keys = [frame.key_bytes for frame in frames(section, 2)]
+    values = [frame.value_bytes for frame in frames(section, 2)]
+    assert keys == [size if part == "key" else 3] * 2
+    assert values == [size if part == "value" else 5] * 2
+    whole = list(read_batch(assemble(header_of(2), section), header_of(2)._replace(batch_length=49 + len(section))))
+    assert [(each.key, each.value, each.timestamp) for each in whole] == [
+        (b"k" * size if part == "key" else b"key", b"v" * size if part == "value" else b"value", time)
+    ] * 2
+
+
+def labour(section: bytes, count: int) -> int:
+    """The fewest steps that a skim needs."""
+    low, high = 0, MOST_STEPS - 1
+    while low < high:
+        middle = (low + high) // 2
+        try:
+            skim_section(section, count, BASE, 0, middle)
+        except TooLaborious:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+COUNTS = (24, 25, 26, 64, 90, 91, 200, 700)
+LABOUR = {
+    ("none", "equal", "one", "none"): (0, 0, 1, 1, 2, 2, 4, 11),
+    ("fixed", "equal", "rising", "none"): (0, 0, 1, 1, 2, 2, 12, 19),
+    ("fixed", "equal", "rising fast", "none"): (0, 0, 26, 64, 65, 65, 67, 81),
+    ("none", "small", "one", "none"): (0, 0, 26, 64, 90, 91, 103, 222),
+    ("fixed", "large", "rising", "none"): (0, 0, 26, 64, 90, 91, 104, 222),
+    ("fixed", "larger", "same delta", "none"): (0, 0, 26, 64, 90, 91, 200, 700),
+    ("fixed", "mixed", "two bytes", "none"): (0, 0, 26, 64, 90, 91, 200, 700),
+    ("growing", "small", "one", "none"): (0, 0, 26, 64, 90, 91, 196, 245),
+    ("some", "equal", "one", "none"): (0, 0, 26, 64, 90, 91, 200, 700),
+    ("none", "nulls", "one", "none"): (0, 0, 1, 1, 2, 2, 4, 11),
+    ("long", "some null", "one byte", "none"): (0, 0, 26, 64, 90, 91, 200, 700),
+    ("none", "one odd", "rising", "none"): (0, 0, 1, 1, 2, 2, 12, 56),
+    ("fixed", "equal", "three bytes", "none"): (0, 0, 1, 1, 2, 2, 4, 11),
+    ("fixed", "equal", "nine bytes", "none"): (0, 0, 26, 64, 90, 91, 200, 700),
+    ("fixed", "large", "six bytes", "none"): (0, 0, 26, 64, 90, 91, 103, 222),
+    ("fixed", "large", "one or two", "none"): (0, 0, 26, 64, 90, 91, 200, 700),
+    ("fixed", "equal", "one", "alike"): (48, 50, 25, 25, 50, 50, 52, 59),
+    ("none", "large", "one", "alike"): (48, 50, 78, 192, 270, 273, 600, 2100),
+    ("none", "equal", "one", "some"): (20, 20, 46, 106, 159, 161, 353, 1272),
+    ("none", "equal and long", "two bytes, signed", "none"): (0, 0, 1, 1, 2, 2, 4, 11),
+}
+"""The steps for sections with these numbers of records, by their keys, values, timestamps and headers."""
+LARGE_COUNTS = (5_000, 8_300, 17_000)
+LARGE_LABOUR = {
+    ("none", "equal", "one", "none"): (79, 130, 266),
+    ("none", "small", "one", "none"): (1297, 2203, 4295),
+    ("fixed", "large", "rising", "none"): (1297, 2203, 4295),
+    ("none", "one odd", "rising", "none"): (259, 409, 545),
+    ("fixed", "equal", "rising", "none"): (155, 255, 391),
+}
+
+
+@pytest.mark.parametrize("kinds", LABOUR)
+def test_records_that_are_alike_are_compared_and_few_are_walked(
+    monkeypatch: pytest.MonkeyPatch, kinds: tuple[str, str, str, str]
+) -> None:
+    """To compare a record takes a part of a step."""
+    monkeypatch.setattr("kpywire.skim._WALKED", 25)
+    assert tuple(labour(section_of(9, count, *kinds), count) for count in COUNTS) == LABOUR[kinds]
+
+
+@pytest.mark.parametrize("kinds", LARGE_LABOUR)
+def test_many_records_that_are_alike_are_compared_in_large_runs(kinds: tuple[str, str, str, str]) -> None:
+    assert tuple(labour(section_of(9, count, *kinds), count) for count in LARGE_COUNTS) == LARGE_LABOUR[kinds]
+
+
 def test_overflowing_timestamps_are_not_looked_at_beyond_the_limit() -> None:
     assert skim_section(OVERFLOWING, MANY, BASE)[0] < 0
     with pytest.raises(TooLaborious):

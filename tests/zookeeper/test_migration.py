@@ -1,6 +1,7 @@
 """The driver of the migration to KRaft, on a simulated ZooKeeper: what it copies, what it writes back, and who may."""
 
 import random
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
@@ -9,9 +10,15 @@ from migrations import PASSWORDS, VOTERS, World, encoded_beside, open_acl
 
 from kpybroker.config.dynamic import is_password
 from kpybroker.machines.metadata.delta import MetadataDelta
-from kpybroker.machines.metadata.image import BROKER_RESOURCE, MIGRATION, PRE_MIGRATION, MetadataImage
+from kpybroker.machines.metadata.image import BROKER_RESOURCE, MIGRATION, POST_MIGRATION, PRE_MIGRATION, MetadataImage
 from kpybroker.machines.zookeeper.client.operations import Create, Delete, Get, GetChildren, OperationFailed, Set
-from kpybroker.machines.zookeeper.controller.batch import FULL, LeaderAndIsr, StopReplica, UpdateMetadata
+from kpybroker.machines.zookeeper.controller.batch import (
+    FULL,
+    LeaderAndIsr,
+    MetadataPartition,
+    StopReplica,
+    UpdateMetadata,
+)
 from kpybroker.machines.zookeeper.controller.reign import ControllerSettings
 from kpybroker.machines.zookeeper.migration import differences, entities, records, wanted
 from kpybroker.machines.zookeeper.migration.broker_passwords import BrokerPasswords
@@ -19,9 +26,13 @@ from kpybroker.machines.zookeeper.migration.driver import MigrationDriverState
 from kpybroker.machines.zookeeper.migration.reading import MigratedMetadata, StoredZnode
 from kpybroker.machines.zookeeper.tree import configs, controller, paths
 from kpybroker.machines.zookeeper.tree.contents import InvalidZnode
+from kpybroker.machines.zookeeper.tree.requests import TopicPartition
 from kpybroker.machines.zookeeper.tree.topics import LeaderIsrAndControllerEpoch
 from kpywire.metadata_records.client_quota_record import ClientQuotaRecord, EntityData
 from kpywire.metadata_records.config_record import ConfigRecord
+from kpywire.metadata_records.register_controller_record import RegisterControllerRecord
+from kpywire.metadata_records.remove_topic_record import RemoveTopicRecord
+from kpywire.metadata_records.zk_migration_state_record import ZkMigrationStateRecord
 
 
 def migrated(seed: int = 1, topics: int = 3) -> World:
@@ -192,6 +203,102 @@ def test_topics_that_are_being_deleted_are_not_copied_and_go() -> None:
     for path in (paths.topic("topic-1"), "/config/topics/topic-1", paths.delete_topic("topic-1")):
         assert not world.cluster.is_there(path)
     world.check()
+
+
+def test_brokers_in_zookeeper_mode_forget_a_topic_that_was_deleted() -> None:
+    """Its partitions have no leader but -2 and no epochs, and its id is zero. Its replicas are stopped and deleted."""
+    world = migrated()
+    leader = world.controllers[3000]
+    leader.sent.clear()
+    topic = world.image.topics["topic-1"]
+    replicas = {TopicPartition("topic-1", number): each.replicas for number, each in topic.partitions.items()}
+    isr = {TopicPartition("topic-1", number): each.isr for number, each in topic.partitions.items()}
+    world.append(3000, [RemoveTopicRecord(topic_id=topic.id)])
+    leader.settle()
+    gone = {
+        place: MetadataPartition(world.epoch, -2, 0, isr[place], 0, replicas[place], offline_replicas=())
+        for place in replicas
+    }
+    news = [each for each in leader.sent if isinstance(each, UpdateMetadata)]
+    assert [each.receiver for each in news] == [1, 2, 3]
+    for each in news:
+        assert each.partitions == gone
+        assert each.topic_ids == {"topic-1": bytes(16)}
+    for each in leader.sent:
+        if isinstance(each, StopReplica):
+            assert set(each.partitions) == {place for place in replicas if each.receiver in replicas[place]}
+            assert all(partition.deletes for partition in each.partitions.values())
+    stopped = {each.receiver for each in leader.sent if isinstance(each, StopReplica)}
+    assert stopped == {broker_id for some in replicas.values() for broker_id in some}
+    world.check()
+
+
+def test_the_log_names_the_phases_in_their_order() -> None:
+    prefix = "The migration to KRaft: this controller "
+    found = [line.removeprefix(prefix) for line in migrated().log if line.startswith(prefix)]
+    assert found == [
+        each.value
+        for each in MigrationDriverState
+        if each not in (MigrationDriverState.UNINITIALIZED, MigrationDriverState.INACTIVE)
+    ]
+
+
+def is_not_ready(world: World) -> None:
+    record = RegisterControllerRecord(
+        controller_id=3001, incarnation_id=bytes(16), zk_migration_ready=False, end_points=[], features=[]
+    )
+    world.append(3000, [record])
+
+
+def without_brokers(world: World) -> None:
+    for broker_id in (1, 2, 3):
+        world.cluster.kill(broker_id)
+
+
+def without_one_that_has_partitions(world: World) -> None:
+    world.cluster.kill(3)
+    for broker_id in (1, 2):
+        world.register(broker_id)
+
+
+def ended(state: int) -> Callable[[World], object]:
+    return lambda world: world.append(3000, [ZkMigrationStateRecord(zk_migration_state=state)])
+
+
+@pytest.mark.parametrize(
+    ("happens", "phase", "obstacle"),
+    [
+        (is_not_ready, "WAIT_FOR_CONTROLLER_QUORUM", "the controllers 3001 have not registered"),
+        (without_brokers, "WAIT_FOR_BROKERS", "no broker is registered in ZooKeeper"),
+        (without_one_that_has_partitions, "WAIT_FOR_BROKERS", "the brokers 3 have not registered"),
+        (ended(POST_MIGRATION), "INACTIVE", "the migration was finalised"),
+        (ended(0), "INACTIVE", "this cluster was made without ZooKeeper"),
+    ],
+)
+def test_a_migration_that_does_not_begin_says_why(
+    happens: Callable[[World], object], phase: str, obstacle: str
+) -> None:
+    world = World(1)
+    world.elect(3000)
+    happens(world)
+    leader = world.controllers[3000]
+    for _ in range(50):
+        leader.turn()
+    assert leader.driver.phase is MigrationDriverState[phase]
+    assert leader.driver.obstacle.startswith(obstacle)
+    waiting = [line for line in world.log if line.startswith("The migration to KRaft waits: ")]
+    assert len(waiting) == 1
+    assert obstacle in waiting[0]
+
+
+def test_a_migration_waits_for_the_first_records_of_the_metadata_log() -> None:
+    world = World(1)
+    driven = world.controllers[3000]
+    driven.driver.lead(1)
+    for _ in range(50):
+        driven.turn()
+    assert driven.driver.phase is MigrationDriverState.WAIT_FOR_CONTROLLER_QUORUM
+    assert driven.driver.obstacle == "the metadata log is empty"
 
 
 @pytest.mark.parametrize(

@@ -165,11 +165,7 @@ def _field(facts: dict[str, Any]) -> FieldSpecification:
         versions=_versions(facts),
         nullable=facts.get("nullableVersions", "none"),
         tag=facts.get("tag"),
-        default=None
-        if default is None
-        else str(default).removeprefix("'").lower()
-        if isinstance(default, bool)
-        else str(default),
+        default=None if default is None else str(default),
         ignorable=facts.get("ignorable", False),
         flexible=facts.get("flexibleVersions", ""),
         about=" ".join(facts.get("about", "").split()),
