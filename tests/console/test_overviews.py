@@ -40,7 +40,7 @@ def test_a_viewer_does_not_wait_for_the_overview_of_another() -> None:
     asyncio.run(story())
 
 
-def test_times_that_leaders_told_are_kept_by_viewer_and_for_a_while() -> None:
+def test_times_of_other_nodes_are_kept_by_viewer_and_for_a_while() -> None:
     scheduler, history = ManualScheduler(), None
     overviews = Overviews(scheduler, history)  # type: ignore[arg-type]
     key = bytes(16), 0, 7
@@ -52,7 +52,7 @@ def test_times_that_leaders_told_are_kept_by_viewer_and_for_a_while() -> None:
     assert overviews.fetched_times("ann") == {}
 
 
-def test_times_that_leaders_told_are_of_few_viewers_and_not_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_times_of_other_nodes_are_kept_for_few_viewers_and_not_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_TIMES", 2)
     overviews = Overviews(ManualScheduler(), None)  # type: ignore[arg-type]
     viewers = [f"viewer {number}" for number in range(MOST_VIEWERS + 1)]

@@ -69,17 +69,17 @@ async def fetched_times(node: NodeParts, viewer: Viewer, positions: Iterable[Pos
 
 async def _ask(node: NodeParts, viewer: Viewer, leader: int, positions: list[Position], found: FetchedTimes) -> None:
     """Ask one leader."""
-    look = _Look(node, positions, found.times)
+    asked = _AskedLeader(node, positions, found.times)
     try:
         async with asyncio.timeout(PATIENCE_S), node.elsewhere.connected(viewer, leader) as connection:
-            await look.over(connection)
+            await asked.over(connection)
     except (KafkaError, TimeoutError) as error:
-        look.reason = "it does not answer in time" if isinstance(error, TimeoutError) else error.message or str(error)
-    if look.reason:
-        found.silent[leader] = f"node {leader}: {look.reason}"
+        asked.reason = "it does not answer in time" if isinstance(error, TimeoutError) else error.message or str(error)
+    if asked.reason:
+        found.silent[leader] = f"node {leader}: {asked.reason}"
 
 
-class _Look:
+class _AskedLeader:
     """The positions in the partitions of one leader, until their times are known."""
 
     def __init__(self, node: NodeParts, positions: Iterable[Position], times: dict[Position, int]) -> None:
