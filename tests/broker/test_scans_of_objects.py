@@ -1,0 +1,342 @@
+"""Scans that read the store of a tiered node directly: their rows are those of Fetch, and the node does no work."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+from typing import Any
+from urllib.request import urlopen
+
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+from running_node import RunningNode
+
+from kpybroker.machines.scan.errors import BadOption, OffsetsLost, ScanError
+from kpybroker.machines.scan.options import ScanOptions, read_options
+from kpybroker.machines.scan.ranges import OffsetRange
+from kpybroker.pipeline.scan.connecting import client_of, transport_of
+from kpybroker.pipeline.scan.reading import rows
+from kpybroker.pipeline.scan.ways import WayPlanner, Ways
+from kpywire import error_codes
+from kpywire.record import Record, build_batch
+from support.raw_client import RawClient
+from support.raw_requests import now_ms, offset_at
+from support.raw_transactions import Transactional, find_coordinator, produce_records
+from support.waiting import eventually
+from tiered.filling import STEP_MS, append, create_tiered, delete_records, fill, fill_transactions
+
+EARLIEST_LOCAL, LATEST_TIERED = -4, -5
+LOCAL_TIERED = "org.apache.kafka.server.log.remote.storage.LocalTieredStorage"
+SETTINGS = {
+    "remote_log_storage_system_enable": "true",
+    "remote_log_manager_task_interval_ms": "100",
+    "log_retention_check_interval_ms": "100",
+    "log_initial_task_delay_ms": "100",
+    "transaction_state_log_num_partitions": "1",
+    "rlmm_config_remote_log_metadata_topic_num_partitions": "3",
+}
+Store = dict[str, str]
+Row = dict[str, Any]
+
+
+def plain(directory: Path) -> Store:
+    return {"kpybroker.remote.store": directory.as_uri()}
+
+
+def compressed(directory: Path) -> Store:
+    return {**plain(directory), "rsm.config.compression.enabled": "true", "rsm.config.chunk.size": "300"}
+
+
+def encrypted(directory: Path) -> Store:
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    public, private = directory / "public.pem", directory / "private.pem"
+    form = serialization.PublicFormat.SubjectPublicKeyInfo
+    public.write_bytes(key.public_key().public_bytes(serialization.Encoding.PEM, form))
+    unprotected = (serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    private.write_bytes(key.private_bytes(serialization.Encoding.PEM, *unprotected))
+    pair = "rsm.config.encryption.key.pairs"
+    return {
+        **compressed(directory),
+        "rsm.config.encryption.enabled": "true",
+        "rsm.config.encryption.key.pair.id": "Key1",
+        pair: "Key1",
+        f"{pair}.Key1.public.key.file": str(public),
+        f"{pair}.Key1.private.key.file": str(private),
+    }
+
+
+def local_tiered(directory: Path) -> Store:
+    return {"remote.log.storage.manager.class.name": LOCAL_TIERED, "rsm.config.dir": str(directory)}
+
+
+class Tier:
+    """A node, its store, and the options by which scans read it."""
+
+    def __init__(self, directory: Path, store: Store) -> None:
+        self.store = store
+        self.directory = directory
+        self.node = self._started()
+
+    def _started(self) -> RunningNode:
+        named = {key.replace(".", "_"): value for key, value in SETTINGS.items()}
+        settings = {key.replace("_", "."): value for key, value in named.items()}
+        return RunningNode({"log.dirs": str(self.directory / "data"), **settings, **self.store})
+
+    def restart(self) -> None:
+        self.node.stop()
+        self.node = self._started()
+
+    @contextmanager
+    def raw(self) -> Iterator[RawClient]:
+        with RawClient(self.node.port) as client:
+            yield client
+
+    def border(self, topic: str) -> int:
+        with self.raw() as raw:
+            return offset_at(raw, topic, EARLIEST_LOCAL)[2]
+
+    def end(self, topic: str) -> int:
+        with self.raw() as raw:
+            return offset_at(raw, topic, -1)[2]
+
+    def until_tiered(self, topic: str, border: int) -> None:
+        eventually(lambda: self.border(topic) >= border, f"{topic} to be in the store up to {border}")
+
+    def options(self, transport: str, *, committed: bool = False, **given: str) -> ScanOptions:
+        return read_options(
+            {
+                "kafka.bootstrap.servers": f"127.0.0.1:{self.node.port}",
+                "kafka.isolation.level": "read_committed" if committed else "read_uncommitted",
+                "subscribe": "t",
+                "transport": transport,
+                "secondPorts": f"http://127.0.0.1:{self.node.node.http_port}",
+                **({} if transport == "fetch" else self.store),
+                **given,
+            }
+        )
+
+    def part(self, topic: str, start: int, end: int) -> OffsetRange:
+        return OffsetRange(topic, self.node.node.image.topics[topic].id, 0, start, end)
+
+    def fetches(self) -> float:
+        """The requests of Fetch that the node has answered."""
+        with urlopen(f"http://127.0.0.1:{self.node.node.http_port}/metrics") as answer:
+            text = answer.read().decode()
+        found = re.findall(
+            r'^kafka_network_requestmetrics_requests_total\{[^}]*request="Fetch"[^}]*\} (\S+)', text, re.M
+        )
+        return sum(map(float, found))
+
+
+def planned(options: ScanOptions, *parts: OffsetRange) -> Ways:
+    with client_of(options) as client:
+        return WayPlanner(options).ways(client, parts, {})
+
+
+def read(options: ScanOptions, part: OffsetRange, ways: Ways | None = None) -> list[Row]:
+    transport = transport_of(options, planned(options, part) if ways is None else ways.only([part]))
+    try:
+        return [row for batch in rows(transport, part, options.wanted) for row in batch.to_pylist()]
+    finally:
+        transport.close()
+
+
+@contextmanager
+def tier_in(directory: Path, store: Store) -> Iterator[Tier]:
+    found = Tier(directory, store)
+    try:
+        yield found
+    finally:
+        found.node.stop()
+
+
+@pytest.fixture
+def tier(tmp_path: Path) -> Iterator[Tier]:
+    (tmp_path / "store").mkdir()
+    with tier_in(tmp_path, plain(tmp_path / "store")) as found:
+        yield found
+
+
+def fill_randomly(raw: RawClient, topic: str, rng: Random, first: int, count: int) -> None:
+    """Batches of several producers, in and out of transactions of which some are aborted; each begins a segment, or
+    goes on with the last one."""
+    producers = [Transactional(raw, f"{topic}-{first}-{each}") for each in range(3)]
+    opened: set[int] = set()
+    start_ms = now_ms()
+    for producer in producers:
+        find_coordinator(raw, producer.id)
+        assert producer.init().error_code == error_codes.NONE
+    number = first
+    for _ in range(count):
+        number += rng.random() < 0.6
+        stamp, codec = start_ms + number * STEP_MS, rng.randrange(5)
+        values = [rng.randbytes(40) * rng.randrange(20) for _ in range(rng.randrange(1, 4))]
+        records = [Record(timestamp=stamp, key=b"%d" % number, value=value) for value in values]
+        at = rng.randrange(4)
+        if at == 3:
+            append(raw, topic, build_batch(records, codec=codec))
+            continue
+        producer = producers[at]
+        if at not in opened:
+            assert producer.add((topic, 0)) == {error_codes.NONE}
+            opened.add(at)
+        sequence = producer.sequences.get((topic, 0), 0)
+        data = build_batch(
+            records,
+            producer_id=producer.producer_id,
+            producer_epoch=producer.epoch,
+            base_sequence=sequence,
+            transactional=True,
+            codec=codec,
+        )
+        producer.sequences[topic, 0] = sequence + len(records)
+        assert produce_records(raw, topic, data, producer.id).error_code == error_codes.NONE
+        if rng.random() < 0.5:
+            assert producer.end(rng.random() < 0.5).error_code == error_codes.NONE
+            opened.discard(at)
+    for at in opened:
+        assert producers[at].end(rng.random() < 0.5).error_code == error_codes.NONE
+
+
+@pytest.mark.parametrize("form", [plain, compressed, encrypted, local_tiered])
+def test_rows_of_random_logs_are_those_of_fetch(tmp_path: Path, form: Any) -> None:
+    """Also behind a change of the leader's epoch, with aborted transactions, and over the border to the disk."""
+    rng = Random(form.__name__)
+    (tmp_path / "store").mkdir()
+    with tier_in(tmp_path, form(tmp_path / "store")) as tier:
+        with tier.raw() as raw:
+            create_tiered(raw, "t", only_remote=True)
+            fill_randomly(raw, "t", rng, 0, 25)
+        tier.restart()
+        with tier.raw() as raw:
+            fill_randomly(raw, "t", rng, 100, 25)
+        end = tier.end("t")
+        eventually(lambda: tier.border("t") > 2 * end // 3, "most records to be in the store alone")
+        cuts = [(0, end), *(sorted(rng.sample(range(end + 1), 2)) for _ in range(12))]
+        for committed in (False, True):
+            wanted = [read(tier.options("fetch", committed=committed), tier.part("t", *cut)) for cut in cuts]
+            for transport in ("objects", "auto"):
+                options = tier.options(transport, committed=committed)
+                whole = planned(options, *(tier.part("t", *cut) for cut in cuts))
+                assert whole.copied is not None
+                assert whole.copied.partitions
+                found = [read(options, tier.part("t", *cut), whole) for cut in cuts]
+                assert found == wanted, (transport, committed)
+
+
+SEGMENTS = 6
+RECORDS = 2 * SEGMENTS
+
+
+def filled(tier: Tier, topic: str = "t") -> OffsetRange:
+    """A topic of which the disk has the last two records alone; the range of the others."""
+    with tier.raw() as raw:
+        create_tiered(raw, topic, only_remote=True)
+        fill(raw, topic, range(SEGMENTS))
+    tier.until_tiered(topic, RECORDS - 2)
+    return tier.part(topic, 0, RECORDS - 2)
+
+
+def offsets(found: list[Row]) -> list[int]:
+    return [row["offset"] for row in found]
+
+
+@pytest.mark.parametrize("transport", ["objects", "auto"])
+@pytest.mark.parametrize("committed", [False, True])
+def test_a_direct_read_sends_no_fetch_to_the_node(tier: Tier, transport: str, committed: bool) -> None:
+    part = filled(tier)
+    options = tier.options(transport, committed=committed)
+    ways = planned(options, part)
+    before = tier.fetches()
+    assert offsets(read(options, part, ways)) == list(range(RECORDS - 2))
+    assert tier.fetches() == before
+    further = part._replace(end_offset=RECORDS)
+    assert offsets(read(options, further, ways)) == list(range(RECORDS))
+    assert tier.fetches() > before
+
+
+def test_what_is_copied_and_still_on_the_disk_is_read_as_an_object_where_that_is_wanted(tier: Tier) -> None:
+    with tier.raw() as raw:
+        create_tiered(raw, "t")
+        fill(raw, "t", range(SEGMENTS))
+        eventually(
+            lambda: offset_at(raw, "t", LATEST_TIERED)[2] == RECORDS - 3, "all but the last segment to be copied"
+        )
+    part = tier.part("t", 0, RECORDS)
+    ways = planned(tier.options("auto"), part)
+    assert ways.copied is not None
+    assert not ways.copied.partitions
+    ways = planned(tier.options("objects"), part)
+    assert ways.copied is not None
+    assert ways.copied.partitions["t", 0].end_offset == RECORDS - 2
+
+
+def test_the_node_is_asked_once_about_a_transaction_that_ends_on_its_disk(tier: Tier) -> None:
+    with tier.raw() as raw:
+        create_tiered(raw, "t", only_remote=True)
+        fill_transactions(raw, "t", range(2))  # the second is aborted; its last half and its marker are not copied
+        border = offset_at(raw, "t", -1)[2] - 2
+    tier.until_tiered("t", border)
+    part = tier.part("t", 0, border)
+    options = tier.options("objects", committed=True)
+    ways = planned(options, part)
+    before = tier.fetches()
+    found = read(options, part, ways)
+    assert tier.fetches() == before + 1
+    assert [row["value"] for row in found] == [b"0:0", b"0:1"]
+    assert found == read(tier.options("fetch", committed=True), part)
+
+
+def test_damage_to_an_object_is_one_line_and_no_rows(tier: Tier, tmp_path: Path) -> None:
+    part = filled(tier)
+    log = sorted((tmp_path / "store").rglob("*.log"))[2]
+    data = bytearray(log.read_bytes())
+    data[-3] ^= 4
+    log.write_bytes(data)
+    for transport in ("objects", "auto"):
+        with pytest.raises(ScanError, match=r"^t-0 \[4, 6\): .*does not have the checksum") as raised:
+            read(tier.options(transport), part._replace(start_offset=4, end_offset=6))
+        assert "\n" not in str(raised.value)
+        assert offsets(read(tier.options(transport), part._replace(start_offset=6))) == list(range(6, RECORDS - 2))
+
+
+def test_offsets_that_are_deleted_after_the_plan_are_lost_or_left_out_as_with_fetch(tier: Tier, tmp_path: Path) -> None:
+    part = filled(tier)
+    strict, lenient = tier.options("objects"), tier.options("objects", failOnDataLoss="false")
+    ways = planned(strict, part)
+    before = len(list((tmp_path / "store").rglob("*.log")))
+    with tier.raw() as raw:
+        assert delete_records(raw, "t", 5) == (0, 5)
+        eventually(lambda: len(list((tmp_path / "store").rglob("*.log"))) == before - 2, "two segments to be deleted")
+    with pytest.raises(OffsetsLost, match="offset 0 is gone, the log begins at 5"):
+        read(strict, part, ways)
+    assert offsets(read(lenient, part, ways)) == list(range(5, RECORDS - 2))
+
+
+def test_a_store_that_cannot_be_read_leaves_everything_to_fetch_unless_objects_are_demanded(
+    tier: Tier, tmp_path: Path
+) -> None:
+    part = filled(tier)
+    away = {"kpybroker.remote.store": (tmp_path / "elsewhere").as_uri()}
+    assert offsets(read(tier.options("auto", **away), part)) == list(range(RECORDS - 2))
+    with pytest.raises(ScanError, match=r"^t-0 \[0, 10\): .*elsewhere"):
+        read(tier.options("objects", **away), part)
+
+
+def test_wrong_configs_of_the_store_are_refused_by_the_plan(tier: Tier) -> None:
+    part = filled(tier)
+    for transport in ("auto", "objects"):
+        with pytest.raises(BadOption, match=r"rsm.config.chunk.siz is not a config of the store; did you mean"):
+            planned(tier.options(transport, **{"rsm.config.chunk.siz": "1"}), part)
+    assert offsets(read(tier.options("fetch", **{"rsm.config.chunk.siz": "1"}), part)) == list(range(RECORDS - 2))
+
+
+def test_segments_under_keys_that_are_not_given_are_one_line(tmp_path: Path) -> None:
+    (tmp_path / "store").mkdir()
+    with tier_in(tmp_path, encrypted(tmp_path / "store")) as tier:
+        part = filled(tier)
+        tier.store = plain(tmp_path / "store")
+        with pytest.raises(ScanError, match="a segment is encrypted, and no keys are configured"):
+            read(tier.options("objects"), part)
