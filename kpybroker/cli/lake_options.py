@@ -10,6 +10,7 @@ import click
 
 from kpybroker.cli import completion
 from kpybroker.cli.contact import say
+from kpybroker.cli.options import remote_store
 
 if TYPE_CHECKING:
     from kpybroker.client.client import Client
@@ -106,15 +107,9 @@ def _values(kind: str, rule: "NamingRule", url: str | None, path: Path | None, m
     return values_of(kind, None if url is None else Registry(url), file, rule)
 
 
-def store_option(command: Command) -> Command:
-    """The option of the store that a topic's old records are in; the command gets ``store``, a path or None."""
-    return click.option(
-        "--remote-store",
-        "store",
-        type=click.Path(exists=True, dir_okay=False, path_type=Path),
-        metavar="CONFIG",
-        help="The server.properties of a broker: records that only its store has are read there, not by the broker.",
-    )(command)
+store_option = remote_store(
+    "The server.properties of a broker: records that only its store has are read there, not by the broker."
+)
 
 
 def old_records(path: Path, connect: "Callable[[], Client]", *, committed_only: bool) -> "OldRecords":

@@ -134,7 +134,7 @@ WRONG = [
     ({"columns": "colour"}, "there is no column colour"),
     ({"columns": ","}, "columns names none"),
     ({"filter": "colour = 1"}, "filter: there is no column colour"),
-    ({"transport": "pigeon"}, "transport is auto, fetch or files"),
+    ({"transport": "pigeon"}, "transport is auto, fetch, files or objects"),
     ({"kafka.auto.offset.reset": "earliest"}, "'auto.offset.reset' is not supported. Instead set"),
     ({"kafka.key.deserializer": "x"}, "'key.deserializer' is not supported"),
 ]

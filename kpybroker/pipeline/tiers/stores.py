@@ -19,12 +19,15 @@ class BadStore(Exception):
 
 
 class TierStore:
-    """A store that may be read by several threads."""
+    """A store that may be read by several threads. Another process that gets it opens it for itself."""
 
     def __init__(self, settings: RemoteStorageSettings) -> None:
         self.settings = settings
         self._lock = Lock()
         self._storage: RemoteStorage | None = None
+
+    def __reduce__(self) -> tuple[type, tuple[RemoteStorageSettings]]:
+        return TierStore, (self.settings,)
 
     def opened(self) -> RemoteStorage:
         """The store. Nothing is asked of it. Raises BadStore."""
