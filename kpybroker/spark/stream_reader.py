@@ -31,7 +31,7 @@ from kpybroker.machines.scan.stream_offsets import (
 from kpybroker.pipeline.scan.checkpoint import offsets_in
 from kpybroker.pipeline.scan.cluster import ScannedCluster
 from kpybroker.pipeline.scan.connecting import cluster_of
-from kpybroker.pipeline.scan.ways import WayPlanner, Ways
+from kpybroker.pipeline.scan.ways import NO_WAYS, WayPlanner
 from kpybroker.spark.one_line import one_line
 from kpybroker.spark.read_limits import default_limit, knows_available_now, limits_of
 from kpybroker.spark.task import SparkTask, read
@@ -61,7 +61,7 @@ class StreamReader(ArrivesInTask, DataSourceStreamReader):
         self._sizes: dict[Spot, float] = {}
         self._sized_s = float("-inf")
         self._planner = WayPlanner(options)
-        self._ways = Ways()
+        self._ways = NO_WAYS
 
     def __reduce__(self) -> tuple[type["StreamReader"], tuple[ScanOptions]]:
         return StreamReader, (self._options,)
@@ -122,7 +122,7 @@ class StreamReader(ArrivesInTask, DataSourceStreamReader):
 
     def _give_back(self) -> None:
         """End the leases of the micro-batch before, which Spark has finished."""
-        ways, self._ways = self._ways, Ways()
+        ways, self._ways = self._ways, NO_WAYS
         ways.end()
 
     def stop(self) -> None:

@@ -12,7 +12,7 @@ from kpybroker.machines.scan.options import ScanOptions
 from kpybroker.machines.scan.ranges import OffsetRange, Projection
 from kpybroker.pipeline.scan import reading
 from kpybroker.pipeline.scan.connecting import transport_of
-from kpybroker.pipeline.scan.ways import Ways
+from kpybroker.pipeline.scan.ways import NO_WAYS, Ways
 from kpybroker.spark.one_line import one_line
 from kpybroker.spark.zip_directories import keep_zip_directories
 
@@ -28,9 +28,9 @@ def keep_modules(loaded: int) -> None:  # noqa: ARG001 - once for each number
 class SparkTask(InputPartition):
     """The ranges of one task, and the ways around the brokers that the plan has found for them."""
 
-    def __init__(self, parts: Sequence[OffsetRange], ways: Ways | None = None) -> None:
+    def __init__(self, parts: Sequence[OffsetRange], ways: Ways = NO_WAYS) -> None:
         super().__init__(tuple(parts))
-        self.ways = None if ways is None else ways.only(parts)
+        self.ways = ways.only(parts)
 
 
 def read(task: InputPartition | None, options: ScanOptions, wanted: Projection) -> Iterator[pa.RecordBatch]:

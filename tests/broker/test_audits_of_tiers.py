@@ -29,7 +29,7 @@ from kpybroker.hosts.remote_log.chunked_storage import ChunkedStorage
 from kpystorage.remote.indexes import IndexType
 from support.raw_requests import offset_at
 from support.waiting import eventually
-from tiered.filling import create_tiered, fill
+from tiered.filling import create_tiered, fill, fill_transactions
 
 
 def audited(directory: Path, store: Store | None, *words: str, exit_code: int = 0) -> dict[str, Any]:
@@ -73,6 +73,19 @@ def test_what_only_the_store_has_is_whole_and_counted(stopped: tuple[Path, Store
     assert found["records"] > on_disk["records"]
     assert found["whole_transactions"] > 0
     assert found["torn_transactions"] == 0
+
+
+def test_a_disk_that_begins_within_a_transaction_is_whole_without_its_store(tmp_path: Path) -> None:
+    (tmp_path / "store").mkdir()
+    with tier_in(tmp_path, plain(tmp_path / "store")) as tier:
+        with tier.raw() as raw:
+            create_tiered(raw, "t", only_remote=True)
+            fill_transactions(raw, "t", range(2))  # the second is aborted, and ends in the last segment
+            end = offset_at(raw, "t", -1)[2]
+        tier.until_tiered("t", end - 2)
+    found = audited(tmp_path, None)
+    assert (lines(found), found["records"]) == ([], 2)
+    assert audited(tmp_path, tier.store)["records"] == end
 
 
 def test_running_brokers_are_audited_with_their_store(tmp_path: Path) -> None:
@@ -133,16 +146,17 @@ def test_a_copy_with_another_offset_than_the_disk_is_damage(tmp_path: Path) -> N
         create_tiered(raw, "t")
         fill(raw, "t", range(SEGMENTS))
         eventually(lambda: offset_at(raw, "t", LATEST_TIERED)[2] == RECORDS - 3, "all but one to be copied")
-    log = objects(tmp_path, "*-00000000000000000002-*.log")[0]
+    log = next(each for each in objects(tmp_path) if each.read_bytes()[:8] == (2).to_bytes(8, "big"))
     data = bytearray(log.read_bytes())
     data[12:16] = (7).to_bytes(4, "big")  # another epoch, which is the leader's affair
     log.write_bytes(data)
     assert lines(audited(tmp_path, tier.store)) == []
     data[0:8] = (1).to_bytes(8, "big")  # no checksum covers the offset
     log.write_bytes(data)
-    ((level, claim, offset, text),) = lines(audited(tmp_path, tier.store, exit_code=1))
-    assert (level, claim, offset) == ("damage", "offsets", 2)
-    assert text == "a batch's base offset is 1 instead of 2"
+    found = audited(tmp_path, tier.store, exit_code=1)
+    assert ("damage", "offsets", 2, "a batch's base offset is 1 instead of 2") in lines(found)
+    assert {each["replica"] for each in found["findings"]} == {"the store"}
+    assert (found["compared"], found["equal"]) == (1, 0)
 
 
 def test_an_index_that_was_copied_wrongly_is_found(tier: Tier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

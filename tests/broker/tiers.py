@@ -117,12 +117,16 @@ class Tier:
 
     def fetches(self) -> float:
         """The requests of Fetch that the node has answered."""
+        return self._counted(r'kafka_network_requestmetrics_requests_total\{[^}]*"Fetch"[^}]*\}')
+
+    def fetches_of(self, topic: str) -> float:
+        """The partitions of a topic that answers to Fetch were about."""
+        return self._counted(rf'kafka_server_brokertopicmetrics_totalfetchrequests_total\{{[^}}]*"{topic}"[^}}]*\}}')
+
+    def _counted(self, name: str) -> float:
         with urlopen(f"http://127.0.0.1:{self.node.node.http_port}/metrics") as answer:
             text = answer.read().decode()
-        found = re.findall(
-            r'^kafka_network_requestmetrics_requests_total\{[^}]*request="Fetch"[^}]*\} (\S+)', text, re.M
-        )
-        return sum(map(float, found))
+        return sum(float(found) for found in re.findall(rf"^{name} (\S+)", text, re.MULTILINE))
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from kpybroker.hosts.remote_log import segment_reads
 from kpybroker.hosts.remote_log.open_segments import name_of
 from kpybroker.hosts.remote_log.remote_storage import RemoteStorage, StoreFailed
 from kpybroker.hosts.remote_log.segment_reads import SegmentFile
-from kpybroker.machines.audit.findings import AuditFinding, BytePlace
+from kpybroker.machines.audit.findings import DAMAGE, INDEXES, AuditFinding, BytePlace
 from kpybroker.machines.audit.stretch import Stretch
 from kpybroker.machines.audit.walk import AuditWalk
 from kpybroker.machines.remote_log.lineage import CopiedRange
@@ -49,14 +49,16 @@ class CopyWalk:
 
     def read(self, copy: CopiedRange, start: int) -> Iterator[Stretch]:
         """Walk through one copy, from the first batch at or behind ``start`` on. The stretches that end there."""
-        walk, path = self._walk, path_of(self._storage, copy.segment)
+        walk, segment = self._walk, copy.segment
+        path = path_of(self._storage, segment)
+        indexes, problem = self._indexes(segment, path) if start <= segment.start_offset else (None, "")
         reading = None
         try:
-            position, indexes = self._begin(copy, max(start, copy.start_offset))
-            if walk.expected < 0:
-                walk.expected = copy.start_offset if copy.start_offset == copy.segment.start_offset >= start else -1
-            file, following = CopiedFile(self._storage, copy.segment), copy.segment.next_offset
-            reading = SegmentRead(walk, file, path, indexes, following, is_open=False)
+            position = self._position(copy, max(start, copy.start_offset))
+            if walk.expected < 0 and max(start, copy.start_offset) == segment.start_offset:
+                walk.expected = segment.start_offset
+            file = CopiedFile(self._storage, segment)
+            reading = SegmentRead(walk, file, path, indexes, segment.next_offset, is_open=False)
             while True:
                 walk.end = min(self._ends[-1], copy.end_offset)
                 is_whole = reading.run(position)
@@ -64,31 +66,40 @@ class CopyWalk:
                     break
                 yield walk.cut(self._ends.pop())
                 position = reading.position
-            if is_whole and not reading.is_damaged and indexes is not None:
-                indexes.end()
-                self._findings += indexes.findings
         except (StoreFailed, CorruptObject) as error:
             at = 0 if reading is None else reading.position
-            left_bytes = copy.segment.size_bytes - at
-            walk.skip_damaged(None, left_bytes, str(error), BytePlace(path, at), min(copy.end_offset, self._ends[0]))
+            place, next_offset = BytePlace(path, at), min(copy.end_offset, self._ends[0])
+            walk.skip_damaged(None, segment.size_bytes - at, str(error), place, next_offset)
+            return
+        if problem:
+            of = walk.of
+            spot = (of.topic, of.partition, of.replica)
+            self._findings.append(AuditFinding(DAMAGE, INDEXES, *spot, path, -1, segment.start_offset, problem))
+        elif is_whole and not reading.is_damaged and indexes is not None:
+            indexes.end()
+            self._findings += indexes.findings
 
-    def _begin(self, copy: CopiedRange, start: int) -> tuple[int, SegmentIndexes | None]:
-        """The position of the first batch at or behind ``start``, and the indexes if all batches are read."""
+    def _position(self, copy: CopiedRange, start: int) -> int:
+        """The position of the first batch at or behind ``start``."""
         segment = copy.segment
         if start <= segment.start_offset:
-            return 0, self._indexes(segment)
+            return 0
         found = segment_reads.find(self._storage, segment, start)
         if found is None:
-            return segment.size_bytes, None
-        return found[0] + (0 if found[1].base_offset >= start else found[1].size), None
+            return segment.size_bytes
+        return found[0] + (0 if found[1].base_offset >= start else found[1].size)
 
-    def _indexes(self, segment: RemoteLogSegment) -> SegmentIndexes:
-        path = path_of(self._storage, segment)
-        offsets, times = (
-            IndexBytes(f"{path}, index {kind.name}", self._storage.index(segment, kind) or b"")
-            for kind in (IndexType.OFFSET, IndexType.TIMESTAMP)
-        )
-        return SegmentIndexes(self._walk.of, segment.start_offset, offsets, times)
+    def _indexes(self, segment: RemoteLogSegment, path: str) -> tuple[SegmentIndexes | None, str]:
+        """The indexes, or why they cannot be read. That of transactions is read here for the reason alone."""
+        try:
+            offsets, times = (
+                IndexBytes(f"{path}, index {kind.name}", self._storage.index(segment, kind) or b"")
+                for kind in (IndexType.OFFSET, IndexType.TIMESTAMP)
+            )
+            self._storage.index(segment, IndexType.TRANSACTION)
+        except (StoreFailed, CorruptObject) as error:
+            return None, str(error)
+        return SegmentIndexes(self._walk.of, segment.start_offset, offsets, times), ""
 
 
 def path_of(storage: RemoteStorage, segment: RemoteLogSegment) -> str:

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from kpybroker.machines.audit.findings import BYTES, DAMAGE, EPOCHS, INDEXES, NOTE, OFFSETS, AuditFinding, BytePlace
 from kpybroker.machines.audit.sources import METADATA_TOPIC, AuditedReplica, AuditOutcome, AuditTask, ReplicaFacts
-from kpybroker.machines.audit.stretch import Stretch
+from kpybroker.machines.audit.stretch import AbortedStretch, Stretch
 from kpybroker.machines.audit.walk import END_OF_ALL, AuditWalk, Of
 from kpybroker.pipeline.audit.segment_indexes import check_snapshots, compare_snapshot, indexes_beside
 from kpybroker.pipeline.audit.segment_reading import SegmentRead
@@ -319,7 +319,7 @@ class AuditedDirectories:
                 known = (indexed.get(last), seen.get(last))
                 first = min(each.first_offset for each in known if each is not None)
                 if not any(first < end and begun <= last for begun, end in whole.damaged):
-                    text = _contradiction(*known, has_marker=last in ends)
+                    text = _contradiction(*known, whole.start, has_marker=last in ends)
             if text:
                 spot = (*replica.spot, replica.label)
                 yield AuditFinding(DAMAGE, INDEXES, *spot, path, -1, base_offset, text)
@@ -348,13 +348,18 @@ def _transactions_in(data: bytes, base_offset: int, following: int) -> tuple[dic
     return indexed, text
 
 
-def _contradiction(indexed: TransactionIndexEntry | None, seen: object, *, has_marker: bool) -> str:
+def _contradiction(
+    indexed: TransactionIndexEntry | None, seen: AbortedStretch | None, start: int, *, has_marker: bool
+) -> str:
+    """The contradiction of an entry with the transaction that the log shows from ``start`` on; empty if there is
+    none."""
     if indexed is None:
         return f"lacks {seen}"
     if seen is None:
         return "" if has_marker else f"says {indexed}"
-    its = (indexed.producer_id, indexed.first_offset, indexed.last_offset)
     fits = indexed.first_offset <= indexed.last_offset and indexed.last_stable_offset <= indexed.last_offset + 1
+    first_offset = seen.first_offset if indexed.first_offset < start else indexed.first_offset
+    its = (indexed.producer_id, first_offset, indexed.last_offset)
     return "" if fits and its == seen else f"says {indexed}"
 
 

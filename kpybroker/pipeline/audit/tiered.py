@@ -13,7 +13,7 @@ from kpybroker.hosts.remote_log import segment_reads
 from kpybroker.hosts.remote_log.metadata_values import read_value
 from kpybroker.hosts.remote_log.remote_storage import StoreFailed
 from kpybroker.hosts.remote_log.segment_reads import SegmentFile
-from kpybroker.machines.audit.findings import DAMAGE, INDEXES, NOTE, OFFSETS, AuditFinding, BytePlace
+from kpybroker.machines.audit.findings import DAMAGE, NOTE, OFFSETS, AuditFinding, BytePlace
 from kpybroker.machines.audit.sources import AuditedReplica, AuditOutcome, AuditTask, ReplicaFacts
 from kpybroker.machines.audit.stretch import Stretch
 from kpybroker.machines.audit.walk import AuditWalk, Of
@@ -266,10 +266,7 @@ class TieredDirectories(AuditedDirectories):
                 f"the offsets {tier.log_start} to {tier.start - 1} are not in the store: retention took them, or loss"
             )
             yield AuditFinding(NOTE, OFFSETS, *spot, replica.directory, -1, tier.log_start, text)
-        try:
-            yield from super().check_around(replica, whole, start)
-        except (StoreFailed, CorruptObject) as error:
-            yield AuditFinding(DAMAGE, INDEXES, *spot, self._store.opened().name, -1, -1, str(error))
+        yield from super().check_around(replica, whole, start)
 
     def _unknown(self, replica: AuditedReplica) -> Iterator[AuditFinding]:
         """A beginning that is on no disk, of a partition without known copies."""
@@ -284,7 +281,8 @@ class TieredDirectories(AuditedDirectories):
         for each in () if tier is None else tier.copies:
             if (each.start_offset, each.end_offset) != (each.segment.start_offset, each.segment.next_offset):
                 continue  # the rest of it is of another history, or before the log start
-            data = storage.index(each.segment, IndexType.TRANSACTION) or b""
             path = f"{path_of(storage, each.segment)}, index {IndexType.TRANSACTION.name}"
-            yield TransactionIndexFile(path, each.start_offset, each.end_offset, data)
+            with suppress(StoreFailed, CorruptObject):  # which the walk has reported
+                data = storage.index(each.segment, IndexType.TRANSACTION) or b""
+                yield TransactionIndexFile(path, each.start_offset, each.end_offset, data)
         yield from super().transaction_indexes(replica)

@@ -14,7 +14,7 @@ from kpybroker.pipeline.scan.cluster import ScannedCluster
 from kpybroker.pipeline.scan.fetching import FetchTransport, ScanFetching
 from kpybroker.pipeline.scan.files_first import FilesFirst
 from kpybroker.pipeline.scan.transport import Transport
-from kpybroker.pipeline.scan.ways import Ways
+from kpybroker.pipeline.scan.ways import NO_WAYS, Ways
 
 if TYPE_CHECKING:
     from kpybroker.pipeline.scan.old_records import OldRecords
@@ -81,9 +81,9 @@ def cluster_of(options: ScanOptions, *, waits: bool = False) -> ScannedCluster:
     )
 
 
-def transport_of(options: ScanOptions, ways: Ways | None = None) -> Transport:
+def transport_of(options: ScanOptions, ways: Ways = NO_WAYS) -> Transport:
     """The transport for a task, for which a plan has found these ways. Raises BadOption."""
-    lent, copied = (None, None) if ways is None else ways
+    lent, copied = ways
 
     def fetching() -> Transport:
         return FetchTransport(client_of(options, waits=True), _fetching(options))

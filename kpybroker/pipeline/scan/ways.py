@@ -5,7 +5,7 @@ transports).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kpybroker.client.client import Client
 from kpybroker.client.connection import Unreachable
@@ -41,6 +41,9 @@ class Ways(NamedTuple):
         """Give everything back that is lent."""
         if self.lent is not None:
             self.lent.end()
+
+
+NO_WAYS: Final = Ways()
 
 
 class WayPlanner:
