@@ -1,4 +1,4 @@
-"""The store of a broker, for ``kpybroker tiers check``: opened by its configs, and read segment by segment."""
+"""The store of a broker, for ``kpybroker tiers check`` and ``kpybroker check``: opened by its configs, and read."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -22,7 +22,7 @@ from kpybroker.pipeline.lake.values import Values, raw_of, sources
 from kpybroker.pipeline.lake.writing import latest, size_of, sorted_for
 from kpybroker.pipeline.scan.connecting import transport_of
 from kpybroker.pipeline.scan.reading import rows as rows_of
-from kpybroker.pipeline.scan.ways import Ways
+from kpybroker.pipeline.scan.ways import ScanWays
 from kpybroker.spark.zip_directories import keep_zip_directories
 from kpywire import error_codes
 from kpywire.columns.schema import schema_of
@@ -75,7 +75,7 @@ class LakeReadSettings(NamedTuple):
         )
 
     def task(
-        self, schema: pa.Schema, files: Files | None, ways: Ways, most_bytes: float
+        self, schema: pa.Schema, files: Files | None, ways: ScanWays, most_bytes: float
     ) -> Callable[[OffsetRange], SortedRecords | RangeFailed]:
         """A function for executors. ``schema`` is the table's; ``files`` writes rows that are appended; for an
         upsert, it finds out which rows are refused, or is None. A range is read up to
@@ -119,7 +119,7 @@ class LakeReadSettings(NamedTuple):
             return outcome._replace(files=written, dead=left.dead, rows=left.rows.num_rows)
 
     def _records(
-        self, part: OffsetRange, columns: tuple[str, ...], ways: Ways, most_bytes: int
+        self, part: OffsetRange, columns: tuple[str, ...], ways: ScanWays, most_bytes: int
     ) -> tuple[pa.Table, int]:
         """The records of a range, and the offset up to which it was read: its end, or where enough bytes were."""
         wanted = Projection(columns, self.options.wanted.committed_only, self.options.wanted.fails_on_data_loss)

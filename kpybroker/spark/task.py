@@ -12,7 +12,7 @@ from kpybroker.machines.scan.options import ScanOptions
 from kpybroker.machines.scan.ranges import OffsetRange, Projection
 from kpybroker.pipeline.scan import reading
 from kpybroker.pipeline.scan.connecting import transport_of
-from kpybroker.pipeline.scan.ways import NO_WAYS, Ways
+from kpybroker.pipeline.scan.ways import NO_WAYS, ScanWays
 from kpybroker.spark.one_line import one_line
 from kpybroker.spark.zip_directories import keep_zip_directories
 
@@ -28,7 +28,7 @@ def keep_modules(loaded: int) -> None:  # noqa: ARG001 - once for each number
 class SparkTask(InputPartition):
     """The ranges of one task, and the ways around the brokers that the plan has found for them."""
 
-    def __init__(self, parts: Sequence[OffsetRange], ways: Ways = NO_WAYS) -> None:
+    def __init__(self, parts: Sequence[OffsetRange], ways: ScanWays = NO_WAYS) -> None:
         super().__init__(tuple(parts))
         self.ways = ways.only(parts)
 

@@ -29,16 +29,21 @@ from kpybroker.hosts.remote_log.chunked_storage import ChunkedStorage
 from kpystorage.remote.indexes import IndexType
 from support.raw_requests import offset_at
 from support.waiting import eventually
-from tiered.filling import create_tiered, fill, fill_transactions
+from tiered.filling import alter, create_tiered, fill, fill_transactions
+
+
+def config_of(directory: Path, store: Store) -> Path:
+    """A file with the configs of a store."""
+    path = directory / "server.properties"
+    path.write_text("".join(f"{key}={value}\n" for key, value in store.items()))
+    return path
 
 
 def audited(directory: Path, store: Store | None, *words: str, exit_code: int = 0) -> dict[str, Any]:
     """The result of an audit of topic ``t``."""
     words = ("audit", str(directory / "data"), "--topic", "t", "--json", *words)
     if store is not None:
-        path = directory / "server.properties"
-        path.write_text("".join(f"{key}={value}\n" for key, value in store.items()))
-        words = (*words, "--remote-store", str(path))
+        words = (*words, "--remote-store", str(config_of(directory, store)))
     result = CliRunner().invoke(main, words, catch_exceptions=False)
     assert result.exit_code == exit_code, result.output
     found: dict[str, Any] = json.loads(result.output)
@@ -103,9 +108,7 @@ def tier(tmp_path: Path) -> Iterator[Tier]:
         create_tiered(raw, "t")
         fill(raw, "t", range(SEGMENTS))
         eventually(lambda: offset_at(raw, "t", LATEST_TIERED)[2] == RECORDS - 3, "all but one to be copied")
-    for each in sorted((tmp_path / "data" / "t-0").glob("0*")):
-        if int(each.name.split(".")[0]) < RECORDS - 6:
-            each.unlink()
+    keep_on_disk(tmp_path, RECORDS - 6)
     return found
 
 
@@ -178,6 +181,60 @@ def test_directories_that_know_no_copies_are_a_note(tier: Tier, tmp_path: Path) 
     ((level, claim, offset, text),) = lines(audited(tmp_path, tier.store))
     assert (level, claim, offset) == ("note", "offsets", 0)
     assert text.startswith("the offsets 0 to 5 are not on this disk")
+
+
+@pytest.fixture
+def torn(tmp_path: Path) -> Tier:
+    """A stopped node that lacks segments between those of the store and those of its disk."""
+    (tmp_path / "store").mkdir()
+    with tier_in(tmp_path, plain(tmp_path / "store")) as found, found.raw() as raw:
+        create_tiered(raw, "t")
+        fill(raw, "t", range(SEGMENTS))
+        eventually(lambda: offset_at(raw, "t", LATEST_TIERED)[2] == RECORDS - 3, "all but one to be copied")
+        alter(raw, "t", remote_copy_lag_ms=str(10**12), remote_copy_lag_bytes=str(10**9))
+        fill(raw, "t", range(SEGMENTS, SEGMENTS + 3))
+    keep_on_disk(tmp_path, RECORDS + 2)
+    return found
+
+
+def keep_on_disk(directory: Path, first: int) -> None:
+    """Delete the segments below an offset from the disk, as local retention does."""
+    for each in sorted((directory / "data" / "t-0").glob("0*")):
+        if int(each.name.split(".")[0]) < first:
+            each.unlink()
+
+
+def test_a_gap_between_store_and_disk_is_a_loss(torn: Tier, tmp_path: Path) -> None:
+    ((level, claim, offset, text),) = lines(audited(tmp_path, torn.store, exit_code=1))
+    assert (level, claim, offset) == ("damage", "offsets", RECORDS - 2)
+    assert text.startswith("the offsets 10 to 13 are lost")
+    found = checked(tmp_path, torn.store, exit_code=1)
+    assert [each["text"] for each in found] == ["t-0: the offsets 10 to 13 are neither there nor on a disk"]
+
+
+def checked(directory: Path, store: Store, exit_code: int = 0) -> list[dict[str, str]]:
+    """The findings of ``kpybroker check`` about the store."""
+    words = ["check", str(directory / "data"), "--json", "--remote-store", str(config_of(directory, store))]
+    result = CliRunner().invoke(main, words, catch_exceptions=False)
+    assert result.exit_code == exit_code, result.output
+    return [each for each in json.loads(result.output)["findings"] if each["path"].startswith("file:")]
+
+
+def test_check_compares_objects_with_the_metadata_in_the_directories(tmp_path: Path) -> None:
+    (tmp_path / "store").mkdir()
+    with tier_in(tmp_path, plain(tmp_path / "store")) as tier:
+        filled(tier)
+    assert checked(tmp_path, tier.store) == []
+    first, second, third = objects(tmp_path)[:3]
+    first.unlink()
+    second.write_bytes(second.read_bytes()[:-1])
+    third.with_name(third.name.replace(third.stem[-22:], "A" * 22)).write_bytes(b"?")
+    found = sorted((each["level"], each["text"]) for each in checked(tmp_path, tier.store, exit_code=1))
+    assert [level for level, _ in found] == ["damage", "damage", "note"]
+    assert found[0][1].startswith("t-0 offsets 0 to 1 ")
+    assert found[0][1].endswith("the store lacks its .log")
+    assert "its log has" in found[1][1]
+    assert found[2][1].endswith("no segment knows it")
 
 
 def test_a_store_that_cannot_be_used_is_one_line(tmp_path: Path) -> None:

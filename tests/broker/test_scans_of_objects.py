@@ -25,7 +25,7 @@ from kpybroker.machines.scan.options import ScanOptions
 from kpybroker.machines.scan.ranges import OffsetRange
 from kpybroker.pipeline.scan.connecting import client_of, transport_of
 from kpybroker.pipeline.scan.reading import rows
-from kpybroker.pipeline.scan.ways import WayPlanner, Ways
+from kpybroker.pipeline.scan.ways import ScanWays, WayPlanner
 from support.raw_requests import offset_at
 from support.waiting import eventually
 from tiered.filling import create_tiered, delete_records, fill, fill_transactions
@@ -33,12 +33,12 @@ from tiered.filling import create_tiered, delete_records, fill, fill_transaction
 Row = dict[str, Any]
 
 
-def planned(options: ScanOptions, *parts: OffsetRange) -> Ways:
+def planned(options: ScanOptions, *parts: OffsetRange) -> ScanWays:
     with client_of(options) as client:
         return WayPlanner(options).ways(client, parts, {})
 
 
-def read(options: ScanOptions, part: OffsetRange, ways: Ways | None = None) -> list[Row]:
+def read(options: ScanOptions, part: OffsetRange, ways: ScanWays | None = None) -> list[Row]:
     transport = transport_of(options, planned(options, part) if ways is None else ways.only([part]))
     try:
         return [row for batch in rows(transport, part, options.wanted) for row in batch.to_pylist()]

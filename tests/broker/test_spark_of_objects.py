@@ -20,6 +20,7 @@ def spark() -> Iterator[Any]:
 
     builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
     builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.pyspark.python", sys.executable)
+    builder = builder.config("spark.python.authenticate.socketTimeout", "60s")
     session = builder.config("spark.executorEnv.PYTHONPATH", os.pathsep.join(filter(None, sys.path))).getOrCreate()
     from kpybroker.spark import KpybrokerSource
 

@@ -20,7 +20,7 @@ from kpybroker.pipeline.scan import objects
 from kpybroker.pipeline.scan.objects import ObjectTransport
 from kpybroker.pipeline.scan.reading import rows
 from kpybroker.pipeline.scan.transport import FetchedPiece
-from kpybroker.pipeline.tiers.copied import MOST_FOLLOWING, Copied, CopiedPartition, copied_partition
+from kpybroker.pipeline.tiers.copied import MOST_FOLLOWING, CopiedPartition, CopiedPartitions, copied_partition
 from kpystorage import producer_snapshot
 from kpystorage.log_slice import LogSlice
 from kpystorage.producer_snapshot import SnapshotEntry
@@ -86,7 +86,7 @@ class Lineage:
 
     def read(self, start: int, end: int, *, committed: bool = False) -> list[str]:
         part = OffsetRange("t", TOPIC_ID, 0, start, end)
-        copied = Copied({part.spot: self.partition(start, end)})
+        copied = CopiedPartitions({part.spot: self.partition(start, end)})
         store: Any = OpenStore(self.storage)
         transport = ObjectTransport(copied, store, Nothing, no_client, may_give_up=False)
         found = rows(transport, part, Projection(("value",), committed_only=committed))
@@ -203,7 +203,7 @@ def test_a_task_gets_its_copies_and_some_behind_them() -> None:
     assert [each.start_offset for each in mine.with_transactions] == list(range(90, 130 + 10 * MOST_FOLLOWING, 10))
     assert (whole.only(200, 210), whole.only(5, 5)) == (None, None)
     assert world.partition(0, 200, committed_only=False).with_transactions == ()
-    found = Copied({("t", 0): whole})
+    found = CopiedPartitions({("t", 0): whole})
     part = OffsetRange("t", TOPIC_ID, 0, 0, 300)
     assert found.rest([part, part._replace(partition=1)]) == [
         part._replace(start_offset=200),

@@ -43,7 +43,7 @@ class TieredPartition(NamedTuple):
     """The copies of a partition, in the history of the replica that has most."""
 
     key: str
-    """That replica, as `AuditedReplica.key` has it."""
+    """The name of that replica, as `AuditedReplica.key` has it."""
     log_start: int
     border: int
     """The first offset of its disk."""
@@ -64,6 +64,9 @@ class TieredPartition(NamedTuple):
         return tuple(each for each in self.copies if each.start_offset < end and each.end_offset > start)
 
 
+Tiers = tuple[RemoteLogMetadata, Mapping[tuple[str, int], TieredPartition]]
+
+
 class TieredDirectories(AuditedDirectories):
     """Log directories, and the store of their cluster."""
 
@@ -80,7 +83,7 @@ class TieredDirectories(AuditedDirectories):
 
     def replicas(self, topics: Sequence[str]) -> list[AuditedReplica]:
         on_disks = super().replicas(())
-        self._tiers = self._found(on_disks)
+        self._tiers = self._found(on_disks)[1]
         found = []
         for each in on_disks:
             if topics and each.topic not in topics:
@@ -111,7 +114,11 @@ class TieredDirectories(AuditedDirectories):
             is_copy=True,
         )
 
-    def _found(self, replicas: Iterable[AuditedReplica]) -> dict[tuple[str, int], TieredPartition]:
+    def tiers(self) -> Tiers:
+        """The metadata in the directories, and the copies of each tiered partition."""
+        return self._found(super().replicas(()))
+
+    def _found(self, replicas: Iterable[AuditedReplica]) -> Tiers:
         best: dict[tuple[str, int], AuditedReplica] = {}
         for each in replicas:
             known = best.get(each.spot)
@@ -124,7 +131,7 @@ class TieredDirectories(AuditedDirectories):
                 segments = metadata.segments_of(from_string(replica.topic_id), replica.partition)
                 if segments:
                     tiers[spot] = self._tier(replica, segments)
-        return tiers
+        return metadata, tiers
 
     def _metadata(self, logs: Iterable[AuditedReplica]) -> RemoteLogMetadata:
         found = RemoteLogMetadata()
@@ -156,7 +163,7 @@ class TieredDirectories(AuditedDirectories):
     def _tier_of(self, replica: AuditedReplica) -> TieredPartition | None:
         """The copies that belong to a replica: to one that has most, or to that of the copies."""
         if self._tiers is None:
-            self._tiers = self._found(super().replicas(()))
+            self._tiers = self.tiers()[1]
         tier = self._tiers.get(replica.spot)
         return tier if tier is not None and (replica.is_copy or replica.key == tier.key) else None
 

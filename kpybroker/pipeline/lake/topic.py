@@ -22,7 +22,7 @@ from kpywire.uuid import ZERO_UUID, to_string
 
 if TYPE_CHECKING:
     from kpybroker.pipeline.scan.old_records import OldRecords
-    from kpybroker.pipeline.tiers.copied import Copied
+    from kpybroker.pipeline.tiers.copied import CopiedPartitions
 
 COLUMNS: Final = ("key", "value", "partition", "offset", "timestamp")
 TASK_OFFSETS: Final = 250_000
@@ -118,7 +118,7 @@ class LakeTopic:
         ]
         return pa.Table.from_batches(batches, schema_of(columns)), done
 
-    def _copied(self, steps: Iterable[LaneStep]) -> "Copied | None":
+    def _copied(self, steps: Iterable[LaneStep]) -> "CopiedPartitions | None":
         """The copies in the store that hold these steps."""
         return None if self._old is None else self._old.plan(self._client, [self._range(step) for step in steps])
 
@@ -126,7 +126,7 @@ class LakeTopic:
         return OffsetRange(self.name, self._id, step.partition, step.start, step.end)
 
     def _piece(
-        self, piece: LaneStep, columns: tuple[str, ...], budget: "_Budget", copied: "Copied | None"
+        self, piece: LaneStep, columns: tuple[str, ...], budget: "_Budget", copied: "CopiedPartitions | None"
     ) -> tuple[list[pa.RecordBatch], int]:
         """The records of a piece and how far it was read: its end, or where its part of the budget ended."""
         found: list[pa.RecordBatch] = []
@@ -144,7 +144,9 @@ class LakeTopic:
         """The records of one step, in batches. LakeError."""
         return self._batches(step, columns, self._copied([step]))
 
-    def _batches(self, step: LaneStep, columns: tuple[str, ...], copied: "Copied | None") -> Iterator[pa.RecordBatch]:
+    def _batches(
+        self, step: LaneStep, columns: tuple[str, ...], copied: "CopiedPartitions | None"
+    ) -> Iterator[pa.RecordBatch]:
         wanted = Projection(columns, self._committed_only, self.fails_on_data_loss)
         fetching = self._idle.pop() if self._idle else FetchTransport(self._connect())
         transport: Transport = fetching if self._old is None or copied is None else self._old.over(fetching, copied)

@@ -14,7 +14,7 @@ from kpybroker.pipeline.scan.cluster import ScannedCluster
 from kpybroker.pipeline.scan.fetching import FetchTransport, ScanFetching
 from kpybroker.pipeline.scan.files_first import FilesFirst
 from kpybroker.pipeline.scan.transport import Transport
-from kpybroker.pipeline.scan.ways import NO_WAYS, Ways
+from kpybroker.pipeline.scan.ways import NO_WAYS, ScanWays
 
 if TYPE_CHECKING:
     from kpybroker.pipeline.scan.old_records import OldRecords
@@ -81,7 +81,7 @@ def cluster_of(options: ScanOptions, *, waits: bool = False) -> ScannedCluster:
     )
 
 
-def transport_of(options: ScanOptions, ways: Ways = NO_WAYS) -> Transport:
+def transport_of(options: ScanOptions, ways: ScanWays = NO_WAYS) -> Transport:
     """The transport for a task, for which a plan has found these ways. Raises BadOption."""
     lent, copied = ways
 

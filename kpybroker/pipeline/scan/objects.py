@@ -19,7 +19,7 @@ from kpybroker.machines.scan.ranges import OffsetRange, Projection
 from kpybroker.pipeline.scan.fetching import ScanFetching, after, fetch
 from kpybroker.pipeline.scan.transport import FetchedPiece, Transport
 from kpybroker.pipeline.scan.whole_batches import whole_batches
-from kpybroker.pipeline.tiers.copied import Copied, CopiedPartition
+from kpybroker.pipeline.tiers.copied import CopiedPartition, CopiedPartitions
 from kpybroker.pipeline.tiers.stores import BadStore, TierStore
 from kpystorage import producer_snapshot
 from kpystorage.errors import CorruptFile, CorruptObject
@@ -42,7 +42,7 @@ class ObjectTransport:
 
     def __init__(
         self,
-        copied: Copied,
+        copied: CopiedPartitions,
         store: TierStore,
         other: Callable[[], Transport],
         connect: Callable[[], Client],

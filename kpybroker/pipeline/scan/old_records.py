@@ -8,7 +8,7 @@ from kpybroker.client.client import Client
 from kpybroker.machines.scan.ranges import OffsetRange
 from kpybroker.pipeline.scan.objects import ObjectTransport
 from kpybroker.pipeline.scan.transport import Transport
-from kpybroker.pipeline.tiers.copied import Copied
+from kpybroker.pipeline.tiers.copied import CopiedPartitions
 from kpybroker.pipeline.tiers.metadata import TierMetadata, copied
 from kpybroker.pipeline.tiers.stores import TierStore
 
@@ -24,12 +24,12 @@ class OldRecords:
         self._metadata = TierMetadata()
         self._lock = Lock()
 
-    def plan(self, client: Client, parts: Sequence[OffsetRange]) -> Copied:
+    def plan(self, client: Client, parts: Sequence[OffsetRange]) -> CopiedPartitions:
         """The copies that hold these ranges. Raises KafkaError, Unreachable."""
         with self._lock:
             return copied(client, self._metadata, parts, only_remote=True, committed_only=self._committed_only)
 
-    def over(self, other: Transport, planned: Copied) -> Transport:
+    def over(self, other: Transport, planned: CopiedPartitions) -> Transport:
         """A transport that reads the copies of a plan, and the rest by another one. It is not closed: `close` ends
         the store, and ``other`` is the reader's."""
         return ObjectTransport(planned, self._store, lambda: other, self._connect, may_give_up=False)

@@ -17,21 +17,21 @@ from kpybroker.pipeline.scan.borrowing import Borrowed
 from kpybroker.pipeline.scan.lent_files import borrowed
 
 if TYPE_CHECKING:
-    from kpybroker.pipeline.tiers.copied import Copied
+    from kpybroker.pipeline.tiers.copied import CopiedPartitions
     from kpybroker.pipeline.tiers.metadata import TierMetadata
 
 
-class Ways(NamedTuple):
+class ScanWays(NamedTuple):
     """The ways of a plan. It can be pickled, whole or in part."""
 
     lent: Borrowed | None = None
-    copied: "Copied | None" = None
+    copied: "CopiedPartitions | None" = None
 
-    def only(self, parts: Iterable[OffsetRange]) -> "Ways":
+    def only(self, parts: Iterable[OffsetRange]) -> "ScanWays":
         """The part of it that a task with these ranges needs."""
         ranges = list(parts)
         lent = None if self.lent is None else self.lent.only(ranges)
-        return Ways(lent, None if self.copied is None else self.copied.only(ranges))
+        return ScanWays(lent, None if self.copied is None else self.copied.only(ranges))
 
     def sizes(self, offset_bytes: Mapping[Spot, float]) -> Mapping[Spot, float]:
         """The mean sizes of offsets, where the store knows better than the disks of brokers."""
@@ -43,7 +43,7 @@ class Ways(NamedTuple):
             self.lent.end()
 
 
-NO_WAYS: Final = Ways()
+NO_WAYS: Final = ScanWays()
 
 
 class WayPlanner:
@@ -53,13 +53,13 @@ class WayPlanner:
         self._options = options
         self._metadata: TierMetadata | None = None
 
-    def ways(self, client: Client, parts: Sequence[OffsetRange], offset_bytes: Mapping[Spot, float]) -> Ways:
+    def ways(self, client: Client, parts: Sequence[OffsetRange], offset_bytes: Mapping[Spot, float]) -> ScanWays:
         """The ways for a plan. Raises ScanError, and with ``transport=objects`` KafkaError and Unreachable."""
         copied = self._copied(client, parts) if self._options.reads_store and parts else None
         rest = parts if copied is None else copied.rest(parts)
-        return Ways(borrowed(self._options, client, rest, offset_bytes), copied)
+        return ScanWays(borrowed(self._options, client, rest, offset_bytes), copied)
 
-    def _copied(self, client: Client, parts: Sequence[OffsetRange]) -> "Copied | None":
+    def _copied(self, client: Client, parts: Sequence[OffsetRange]) -> "CopiedPartitions | None":
         """The copies that hold the ranges; None where that fails and was not demanded."""
         options = self._options
         from kpybroker.pipeline.tiers.metadata import TierMetadata, copied  # what few scans need

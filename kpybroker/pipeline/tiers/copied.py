@@ -46,19 +46,19 @@ class CopiedPartition(NamedTuple):
         return CopiedPartition(self.ranges[first:behind], end_offset, self.with_transactions[begin:end])
 
 
-class Copied(NamedTuple):
+class CopiedPartitions(NamedTuple):
     """The copies of the partitions of a plan."""
 
     partitions: Mapping[Spot, CopiedPartition]
 
-    def only(self, parts: Iterable[OffsetRange]) -> "Copied":
+    def only(self, parts: Iterable[OffsetRange]) -> "CopiedPartitions":
         """The part of it that a task with these ranges needs."""
         found: dict[Spot, CopiedPartition] = {}
         for spot, (start, end) in bounds_of(parts).items():
             mine = self.partitions[spot].only(start, end) if spot in self.partitions else None
             if mine is not None:
                 found[spot] = mine
-        return Copied(found)
+        return CopiedPartitions(found)
 
     def offset_bytes(self) -> dict[Spot, float]:
         """The mean size of an offset in each partition."""

@@ -15,7 +15,7 @@ from kpybroker.machines.remote_log.cache import RemoteSegments
 from kpybroker.machines.remote_log.lineage import copies
 from kpybroker.machines.remote_log.metadata import RemoteLogMetadata
 from kpybroker.machines.scan.ranges import OffsetRange
-from kpybroker.pipeline.tiers.copied import Copied, CopiedPartition, bounds_of, copied_partition
+from kpybroker.pipeline.tiers.copied import CopiedPartition, CopiedPartitions, bounds_of, copied_partition
 from kpywire.errors import Malformed
 from kpywire.remote_log_record import partition_of
 
@@ -46,7 +46,7 @@ class TierMetadata:
 
 def copied(
     client: Client, metadata: TierMetadata, parts: Iterable[OffsetRange], *, only_remote: bool, committed_only: bool
-) -> Copied:
+) -> CopiedPartitions:
     """The copies that hold these ranges, as far as they are copied; with ``only_remote``, as far as no broker has them
     on its disk. Raises KafkaError, Unreachable."""
     ranges = list(parts)
@@ -64,4 +64,4 @@ def copied(
         partition = copied_partition(copies(segments[spot], history, start), end, committed_only=committed_only)
         if partition is not None:
             found[spot] = partition
-    return Copied(found)
+    return CopiedPartitions(found)
