@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
+from urllib.request import Request, urlopen
 
 import pytest
 from tiers import (
@@ -180,3 +181,41 @@ def test_segments_under_keys_that_are_not_given_are_one_line(tmp_path: Path) -> 
         tier.store = plain(tmp_path / "store")
         with pytest.raises(ScanError, match="a segment is encrypted, and no keys are configured"):
             read(tier.options("objects"), part)
+
+
+def test_a_bucket_is_read_with_the_credentials_of_the_options(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Neither the plan nor the reading shows them."""
+    from moto.server import ThreadedMotoServer
+
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    try:
+        host, port = server.get_host_and_port()
+        s3 = {
+            "endpoint.url": f"http://{host}:{port}",
+            "region": "us-east-1",
+            "path.style.access.enabled": "true",
+        }
+        keys = {"access.key.id": "an-id-of-a-key", "secret.access.key": "a-secret-that-is-long"}
+        store = {
+            "kpybroker.remote.store": "s3://tiers/of/mine",
+            **{f"rsm.config.storage.s3.{name}": value for name, value in s3.items()},
+            **{f"rsm.config.storage.aws.{name}": value for name, value in keys.items()},
+        }
+        request = Request(f"http://{host}:{port}/tiers", method="PUT")
+        urlopen(request).close()
+        with tier_in(tmp_path, store) as tier:
+            part = filled(tier)
+            options = tier.options("objects", committed=True)
+            before = tier.fetches()
+            ways = planned(options, part)
+            planning = tier.fetches() - before
+            assert offsets(read(options, part, ways)) == list(range(RECORDS - 2))
+            assert tier.fetches() == before + planning
+            shown = f"{options!r} {ways!r} {transport_of(options, ways)!r} {caplog.text} {capfd.readouterr()}"
+            assert "a-secret" not in shown
+            assert "an-id-of-a-key" not in shown
+    finally:
+        server.stop()
