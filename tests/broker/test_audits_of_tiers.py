@@ -1,6 +1,7 @@
 """``kpybroker audit`` of directories whose tiered topics go on in a store: all of it is read, and compared."""
 
 import json
+import pickle
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -26,6 +27,9 @@ from tiers import (
 
 from kpybroker.cli import main
 from kpybroker.hosts.remote_log.chunked_storage import ChunkedStorage
+from kpybroker.machines.audit.stretch import join
+from kpybroker.pipeline.audit.tiered import TieredDirectories
+from kpybroker.pipeline.tiers.stores import store_of
 from kpystorage.remote.indexes import IndexType
 from support.raw_requests import offset_at
 from support.waiting import eventually
@@ -117,6 +121,30 @@ def test_copies_of_what_is_on_the_disk_equal_it(tier: Tier, tmp_path: Path) -> N
     assert lines(found) == []
     assert (found["compared"], found["equal"], found["records"]) == (1, 1, RECORDS)
     assert audited(tmp_path, None)["records"] == 6
+
+
+def test_replicas_of_several_brokers_share_one_reading_of_the_store(tier: Tier, tmp_path: Path) -> None:
+    shutil.copytree(tmp_path / "data", tmp_path / "other")
+    properties = tmp_path / "other" / "meta.properties"
+    properties.write_text(properties.read_text().replace("node.id=1", "node.id=2"))
+    found = audited(tmp_path, tier.store, str(tmp_path / "other"))
+    assert lines(found) == []
+    assert (found["most_replicas"], found["compared"], found["equal"], found["records"]) == (2, 1, 1, RECORDS)
+    assert found["size_bytes"] < 4 * audited(tmp_path, None)["size_bytes"]
+
+
+def test_segments_that_leave_the_disk_while_they_are_audited_are_read_from_the_store(
+    tier: Tier, tmp_path: Path
+) -> None:
+    source = TieredDirectories([str(tmp_path / "data")], store_of(tier.store))
+    (replica,) = [each for each in source.replicas(("t",)) if not each.is_copy]
+    tasks = source.tasks(replica._replace(is_running=True), replica.start, deep=False)
+    keep_on_disk(tmp_path, RECORDS - 2)
+    outcomes = [pickle.loads(pickle.dumps(source)).read(task) for task in tasks]
+    assert [outcome.findings for outcome in outcomes] == [()] * len(tasks)
+    whole = join(stretch for outcome in outcomes for stretch in outcome.stretches)
+    assert whole is not None
+    assert (whole.start, whole.next_offset, whole.records, whole.gaps) == (0, RECORDS, RECORDS, ())
 
 
 def objects(tmp_path: Path, pattern: str = "*.log") -> list[Path]:

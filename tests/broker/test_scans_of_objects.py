@@ -21,12 +21,18 @@ from tiers import (
     tier_in,
 )
 
+from kpybroker.client.client import Spot
+from kpybroker.client.epoch_requests import epoch_histories
+from kpybroker.hosts.remote_log.metadata_values import read_value
+from kpybroker.machines.remote_log.segments import Record
 from kpybroker.machines.scan.errors import BadOption, OffsetsLost, ScanError
 from kpybroker.machines.scan.options import ScanOptions
 from kpybroker.machines.scan.ranges import OffsetRange
+from kpybroker.pipeline.scan import lent_files
 from kpybroker.pipeline.scan.connecting import client_of, transport_of
 from kpybroker.pipeline.scan.reading import rows
 from kpybroker.pipeline.scan.ways import ScanWays, WayPlanner
+from kpybroker.pipeline.tiers import metadata
 from support.raw_requests import offset_at
 from support.waiting import eventually
 from tiered.filling import create_tiered, delete_records, fill, fill_transactions
@@ -68,6 +74,11 @@ def test_rows_of_random_logs_are_those_of_fetch(tmp_path: Path, form: Any) -> No
             fill_randomly(raw, "t", rng, 100, 25)
         end = tier.end("t")
         eventually(lambda: tier.border("t") > 2 * end // 3, "most records to be in the store alone")
+        with client_of(tier.options("fetch")) as client:
+            histories = [epoch_histories(client, {Spot("t", 0): start})[Spot("t", 0)] for start in (0, end - 1)]
+        assert histories[0] == tier.epochs("t")
+        assert histories[1] == histories[0][-1:]
+        assert len(histories[0]) > 1
         cuts = [(0, end), *(sorted(rng.sample(range(end + 1), 2)) for _ in range(12))]
         for committed in (False, True):
             wanted = [read(tier.options("fetch", committed=committed), tier.part("t", *cut)) for cut in cuts]
@@ -112,6 +123,43 @@ def test_what_is_copied_and_still_on_the_disk_is_read_as_an_object_where_that_is
     ways = planned(tier.options("objects"), part)
     assert ways.copied is not None
     assert ways.copied.partitions["t", 0].end_offset == RECORDS - 2
+
+
+def test_what_is_on_the_disk_is_read_from_lent_files_by_default(tier: Tier, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lent_files, "WORTH_BYTES", 0)
+    part = filled(tier)._replace(end_offset=RECORDS)
+    ways = planned(tier.options("auto"), part)
+    assert ways.lent is not None
+    assert [each.base_offset for each in ways.lent.manifests["t", 0].segments] == [RECORDS - 2]
+    before = tier.fetches()
+    assert offsets(read(tier.options("auto"), part, ways)) == list(range(RECORDS))
+    assert tier.fetches() == before
+    ways.end()
+
+
+def test_a_planner_reads_on_in_the_metadata_of_the_store(tier: Tier, monkeypatch: pytest.MonkeyPatch) -> None:
+    part = filled(tier)
+    planner = WayPlanner(tier.options("objects"))
+    seen: list[Any] = []  # the node has metadata of its own
+
+    def noting(value: bytes) -> Record:
+        seen.append(read_value(value))
+        return seen[-1]
+
+    monkeypatch.setattr(metadata, "read_value", noting)
+    with client_of(tier.options("objects")) as client:
+        first = planner.ways(client, [part], {})
+        before = len(seen)
+        with tier.raw() as raw:
+            fill(raw, "t", range(SEGMENTS, SEGMENTS + 1))
+        tier.until_tiered("t", RECORDS)
+        second = planner.ways(client, [part._replace(end_offset=RECORDS)], {})
+    assert first.copied is not None
+    assert second.copied is not None
+    ends = [each.copied.partitions["t", 0].end_offset for each in (first, second) if each.copied]
+    assert ends == [RECORDS - 2, RECORDS]
+    assert before >= 2 * (SEGMENTS - 1)
+    assert len(seen) - before == 2  # the copy began, and ended
 
 
 def test_the_node_is_asked_once_about_a_transaction_that_ends_on_its_disk(tier: Tier) -> None:

@@ -9,24 +9,27 @@ from typing import Any
 import pytest
 from tiers import RECORDS, Store, Tier, encrypted, filled, plain, tier_in
 
+from support.spark_home import home_with_bytecode
 from tiered.filling import fill
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
-def spark() -> Iterator[Any]:
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A session without any package, whose processes of Python start fast."""
     from pyspark.sql import SparkSession
 
-    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-    builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.pyspark.python", sys.executable)
-    builder = builder.config("spark.python.authenticate.socketTimeout", "60s")
-    session = builder.config("spark.executorEnv.PYTHONPATH", os.pathsep.join(filter(None, sys.path))).getOrCreate()
-    from kpybroker.spark import KpybrokerSource
-
-    session.dataSource.register(KpybrokerSource)
-    yield session
-    session.stop()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPARK_HOME", str(home_with_bytecode()))
+        patch.setenv("PYSPARK_PYTHON", sys.executable)
+        patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, sys.path)))
+        builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+        builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.sql.shuffle.partitions", "2")
+        builder = builder.config("spark.local.dir", str(tmp_path_factory.mktemp("spark")))
+        session = builder.getOrCreate()
+        yield session
+        session.stop()
 
 
 def options(tier: Tier, **given: str) -> Store:

@@ -13,6 +13,8 @@ from running_node import RunningNode
 
 from kpybroker.machines.scan.options import ScanOptions, read_options
 from kpybroker.machines.scan.ranges import OffsetRange
+from kpystorage import names
+from kpystorage.checkpoint import parse_epochs
 from kpywire import error_codes
 from kpywire.record import Record, build_batch
 from support.raw_client import RawClient
@@ -95,6 +97,11 @@ class Tier:
     def end(self, topic: str) -> int:
         with self.raw() as raw:
             return offset_at(raw, topic, -1)[2]
+
+    def epochs(self, topic: str) -> list[tuple[int, int]]:
+        """The history on the disk."""
+        path = self.directory / "data" / f"{topic}-0" / names.LEADER_EPOCHS
+        return parse_epochs(path.read_bytes(), str(path))
 
     def until_tiered(self, topic: str, border: int) -> None:
         eventually(lambda: self.border(topic) >= border, f"{topic} to be in the store up to {border}")
