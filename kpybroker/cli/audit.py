@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kpybroker.cli import command_config
-from kpybroker.cli.options import NotReached, error_text, json_output, quiet_end
+from kpybroker.cli.options import NotReached, error_text, json_output, quiet_end, remote_store
 from kpybroker.cli.progress import ProgressLine
 from kpybroker.cli.tables import bytes_text, plural, printable, show_json
 from kpybroker.machines.audit.findings import DAMAGE, AuditFinding
@@ -31,6 +31,7 @@ MARKS = {DAMAGE: ("DAMAGE", "red")}
 @click.argument("paths", metavar="[DIR]...", nargs=-1)
 @click.option("-b", "--bootstrap-server", "server", metavar="HOST:PORT", help="A running cluster, not directories.")
 @command_config.option
+@remote_store("The server.properties of a broker: what its store has of tiered topics is read, too.")
 @click.option("--all-replicas", is_flag=True, help="With a cluster: ask every replica, and not only the leaders.")
 @click.option("--topic", "topics", metavar="NAME", multiple=True, help="Only this topic; repeat it for several.")
 @click.option("--deep", is_flag=True, help="Take the SHA-256 of every byte, and not only of headers with checksums.")
@@ -47,6 +48,7 @@ MARKS = {DAMAGE: ("DAMAGE", "red")}
 def command(
     paths: tuple[str, ...],
     server: str | None,
+    store: Path | None,
     all_replicas: bool,
     topics: tuple[str, ...],
     deep: bool,
@@ -77,6 +79,8 @@ def command(
         raise click.UsageError("name log directories, or a cluster with --bootstrap-server")
     if all_replicas and not server:
         raise click.UsageError("--all-replicas is for a cluster; directories are all read")
+    if store is not None and server:
+        raise click.UsageError("--remote-store is for directories; a cluster reads its store itself")
     if (any_offsets or mirror_prefix) and not mirror:
         raise click.UsageError("--any-offsets and --mirror-prefix belong to --mirror")
     if arrow is not None:
@@ -86,7 +90,7 @@ def command(
     if before is not None and before.deep != deep:
         raise click.UsageError(f"{since} is of an audit {'with' if before.deep else 'without'} --deep")
     with quiet_end(), _one_line():
-        source = _cluster(server, all_replicas=all_replicas) if server else _directories(paths)
+        source = _cluster(server, all_replicas=all_replicas) if server else _directories(paths, store)
         other = None if mirror is None else _side(mirror)
         spread = in_processes(processes if processes else source.processes)
         result = _run(source, AuditScope(topics, deep, keys, ranges, before), spread)
@@ -144,7 +148,7 @@ def _cluster(server: str, *, all_replicas: bool) -> "AuditSource":
     return Cluster(server, timeout_s, settings, all_replicas=all_replicas)
 
 
-def _directories(paths: tuple[str, ...]) -> "AuditSource":
+def _directories(paths: tuple[str, ...], store: Path | None = None) -> "AuditSource":
     from kpybroker.cli import checking
     from kpybroker.pipeline.audit.directories import AuditedDirectories
 
@@ -156,7 +160,18 @@ def _directories(paths: tuple[str, ...]) -> "AuditSource":
             inside = checking.is_partition_directory(path)
             hint = f"; name {path.parent}, and --topic for one topic" if inside else ""
             raise click.UsageError(f"{path} is no log directory of a Kafka broker{hint}")
-    return AuditedDirectories(list(dict.fromkeys(map(str, chosen))))
+    directories = list(dict.fromkeys(map(str, chosen)))
+    if store is None:
+        return AuditedDirectories(directories)
+    from kpybroker.pipeline.audit.tiered import TieredDirectories
+    from kpybroker.pipeline.tiers.stores import BadStore, store_of_file
+
+    try:
+        opened = store_of_file(store)
+        opened.opened()
+    except BadStore as error:
+        raise click.UsageError(str(error)) from None
+    return TieredDirectories(directories, opened)
 
 
 def _side(place: str) -> "AuditSource":

@@ -9,7 +9,7 @@ import click
 
 from kpybroker.cli import checking
 from kpybroker.cli.checking import CheckedDirectories, CheckTask
-from kpybroker.cli.options import quiet_end
+from kpybroker.cli.options import quiet_end, remote_store
 from kpybroker.cli.tables import bytes_text, plural, printable
 from kpystorage.checking.findings import DAMAGE, Finding
 
@@ -22,8 +22,9 @@ MARKS = {DAMAGE: ("DAMAGE", "red")}
 @click.option(
     "--repair", is_flag=True, help="Repair the files where that is possible; replaced files are renamed, never deleted."
 )
+@remote_store("The server.properties of a broker: its store is compared with the metadata in the directories, too.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(paths: tuple[str, ...], repair: bool, as_json: bool) -> None:
+def command(paths: tuple[str, ...], repair: bool, store: Path | None, as_json: bool) -> None:
     """Read log directories, all of a node, or the directory of one partition, and say what is wrong with the files.
 
     Nothing is changed without --repair. The exit code is 0 if nothing is wrong, 1 if something is, 2 for wrong usage.
@@ -32,19 +33,22 @@ def command(paths: tuple[str, ...], repair: bool, as_json: bool) -> None:
     kinds = {_kind(path) for path in chosen}
     if (kinds == {"partition"} and len(chosen) > 1) or len(kinds) > 1:
         raise click.UsageError("name the log directories of one node, or the directory of one partition")
+    if store is not None and kinds == {"partition"}:
+        raise click.UsageError("--remote-store needs the log directories of a node, whose topics have its metadata")
     if repair and kinds == {"partition"} and checking.is_log_directory(chosen[0].parent):
         raise click.UsageError(f"--repair needs all of {chosen[0].parent}, whose checkpoints name this partition too")
     locked = [note for path in chosen if (note := checking.lock_note(str(path))) is not None]
     if repair and locked:
         raise click.UsageError(f"{locked[0].path}: a broker runs with this directory; stop it before --repair")
     with quiet_end():
+        stored = [] if store is None else _stored(chosen, store)
         found = left = _look(chosen, is_partition=kinds == {"partition"})
         done: list[str] = []
         if repair:
             done = _repair(found)
             left = _look(chosen, is_partition=kinds == {"partition"})
-        _show(locked + found.findings, left, done, as_json=as_json)
-    if _damages(left.findings):
+        _show(locked + stored + found.findings, left, done, as_json=as_json)
+    if _damages(left.findings + stored):
         raise SystemExit(DAMAGED)
 
 
@@ -79,6 +83,12 @@ def _look(chosen: list[Path], *, is_partition: bool) -> CheckedDirectories:
         except OSError as error:
             raise click.UsageError(f"{error.filename}: {error.strerror}") from None
     return CheckedDirectories(report.findings, 1, report.size_bytes, [], {report.directory: report})
+
+
+def _stored(chosen: list[Path], config: Path) -> list[Finding]:
+    from kpybroker.cli.stored_check import stored_findings
+
+    return stored_findings([str(path) for path in chosen], config)
 
 
 def _repair(found: CheckedDirectories) -> list[str]:

@@ -6,13 +6,22 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from kpybroker.cli import Commands
 from kpybroker.cli.contact import Contact, mute, say
-from kpybroker.cli.lake_options import one_line_errors, say_all_dead, schema_options, table_options, topic_argument
+from kpybroker.cli.lake_options import (
+    old_records,
+    one_line_errors,
+    say_all_dead,
+    schema_options,
+    store_option,
+    table_options,
+    topic_argument,
+)
 from kpybroker.cli.options import NOT_IN_ORDER, bootstrap_server, connected, json_output
 from kpybroker.cli.tables import columns, plural, show_json
 
@@ -53,12 +62,17 @@ def _connect_like(client: "Client") -> "Callable[[], Client]":
 
 
 @contextmanager
-def _topic(server: str, name: str, contact: Contact, **settings: Any) -> "Iterator[LakeTopic]":
+def _topic(
+    server: str, name: str, contact: Contact, store: Path | None = None, **settings: Any
+) -> "Iterator[LakeTopic]":
     from kpybroker.pipeline.lake.topic import LakeTopic
 
     with ExitStack() as stack:
         client = stack.enter_context(connected(server, contact=contact))
-        topic = LakeTopic(client, _connect_like(client), name, **settings)
+        connect = _connect_like(client)
+        if store is not None:
+            settings["old"] = old_records(store, connect, committed_only=settings["committed_only"])
+        topic = LakeTopic(client, connect, name, **settings)
         stack.callback(topic.close)
         yield topic
 
@@ -118,11 +132,13 @@ def _topic(server: str, name: str, contact: Contact, **settings: Any) -> "Iterat
     metavar="MS",
     help="How long a record waits for a commit.",
 )
+@store_option
 @click.option("-q", "--quiet", is_flag=True, help="Print only errors and the last line.")
 @bootstrap_server
 def run(
     topic_name: str,
     target: "Target",
+    store: Path | None,
     once: bool,
     mode: str | None,
     kind: str | None,
@@ -154,7 +170,8 @@ def run(
         from kpybroker.pipeline.lake.writing import GenerationWriter
 
         settings = {"committed_only": not read_uncommitted, "fails_on_data_loss": not skip_lost, "parallel": parallel}
-        topic = stack.enter_context(_topic(server, topic_name, Contact("waiting for it.", say_line), **settings))
+        contact = Contact("waiting for it.", say_line)
+        topic = stack.enter_context(_topic(server, topic_name, contact, store, **settings))
         topic_id = topic.find()
         extra = tuple(name for name, is_wanted in ((HEADERS, with_headers), (EPOCH, with_epoch)) if is_wanted)
         topic.extra = sources(extra)
@@ -207,12 +224,14 @@ def _ending(stop: threading.Event) -> Iterator[None]:
 @topic_argument
 @table_options
 @click.option("--read-uncommitted", is_flag=True, help="As the table was written.")
+@store_option
 @schema_options
 @json_output
 @bootstrap_server
 def check(
     topic_name: str,
     target: "Target",
+    store: Path | None,
     read_uncommitted: bool,
     values_of: "Callable[[str, NamingRule], Values]",
     as_json: bool,
@@ -224,7 +243,7 @@ def check(
     """
     with (
         one_line_errors(),
-        _topic(server, topic_name, Contact("waiting for it."), committed_only=not read_uncommitted) as topic,
+        _topic(server, topic_name, Contact("waiting for it."), store, committed_only=not read_uncommitted) as topic,
     ):
         from kpybroker.pipeline.lake.checking import NOT_COMPARED, TableCheck, as_text
         from kpybroker.pipeline.lake.formats import comparable

@@ -10,12 +10,15 @@ import click
 
 from kpybroker.cli import completion
 from kpybroker.cli.contact import say
+from kpybroker.cli.options import remote_store
 
 if TYPE_CHECKING:
+    from kpybroker.client.client import Client
     from kpybroker.machines.lake.naming import NamingRule
     from kpybroker.pipeline.lake.target import Target
     from kpybroker.pipeline.lake.values import Values
     from kpybroker.pipeline.lake.writing import CommitOutcome
+    from kpybroker.pipeline.scan.old_records import OldRecords
 
 Command = Callable[..., Any]
 
@@ -102,6 +105,22 @@ def _values(kind: str, rule: "NamingRule", url: str | None, path: Path | None, m
     except OSError as error:
         raise click.ClickException(f"{path} cannot be read: {error.strerror}") from None
     return values_of(kind, None if url is None else Registry(url), file, rule)
+
+
+store_option = remote_store(
+    "The server.properties of a broker: records that only its store has are read there, not by the broker."
+)
+
+
+def old_records(path: Path, connect: "Callable[[], Client]", *, committed_only: bool) -> "OldRecords":
+    """The reader of the store that a file names. click.UsageError."""
+    from kpybroker.pipeline.scan.old_records import OldRecords
+    from kpybroker.pipeline.tiers.stores import BadStore, store_of_file
+
+    try:
+        return OldRecords(store_of_file(path), connect, committed_only=committed_only)
+    except BadStore as error:
+        raise click.UsageError(str(error)) from None
 
 
 def say_all_dead(committed: "CommitOutcome", target: "Target") -> None:

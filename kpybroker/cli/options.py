@@ -10,6 +10,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -52,6 +53,13 @@ def bootstrap_server(command: Command) -> Command:
 def json_output(command: Command) -> Command:
     """``--json``: for programs."""
     return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
+
+
+def remote_store(help_text: str) -> Callable[[Command], Command]:
+    """``--remote-store``: the store of a tiered cluster, by the file of a broker; the command gets ``store``, a path or
+    None."""
+    path = click.Path(exists=True, dir_okay=False, path_type=Path)
+    return click.option("--remote-store", "store", type=path, metavar="CONFIG", help=help_text)
 
 
 def named_groups(command: Command) -> Command:

@@ -1,4 +1,4 @@
-"""The store of a broker, for ``kpybroker tiers check``: opened by its configs, and read segment by segment."""
+"""The store of a broker, for ``kpybroker tiers check`` and ``kpybroker check``: opened by its configs, and read."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,14 +7,10 @@ from typing import Final
 
 import click
 
-from kpybroker.config import remote_storage
-from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.remote_storage import LocalTieredSettings, RemoteStorageSettings
-from kpybroker.hosts.quorum.recovery import StartRefused
 from kpybroker.hosts.remote_log.remote_storage import RemoteStorage, StoreFailed
-from kpybroker.hosts.remote_log.stores import build
-from kpybroker.machines.config_def import ConfigError
 from kpybroker.machines.remote_log.segments import RemoteLogSegment
+from kpybroker.pipeline.tiers.stores import BadStore, store_of_file
 from kpystorage.errors import CorruptObject
 from kpywire.batch import HEADER_BYTES, MAGIC, BatchHeader, check_crc, parse_header
 from kpywire.errors import Malformed
@@ -27,17 +23,16 @@ STEP_BYTES: Final = 4 << 20
 def opened_store(path: Path) -> Iterator[tuple[RemoteStorage, bool]]:
     """The store that a file configures, and whether logs are stored there as they are. Its errors become click's."""
     try:
-        config = BrokerConfig.load(path)
-        storage = build(config, lambda: config, None)
-        settings = remote_storage.read(config)
-    except (ConfigError, StartRefused) as error:
+        store = store_of_file(path)
+        storage = store.opened()
+    except BadStore as error:
         raise click.UsageError(str(error)) from None
     try:
-        yield storage, _is_plain(settings)
+        yield storage, _is_plain(store.settings)
     except StoreFailed as error:
         raise click.ClickException(str(error)) from None
     finally:
-        storage.close()
+        store.close()
 
 
 def _is_plain(settings: RemoteStorageSettings) -> bool:

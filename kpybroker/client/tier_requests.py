@@ -96,15 +96,18 @@ def local_bytes(client: Client, spots: Iterable[Spot]) -> dict[Spot, int]:
     return found
 
 
-def metadata_values(client: Client) -> Iterator[tuple[Spot, int, bytes | None]]:
+def metadata_values(
+    client: Client, positions: Mapping[int, int] | None = None
+) -> Iterator[tuple[Spot, int, bytes | None]]:
     """The values of ``__remote_log_metadata`` from its start to its present end, with their partitions and offsets;
-    nothing if the topic does not exist. Raises KafkaError."""
-    (topic,) = client.topics([TOPIC])
-    if topic.error_code == error_codes.UNKNOWN_TOPIC_OR_PARTITION:
-        return
-    spots = [Spot(TOPIC, each.partition_index) for each in client.topic(TOPIC).partitions]
+    nothing if the topic does not exist. With ``positions``: of these partitions alone, from these offsets on. Raises
+    KafkaError."""
+    count = metadata_partitions(client)
+    spots = [Spot(TOPIC, number) for number in range(count) if positions is None or number in positions]
     starts = client.list_offsets(dict.fromkeys(spots, EARLIEST_TIMESTAMP))
     ends = client.list_offsets(dict.fromkeys(spots, LATEST_TIMESTAMP))
+    if positions is not None:
+        starts = {spot: max(start, positions[spot.partition]) for spot, start in starts.items()}
     left = {spot: start for spot, start in starts.items() if start < ends[spot]}
     while left:
         reader = RecordReader(client, left)
@@ -112,3 +115,13 @@ def metadata_values(client: Client) -> Iterator[tuple[Spot, int, bytes | None]]:
             if record.offset < ends[spot]:
                 yield spot, record.offset, record.value
         left = {spot: offset for spot, offset in reader.positions.items() if offset < ends[spot]}
+
+
+def metadata_partitions(client: Client) -> int:
+    """The number of partitions of ``__remote_log_metadata``, 0 if the topic does not exist. Raises KafkaError."""
+    (topic,) = client.topics([TOPIC])
+    if topic.error_code == error_codes.UNKNOWN_TOPIC_OR_PARTITION:
+        return 0
+    raise_for(topic.error_code, f"topic {TOPIC}")
+    client.remember([topic])
+    return len(topic.partitions)

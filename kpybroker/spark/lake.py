@@ -26,7 +26,7 @@ from kpybroker.pipeline.lake.target import Target, target_of
 from kpybroker.pipeline.lake.topic import LakeTopic
 from kpybroker.pipeline.lake.values import Values, sources
 from kpybroker.pipeline.lake.writing import CommitOutcome
-from kpybroker.pipeline.scan.connecting import client_of
+from kpybroker.pipeline.scan.connecting import client_of, old_records_of
 from kpybroker.spark.lake_reading import LakeReadSettings
 from kpybroker.spark.lake_writer import SparkWriter
 
@@ -105,6 +105,7 @@ class Lake:
             self._name,
             committed_only=wanted.committed_only,
             fails_on_data_loss=wanted.fails_on_data_loss,
+            old=old_records_of(self._options),
         )
         try:
             yield topic

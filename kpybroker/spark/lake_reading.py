@@ -20,9 +20,9 @@ from kpybroker.pipeline.lake.tables import FACTS, UPSERT, Files, Origin
 from kpybroker.pipeline.lake.topic import COLUMNS
 from kpybroker.pipeline.lake.values import Values, raw_of, sources
 from kpybroker.pipeline.lake.writing import latest, size_of, sorted_for
-from kpybroker.pipeline.scan.borrowing import Borrowed
 from kpybroker.pipeline.scan.connecting import transport_of
 from kpybroker.pipeline.scan.reading import rows as rows_of
+from kpybroker.pipeline.scan.ways import ScanWays
 from kpybroker.spark.zip_directories import keep_zip_directories
 from kpywire import error_codes
 from kpywire.columns.schema import schema_of
@@ -75,7 +75,7 @@ class LakeReadSettings(NamedTuple):
         )
 
     def task(
-        self, schema: pa.Schema, files: Files | None, lent: Borrowed | None, most_bytes: float
+        self, schema: pa.Schema, files: Files | None, ways: ScanWays, most_bytes: float
     ) -> Callable[[OffsetRange], SortedRecords | RangeFailed]:
         """A function for executors. ``schema`` is the table's; ``files`` writes rows that are appended; for an
         upsert, it finds out which rows are refused, or is None. A range is read up to
@@ -85,7 +85,7 @@ class LakeReadSettings(NamedTuple):
             keep_zip_directories()
             try:
                 columns = COLUMNS + sources(schema.names)
-                mine = None if lent is None else lent.only([part])
+                mine = ways.only([part])
                 records, end = self._records(part, columns, mine, int(min(part.offsets * most_bytes, MOST_BYTES)))
                 return self._outcome(part, end, raw_of(records, self.topic_id), schema, files)
             except (Unreachable, KafkaError) as error:
@@ -119,11 +119,11 @@ class LakeReadSettings(NamedTuple):
             return outcome._replace(files=written, dead=left.dead, rows=left.rows.num_rows)
 
     def _records(
-        self, part: OffsetRange, columns: tuple[str, ...], lent: Borrowed | None, most_bytes: int
+        self, part: OffsetRange, columns: tuple[str, ...], ways: ScanWays, most_bytes: int
     ) -> tuple[pa.Table, int]:
         """The records of a range, and the offset up to which it was read: its end, or where enough bytes were."""
         wanted = Projection(columns, self.options.wanted.committed_only, self.options.wanted.fails_on_data_loss)
-        transport = transport_of(self.options, lent)
+        transport = transport_of(self.options, ways)
         found: list[pa.RecordBatch] = []
         end, size = part.end_offset, 0
         try:

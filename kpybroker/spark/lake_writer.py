@@ -20,7 +20,7 @@ from kpybroker.pipeline.lake.formats import WITHOUT_FORMS
 from kpybroker.pipeline.lake.tables import ATTEMPTS, FACTS, UPSERT, LakeTable
 from kpybroker.pipeline.lake.writing import GenerationWriter, SourceTopic, Taken, newest
 from kpybroker.pipeline.scan.connecting import client_of
-from kpybroker.pipeline.scan.lent_files import borrowed
+from kpybroker.pipeline.scan.ways import WayPlanner
 from kpybroker.spark.lake_reading import LakeReadSettings, RangeFailed, SortedRecords, further
 from kpywire.uuid import from_string
 
@@ -51,6 +51,7 @@ class SparkWriter(GenerationWriter):
         super().__init__(source, reading.topic_id, table, dead_letters, reading.values(), limits, number)
         self._spark = spark
         self._reading = reading
+        self._planner = WayPlanner(reading.options)
 
     def _taken(self, steps: list[LaneStep], *, is_careful: bool = False) -> Taken:
         """Read and sort the records of these steps; carefully, without rows of an upsert that the table refuses."""
@@ -89,16 +90,15 @@ class SparkWriter(GenerationWriter):
         client = client_of(options)
         try:
             sizes = {part.spot: self._bytes_per_offset for part in parts}
-            lent = borrowed(options, client, parts, sizes)
+            ways = self._planner.ways(client, parts, sizes)
         finally:
             client.close()
-        task = self._reading.task(schema, files, lent, most_bytes)
+        task = self._reading.task(schema, files, ways, most_bytes)
         try:
             with errors_as(LakeError, "the job of Spark failed"):
                 found = self._spark.sparkContext.parallelize(parts, len(parts)).map(task).collect()
         finally:
-            if lent is not None:
-                lent.end()
+            ways.end()
         outcomes: list[SortedRecords] = []
         for each in found:
             if isinstance(each, RangeFailed):

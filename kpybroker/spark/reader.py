@@ -16,7 +16,7 @@ from kpybroker.machines.scan.pruning import earliest_times_ms, from_times, prune
 from kpybroker.machines.scan.ranges import OffsetRange, Spot, shown
 from kpybroker.pipeline.scan.cluster import ScannedCluster
 from kpybroker.pipeline.scan.connecting import cluster_of
-from kpybroker.pipeline.scan.lent_files import borrowed
+from kpybroker.pipeline.scan.ways import WayPlanner
 from kpybroker.spark.one_line import one_line
 from kpybroker.spark.pushdown import filter_of
 from kpybroker.spark.task import SparkTask, read
@@ -61,8 +61,8 @@ class BatchReader(ArrivesInTask, DataSourceReader):
         parts = from_times(parts, cluster.at_times(earliest_times_ms(parts, condition)))
         read_logs = {part.spot: logs[part.spot] for part in parts}
         offset_bytes = cluster.offset_bytes(ids, read_logs)
-        lent = borrowed(options, cluster.client, parts, offset_bytes)
-        return [SparkTask(each, lent) for each in tasks(parts, offset_bytes, options.sizes)]
+        ways = WayPlanner(options).ways(cluster.client, parts, offset_bytes)
+        return [SparkTask(each, ways) for each in tasks(parts, ways.sizes(offset_bytes), options.sizes)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read(partition, self._options, self._wanted)

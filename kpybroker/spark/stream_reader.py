@@ -28,11 +28,10 @@ from kpybroker.machines.scan.stream_offsets import (
     ranges,
     unknown,
 )
-from kpybroker.pipeline.scan.borrowing import Borrowed
 from kpybroker.pipeline.scan.checkpoint import offsets_in
 from kpybroker.pipeline.scan.cluster import ScannedCluster
 from kpybroker.pipeline.scan.connecting import cluster_of
-from kpybroker.pipeline.scan.lent_files import borrowed
+from kpybroker.pipeline.scan.ways import NO_WAYS, WayPlanner
 from kpybroker.spark.one_line import one_line
 from kpybroker.spark.read_limits import default_limit, knows_available_now, limits_of
 from kpybroker.spark.task import SparkTask, read
@@ -61,7 +60,8 @@ class StreamReader(ArrivesInTask, DataSourceStreamReader):
         self._admitted_s = float("-inf")
         self._sizes: dict[Spot, float] = {}
         self._sized_s = float("-inf")
-        self._lent: Borrowed | None = None
+        self._planner = WayPlanner(options)
+        self._ways = NO_WAYS
 
     def __reduce__(self) -> tuple[type["StreamReader"], tuple[ScanOptions]]:
         return StreamReader, (self._options,)
@@ -110,8 +110,9 @@ class StreamReader(ArrivesInTask, DataSourceStreamReader):
             parts = pruned(ranges(begin(begun, ended, firsts), ended), self._options.wanted.filter)
             offset_bytes = self._offset_bytes(ended)
             self._give_back()
-            self._lent = borrowed(self._options, self._asked.client, parts, offset_bytes)
-            return [SparkTask(each, self._lent) for each in tasks(parts, offset_bytes, self._options.sizes)]
+            self._ways = self._planner.ways(self._asked.client, parts, offset_bytes)
+            sizes = self._ways.sizes(offset_bytes)
+            return [SparkTask(each, self._ways) for each in tasks(parts, sizes, self._options.sizes)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read(partition, self._options, self._options.wanted)
@@ -121,9 +122,8 @@ class StreamReader(ArrivesInTask, DataSourceStreamReader):
 
     def _give_back(self) -> None:
         """End the leases of the micro-batch before, which Spark has finished."""
-        lent, self._lent = self._lent, None
-        if lent is not None:
-            lent.end()
+        ways, self._ways = self._ways, NO_WAYS
+        ways.end()
 
     def stop(self) -> None:
         self._give_back()

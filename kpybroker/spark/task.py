@@ -11,8 +11,8 @@ from pyspark.sql.datasource import InputPartition
 from kpybroker.machines.scan.options import ScanOptions
 from kpybroker.machines.scan.ranges import OffsetRange, Projection
 from kpybroker.pipeline.scan import reading
-from kpybroker.pipeline.scan.borrowing import Borrowed
 from kpybroker.pipeline.scan.connecting import transport_of
+from kpybroker.pipeline.scan.ways import NO_WAYS, ScanWays
 from kpybroker.spark.one_line import one_line
 from kpybroker.spark.zip_directories import keep_zip_directories
 
@@ -26,11 +26,11 @@ def keep_modules(loaded: int) -> None:  # noqa: ARG001 - once for each number
 
 
 class SparkTask(InputPartition):
-    """The ranges of one task, and the files that are lent for them."""
+    """The ranges of one task, and the ways around the brokers that the plan has found for them."""
 
-    def __init__(self, parts: Sequence[OffsetRange], lent: Borrowed | None = None) -> None:
+    def __init__(self, parts: Sequence[OffsetRange], ways: ScanWays = NO_WAYS) -> None:
         super().__init__(tuple(parts))
-        self.lent = None if lent is None else lent.only(parts)
+        self.ways = ways.only(parts)
 
 
 def read(task: InputPartition | None, options: ScanOptions, wanted: Projection) -> Iterator[pa.RecordBatch]:
@@ -40,7 +40,7 @@ def read(task: InputPartition | None, options: ScanOptions, wanted: Projection) 
     keep_zip_directories()
     keep_modules(len(sys.modules))
     with one_line():
-        transport = transport_of(options, task.lent)
+        transport = transport_of(options, task.ways)
         try:
             for part in task.value:
                 yield from reading.rows(transport, part, wanted)

@@ -84,7 +84,7 @@ def test_each_task_has_the_files_that_it_needs_and_no_fetch(
     reader = reader_of(lending, transport=transport)
     tasks = tasks_of(reader)
     assert len(tasks) >= RECORDS * 2_000 // 1_000_000
-    needed = [len(task.lent.manifests["t", 0].segments) for task in tasks if task.lent is not None]
+    needed = [len(task.ways.lent.manifests["t", 0].segments) for task in tasks if task.ways.lent is not None]
     assert len(needed) == len(tasks)
     assert max(needed) <= 2
     assert offsets(reader, tasks) == list(range(RECORDS))
@@ -94,15 +94,15 @@ def test_each_task_has_the_files_that_it_needs_and_no_fetch(
 def test_a_small_plan_and_another_transport_need_no_lease(lending: Lending) -> None:
     small = reader_of(lending, endingOffsets='{"t": {"0": 100}}')
     for reader in (small, reader_of(lending, transport="fetch")):
-        assert all(task.lent is None for task in tasks_of(reader))
+        assert all(task.ways.lent is None for task in tasks_of(reader))
     assert lending.nothing_is_lent()
 
 
 def test_fetch_takes_over_when_the_lease_is_over(lending: Lending, fetches: list[str]) -> None:
     reader = reader_of(lending, transport="auto")
     tasks = tasks_of(reader)
-    assert tasks[0].lent is not None
-    tasks[0].lent.end()
+    assert tasks[0].ways.lent is not None
+    tasks[0].ways.lent.end()
     assert offsets(reader, tasks) == list(range(RECORDS))
     assert len(fetches) == len(tasks)
 
@@ -110,8 +110,8 @@ def test_fetch_takes_over_when_the_lease_is_over(lending: Lending, fetches: list
 def test_with_files_alone_a_range_is_lent_again_when_the_lease_is_over(lending: Lending, fetches: list[str]) -> None:
     reader = reader_of(lending, transport="files")
     tasks = tasks_of(reader)
-    assert tasks[0].lent is not None
-    tasks[0].lent.end()
+    assert tasks[0].ways.lent is not None
+    tasks[0].ways.lent.end()
     assert offsets(reader, tasks) == list(range(RECORDS))
     assert fetches == []
     eventually(lending.nothing_is_lent, "the tasks give back what they borrowed", within_s=30)
@@ -123,7 +123,7 @@ def test_a_lease_that_ends_in_the_middle_of_a_range_costs_no_rows_and_doubles_no
 ) -> None:
     reader = reader_of(lending, transport=transport, taskBytes="100000000")
     (task,) = tasks_of(reader)
-    assert task.lent is not None
+    assert task.ways.lent is not None
     left = iter(range(3))
 
     def renew(files: files_first.FilesFirst) -> None:
@@ -137,8 +137,8 @@ def test_a_lease_that_ends_in_the_middle_of_a_range_costs_no_rows_and_doubles_no
 def test_files_that_are_not_lent_again_are_an_error(lending: Lending) -> None:
     reader = reader_of(lending, transport="files")
     tasks = tasks_of(reader)
-    assert tasks[0].lent is not None
-    tasks[0].lent.end()
+    assert tasks[0].ways.lent is not None
+    tasks[0].ways.lent.end()
     reader._options = reader._options._replace(
         second_ports=("127.0.0.1:1",), properties={**reader._options.properties, "default.api.timeout.ms": "10"}
     )
@@ -171,7 +171,7 @@ def test_a_stream_gives_each_micro_batch_back_before_the_next(lending: Lending) 
     start = reader.initialOffset()
     middle = reader.latestOffset()
     first = [task for task in reader.partitions(start, middle) if isinstance(task, SparkTask)]
-    assert first[0].lent is not None
+    assert first[0].ways.lent is not None
     lent = set(lending.lent_files())
     end = reader.latestOffset()
     reader.partitions(middle, end)

@@ -45,6 +45,32 @@ def test_tasks_that_need_no_values_have_more_bytes(configured: dict[str, str], e
     assert read_options(BASE | configured).sizes.task_bytes == expected
 
 
+def test_configs_of_the_store_have_the_names_of_a_brokers_file_in_any_case() -> None:
+    pairs = "rsm.config.encryption.key.pairs"
+    configured = {
+        "transport": "Objects",
+        "KPYBROKER.remote.store": "s3://Bucket/Prefix",
+        "rsm.config.chunk.size": "7",
+        pairs: "Key1, other",
+        f"{pairs}.key1.public.key.file": "/a/Public.pem",
+        f"{pairs}.KEY1.private.key.file": "/a/Private.pem",
+        f"{pairs}.other.public.key.file": "/b",
+    }
+    options = read_options(BASE | configured)
+    assert options.store == {
+        "kpybroker.remote.store": "s3://Bucket/Prefix",
+        "rsm.config.chunk.size": "7",
+        pairs: "Key1, other",
+        f"{pairs}.Key1.public.key.file": "/a/Public.pem",
+        f"{pairs}.Key1.private.key.file": "/a/Private.pem",
+        f"{pairs}.other.public.key.file": "/b",
+    }
+    assert options.reads_store
+    assert "Bucket" not in repr(options)
+    assert warnings_of(options) == []
+    assert not read_options(BASE | configured | {"transport": "fetch"}).reads_store
+
+
 def test_names_have_any_case() -> None:
     configured = {
         "KAFKA.bootstrap.servers": "a:1",
@@ -104,6 +130,7 @@ def test_a_time_wins_over_times_and_these_over_offsets() -> None:
 
 
 WRONG = [
+    ({"transport": "objects"}, "transport=objects needs the store: set kpybroker.remote.store, or rsm.config"),
     ({"subscribe": None}, "One of the following options must be specified for Kafka source: subscribe"),
     ({"assign": '{"t":[0]}'}, "Only one of the following options can be specified for Kafka source"),
     ({"kafka.bootstrap.servers": None}, "Option 'kafka.bootstrap.servers' must be specified"),
@@ -134,7 +161,7 @@ WRONG = [
     ({"columns": "colour"}, "there is no column colour"),
     ({"columns": ","}, "columns names none"),
     ({"filter": "colour = 1"}, "filter: there is no column colour"),
-    ({"transport": "pigeon"}, "transport is auto, fetch or files"),
+    ({"transport": "pigeon"}, "transport is auto, fetch, files or objects"),
     ({"kafka.auto.offset.reset": "earliest"}, "'auto.offset.reset' is not supported. Instead set"),
     ({"kafka.key.deserializer": "x"}, "'key.deserializer' is not supported"),
 ]

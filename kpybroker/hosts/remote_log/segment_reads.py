@@ -35,7 +35,7 @@ class SegmentRecords(NamedTuple):
     """The offset behind the last batch."""
 
 
-class _SegmentFile:
+class SegmentFile:
     """The log file of a segment, as `kpystorage.scan` reads files."""
 
     def __init__(self, storage: RemoteStorage, segment: RemoteLogSegment) -> None:
@@ -51,7 +51,7 @@ def read(
 ) -> SegmentRecords | None:
     """The records from the batch on that holds ``offset``, up to ``max_bytes``, the first batch whole. None if the
     segment has none there. Batches from ``until_offset`` on are left out. StoreFailed, CorruptObject."""
-    found = _find(storage, segment, offset)
+    found = find(storage, segment, offset)
     if found is None or found[1].base_offset >= until_offset:
         return None
     position, first = found
@@ -74,12 +74,13 @@ def first_header(
 ) -> BatchHeader | None:
     """The header of the first batch that reaches ``offset``; None if the segment has none before ``until_offset``.
     StoreFailed, CorruptObject."""
-    found = _find(storage, segment, offset)
+    found = find(storage, segment, offset)
     return None if found is None or found[1].base_offset >= until_offset else found[1]
 
 
-def _find(storage: RemoteStorage, segment: RemoteLogSegment, offset: int) -> tuple[int, BatchHeader] | None:
-    """The first batch that reaches ``offset``, and its position."""
+def find(storage: RemoteStorage, segment: RemoteLogSegment, offset: int) -> tuple[int, BatchHeader] | None:
+    """The first batch that reaches ``offset``, and its position; None if the segment has none. StoreFailed,
+    CorruptObject."""
     return next(_batches_from(storage, segment, offset), None)
 
 
@@ -90,7 +91,7 @@ def _batches_from(storage: RemoteStorage, segment: RemoteLogSegment, offset: int
     relative = offset - segment.start_offset
     at = bisect_right(range(count), relative, key=lambda number: _OFFSET_ENTRY.unpack_from(index, 8 * number)[0])
     position = _OFFSET_ENTRY.unpack_from(index, 8 * (at - 1))[1] if at else 0
-    file = _SegmentFile(storage, segment)
+    file = SegmentFile(storage, segment)
     for found in scan.headers(file, position, segment.size_bytes):
         if found[1].last_offset >= offset:
             yield found
@@ -105,7 +106,7 @@ def find_timestamp(
     count = len(index) // _TIME_ENTRY.size
     at = bisect_right(range(count), timestamp, key=lambda number: _TIME_ENTRY.unpack_from(index, 12 * number)[0])
     before = segment.start_offset + (_TIME_ENTRY.unpack_from(index, 12 * (at - 1))[1] if at else 0)
-    file = _SegmentFile(storage, segment)
+    file = SegmentFile(storage, segment)
     for position, header in _batches_from(storage, segment, max(before, start_offset)):
         if header.max_timestamp < timestamp:
             continue

@@ -2,7 +2,8 @@
 
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from os import urandom
 from time import monotonic_ns
 
@@ -18,6 +19,7 @@ from kpybroker.config.remote_storage import (
     LocalTieredSettings,
     MemoryPlace,
     Place,
+    RemoteStorageSettings,
     S3Place,
 )
 from kpybroker.hosts.quorum.recovery import StartRefused
@@ -48,15 +50,34 @@ def build(config: BrokerConfig, now: Callable[[], BrokerConfig], directory: str 
     settings = remote_storage.read(config)
     if settings.without_effect:
         log.warning("tiered storage: without effect: %s", ", ".join(settings.without_effect))
-    try:
-        storage = _local_tiered(settings) if isinstance(settings, LocalTieredSettings) else _chunked(settings)
+    with _refused():
+        storage = _storage(settings)
         return storage if directory is None else CachedIndexes(storage, directory, lambda: _index_bounds(now()))
+
+
+def open_for_readers(settings: RemoteStorageSettings) -> RemoteStorage:
+    """The store for a process beside the brokers: the caches on disks are theirs. Raises StartRefused."""
+    if isinstance(settings, ChunkedSettings):
+        settings = settings._replace(cache=settings.cache._replace(disk_path=None, disk_bytes=0))
+    with _refused():
+        return _storage(settings)
+
+
+@contextmanager
+def _refused() -> Iterator[None]:
+    """Inside the block, errors become StartRefused, in one line."""
+    try:
+        yield
     except (StoreFailed, ValueError) as error:
         raise StartRefused(f"tiered storage: {error}") from None
     except ModuleNotFoundError as error:
         raise StartRefused(f"tiered storage: no module {error.name}: pip install 'kpybroker[remote]'") from None
     except OSError as error:
         raise StartRefused(f"tiered storage: {error.filename}: {error.strerror or error}") from None
+
+
+def _storage(settings: RemoteStorageSettings) -> RemoteStorage:
+    return _local_tiered(settings) if isinstance(settings, LocalTieredSettings) else _chunked(settings)
 
 
 def _index_bounds(config: BrokerConfig) -> IndexCacheSettings:

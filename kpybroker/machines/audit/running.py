@@ -135,7 +135,7 @@ def audit(source: AuditSource, wanted: AuditScope, mapped: Mapped, reached: Reac
     harmed = {(each.replica, each.topic, each.partition) for each in findings if each.level == DAMAGE}
     best = {
         spot: max(several, key=lambda one: ((one.replica.label, *spot) not in harmed, one.whole.next_offset))
-        for spot, several in by_spot.items()
+        for spot, several in _whole_logs(by_spot).items()
     }
     judged = wanted.since.judged if wanted.since is not None else {}
     decided = judge_transactions(source, coordinators, best, judged)
@@ -148,7 +148,7 @@ def audit(source: AuditSource, wanted: AuditScope, mapped: Mapped, reached: Reac
     compared = {spot for spot, several in by_spot.items() if len(several) > 1}
     return Result(
         len(by_spot),
-        max((len(several) for several in by_spot.values()), default=0),
+        max((len(several) for several in _whole_logs(by_spot).values()), default=0),
         sum(each.whole.size_bytes for each in audited),
         sum(stretch.size_bytes for found in stretches.values() for _, stretch in found),
         sum(each.whole.records for each in best.values()),
@@ -162,6 +162,11 @@ def audit(source: AuditSource, wanted: AuditScope, mapped: Mapped, reached: Reac
         merged(findings),
         Summary(wanted.deep, keeping, judged if wanted.topics else coordinators.ends),
     )
+
+
+def _whole_logs(by_spot: Mapping[Spot, list[Audited]]) -> dict[Spot, list[Audited]]:
+    """The replicas without copies in a store."""
+    return {spot: [one for one in several if not one.replica.is_copy] for spot, several in by_spot.items()}
 
 
 def merged(findings: Iterable[AuditFinding]) -> list[AuditFinding]:
@@ -235,7 +240,8 @@ def compare(
         if other is reference:
             continue
         end = min(reference.whole.next_offset, other.whole.next_offset, mark if is_certain else END_OF_ALL)
-        if other.whole.next_offset < mark and not other.replica.high_watermark > other.whole.next_offset:
+        is_short = other.whole.next_offset < mark and not other.replica.is_copy
+        if is_short and not other.replica.high_watermark > other.whole.next_offset:
             text = f"ends at {other.whole.next_offset}, {mark - other.whole.next_offset} offsets behind the others"
             yield _finding(NOTE, other, other.whole.next_offset, text)
         yield from _compare_two(source, reference, other, end, damaged, is_certain=is_certain)

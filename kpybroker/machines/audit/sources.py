@@ -7,6 +7,7 @@ from kpybroker.machines.audit.findings import AuditFinding, BytePlace
 from kpybroker.machines.audit.stretch import Stretch
 from kpybroker.machines.audit.walk import END_OF_ALL
 from kpybroker.machines.audit.windows import WINDOW_OFFSETS
+from kpybroker.machines.remote_log.lineage import CopiedRange
 from kpystorage.reading import StoredBatch
 
 Spot = tuple[str, int]
@@ -34,6 +35,8 @@ class AuditedReplica(NamedTuple):
     high_watermark: int = -1
     size_bytes: int = 0
     is_running: bool = False
+    is_copy: bool = False
+    """Whether it is what a store has of the partition, which ends before the log does."""
 
     @property
     def spot(self) -> Spot:
@@ -74,6 +77,8 @@ class AuditTask(NamedTuple):
     """The offset that the first batch should have; -1 where that is not known."""
     deep: bool = False
     size_bytes: int = 0
+    copies: tuple[CopiedRange, ...] = ()
+    """The copies in a store that have the batches; none where they are on a disk, or a broker has them."""
 
 
 class AuditOutcome(NamedTuple):

@@ -170,9 +170,11 @@ class AuditWalk:
         self._size_bytes += at
         return at, status
 
-    def skip_damaged(self, header: BatchHeader | None, size_bytes: int, text: str, place: BytePlace) -> None:
+    def skip_damaged(
+        self, header: BatchHeader | None, size_bytes: int, text: str, place: BytePlace, next_offset: int = NO_OFFSET
+    ) -> None:
         """Note bytes that are not a valid batch. ``header`` is that of a batch that should have been here, if it can be
-        recognised; its records count as missing."""
+        recognised; its records count as missing, or those below ``next_offset`` if it is known what follows."""
         lost_from = self.expected
         self._close_epoch()
         self._epoch = _EMPTY_EPOCH
@@ -181,8 +183,10 @@ class AuditWalk:
         self._explained_from = max(lost_from, 0)
         self._window_end = NO_OFFSET  # so that the next batch is compared with its neighbours
         if header is not None and header.base_offset >= self._explained_from:
-            self._last_gap = max(self._last_gap, header.next_offset)
-            self.expected = header.next_offset
+            next_offset = header.next_offset
+        if next_offset > self._explained_from:
+            self._last_gap = max(self._last_gap, next_offset)
+            self.expected = next_offset
         self._damaged.append((self._explained_from, max(self.expected, self._explained_from)))
 
     @property

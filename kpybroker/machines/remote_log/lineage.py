@@ -171,18 +171,31 @@ def agrees_until(segment: RemoteLogSegment, epochs: Epochs, offset: int) -> int:
     return until
 
 
+class CopiedRange(NamedTuple):
+    """Offsets ``start_offset .. end_offset``, half-open, and the copy that they are read from."""
+
+    segment: RemoteLogSegment
+    start_offset: int
+    end_offset: int
+
+
+def copies(segments: RemoteSegments, epochs: Epochs, offset: int) -> Iterator[CopiedRange]:
+    """The copies that a reader from ``offset`` on gets one after the other, up to the first offset that none has."""
+    while (segment := segment_for(segments, epochs, offset)) is not None:
+        until = agrees_until(segment, epochs, offset)
+        if until <= offset:
+            return
+        yield CopiedRange(segment, offset, until)
+        offset = until
+
+
 def copied_in_steps(segments: RemoteSegments, epochs: Epochs, offset: int) -> Generator[None, None, int]:
     """The first offset from ``offset`` on that no readable segment has.
 
     Kafka believes the highest copied offset; here each record below was found in a copy.
     """
-    number = 0
-    while (segment := segment_for(segments, epochs, offset)) is not None:
-        until = agrees_until(segment, epochs, offset)
-        if until <= offset:
-            break
-        offset = until
-        number += 1
+    for number, each in enumerate(copies(segments, epochs, offset), 1):
+        offset = each.end_offset
         if number % STEP_SEGMENTS == 0:
             yield
     return offset

@@ -9,6 +9,11 @@ from kpybroker.machines.scan.errors import BadOption
 
 KAFKA: Final = "kafka."
 """The beginning of the options that are properties of the client."""
+STORE_CONFIGS: Final = "rsm.config."
+"""The beginning of the options that are configs of a tiered cluster's store."""
+STORE_NAMES: Final = ("kpybroker.remote.store", "remote.log.storage.manager.class.name")
+"""The other options that say where the store is."""
+KEY_PAIRS: Final = f"{STORE_CONFIGS}encryption.key.pairs"
 MOST: Final = 0x7FFF_FFFF_FFFF_FFFF
 MOST_DIGITS: Final = 1000
 MOST_INT: Final = 0x7FFF_FFFF
@@ -35,10 +40,20 @@ def properties_of(given: Given, refused: Mapping[str, str], client: str) -> dict
     return properties
 
 
+def store_of(given: Given) -> dict[str, str]:
+    """The configs of the store, by the names that a broker's file has: the ids of keys are not in lower case there."""
+    configs = {key: value for key, value in given.items() if key in STORE_NAMES or key.startswith(STORE_CONFIGS)}
+    for key_id in (each.strip() for each in configs.get(KEY_PAIRS, "").split(",")):
+        beginning = f"{KEY_PAIRS}.{key_id}.".lower()
+        for key in [each for each in configs if each.startswith(beginning)]:
+            configs[f"{KEY_PAIRS}.{key_id}.{key.removeprefix(beginning)}"] = configs.pop(key)
+    return configs
+
+
 def unknown_options(given: Given, known: Collection[str]) -> tuple[str, ...]:
     """A line for each option that nobody knows, with similar ones of those that are ``known``."""
     in_lower_case = {name.lower() for name in known}
-    unknown = sorted(key for key in given if key not in in_lower_case and not key.startswith(KAFKA))
+    unknown = sorted(key for key in given if key not in in_lower_case and not key.startswith((KAFKA, STORE_CONFIGS)))
     return tuple(f"the option {key} is not known and has no effect{nearby(known, key, 1)}" for key in unknown)
 
 

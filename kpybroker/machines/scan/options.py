@@ -17,10 +17,12 @@ from kpybroker.machines.scan.filters import Filter, columns_of
 from kpybroker.machines.scan.given_options import (
     MOST,
     MOST_INT,
+    STORE_NAMES,
     flag,
     lowered,
     number,
     properties_of,
+    store_of,
     unknown_options,
     whole,
     word,
@@ -39,7 +41,8 @@ PAUSE_MS: Final = 1_000
 AUTO: Final = "auto"
 FETCH: Final = "fetch"
 FILES: Final = "files"
-TRANSPORTS: Final = (AUTO, FETCH, FILES)
+OBJECTS: Final = "objects"
+TRANSPORTS: Final = (AUTO, FETCH, FILES, OBJECTS)
 LEASE_MS: Final = 10 * 60 * 1000
 SUBSCRIPTIONS: Final = ("subscribe", "subscribepattern", "assign")
 
@@ -66,7 +69,7 @@ KNOWN: Final = (
     "failOnDataLoss", "minPartitions", "maxRecordsPerPartition", "maxOffsetsPerTrigger", "minOffsetsPerTrigger",
     "maxTriggerDelay", "maxBytesPerTrigger", "includeHeaders", "columns", "filter", "taskBytes", "transport",
     "secondPorts", "leaseMs", "pushFilters", "startingOffsetsFromCheckpoint", "groupIdPrefix",
-    "kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs", "path",
+    "kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs", "path", *STORE_NAMES,
 )  # fmt: skip
 """All options but those of the client. Some are for Spark's own source alone, and have no effect here."""
 
@@ -89,6 +92,8 @@ class ScanOptions(NamedTuple):
     second_ports: tuple[str, ...] = ()
     """The addresses at which brokers lend their files; empty: where their configuration says."""
     lease_ms: int = LEASE_MS
+    store: Mapping[str, str] = {}
+    """The configs of the store of a tiered cluster; empty: nothing is read from it."""
     takes_filters: bool = False
     """Whether Spark may push the filters of a query to the reader."""
     poll_timeout_ms: int | None = None
@@ -103,6 +108,11 @@ class ScanOptions(NamedTuple):
 
     def __repr__(self) -> str:
         return f"Options({self.topics}, {self.starting}, {self.ending})"
+
+    @property
+    def reads_store(self) -> bool:
+        """Whether records may be read from the store of a tiered cluster."""
+        return bool(self.store) and self.transport in (AUTO, OBJECTS)
 
     @property
     def servers(self) -> str:
@@ -126,6 +136,7 @@ def read_options(given: Mapping[str, str]) -> ScanOptions:
         transport=word(configured, "transport", TRANSPORTS),
         second_ports=tuple(filter(None, (each.strip() for each in configured.get("secondports", "").split(",")))),
         lease_ms=number(configured, "leaseMs") or LEASE_MS,
+        store=_store(configured),
         takes_filters=flag(configured, "pushFilters", default=False),
         poll_timeout_ms=number(configured, "kafkaConsumer.pollTimeoutMs"),
         checkpoint=configured.get("startingoffsetsfromcheckpoint"),
@@ -133,6 +144,13 @@ def read_options(given: Mapping[str, str]) -> ScanOptions:
         pause_ms=PAUSE_MS if pause_ms is None else pause_ms,
         warnings=unknown_options(configured, KNOWN),
     )
+
+
+def _store(configured: Mapping[str, str]) -> Mapping[str, str]:
+    store = store_of(configured)
+    if not store and configured.get("transport", "").lower() == OBJECTS:
+        raise BadOption(f"transport=objects needs the store: set {STORE_NAMES[0]}, or rsm.config.* as brokers have it")
+    return store
 
 
 def _sizes(configured: Mapping[str, str], wanted: Projection) -> TaskSizes:

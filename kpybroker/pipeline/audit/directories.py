@@ -6,13 +6,14 @@ offsets, and the segments that hold it are listed when it is done.
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from contextlib import suppress
+from typing import Final, NamedTuple
 
 from kpybroker.machines.audit.findings import BYTES, DAMAGE, EPOCHS, INDEXES, NOTE, OFFSETS, AuditFinding, BytePlace
 from kpybroker.machines.audit.sources import METADATA_TOPIC, AuditedReplica, AuditOutcome, AuditTask, ReplicaFacts
-from kpybroker.machines.audit.stretch import Stretch
+from kpybroker.machines.audit.stretch import AbortedStretch, Stretch
 from kpybroker.machines.audit.walk import END_OF_ALL, AuditWalk, Of
-from kpybroker.pipeline.audit.segment_indexes import SegmentIndexes, check_snapshots, compare_snapshot
+from kpybroker.pipeline.audit.segment_indexes import check_snapshots, compare_snapshot, indexes_beside
 from kpybroker.pipeline.audit.segment_reading import SegmentRead
 from kpystorage import checkpoint, meta_properties, names, scan
 from kpystorage.checking import findings as checking
@@ -33,6 +34,15 @@ from kpywire.uuid import to_string
 TASK_BYTES: Final = 256 << 20
 """The size of a piece of work: segments are put together up to this."""
 ATTEMPTS: Final = 5
+
+
+class TransactionIndexFile(NamedTuple):
+    """The transaction index of a segment with offsets ``base_offset .. following``, and its place for people."""
+
+    path: str
+    base_offset: int
+    following: int
+    data: bytes
 
 
 class AuditedDirectories:
@@ -215,7 +225,7 @@ class AuditedDirectories:
             position = _position_of(self.disk, file, segment, task.start)
         indexes = None
         if clean or (is_sealed and self._is_certain(task.replica, segment)):
-            indexes = SegmentIndexes(self.disk, segment.path, segment.base_offset, walk.of, is_sealed=is_sealed)
+            indexes = indexes_beside(self.disk, segment.path, segment.base_offset, walk.of, is_sealed=is_sealed)
             for each in scan.headers(file, 0, position):
                 indexes.batch(*each)
         reading = SegmentRead(walk, file, segment.path, indexes, segment.next_base_offset, is_open=not clean)
@@ -299,40 +309,57 @@ class AuditedDirectories:
         seen = {each.last_offset: each for each in whole.aborted}
         ends = {each.offset for each in whole.listed_markers() if not each.committed}
         cleaned_to = self.facts(replica).cleaned_to
-        for segment in ReadableLog(self.disk, replica.directory).segments():
-            path = segment.path.replace(names.LOG, names.TRANSACTION_INDEX)
-            following = END_OF_ALL if segment.next_base_offset is None else segment.next_base_offset
+        for path, base_offset, following, data in self.transaction_indexes(replica):
             limit = min(following, whole.next_offset)
-            indexed: dict[int, TransactionIndexEntry] = {}
-            text = ""
-            try:
-                for version, *fields in _entries(self.disk.read(path)):
-                    each = TransactionIndexEntry._make(fields)
-                    indexed[each.last_offset] = each
-                    if version or not segment.base_offset <= each.last_offset < following:
-                        text = text or f"says {each}"
-            except FileNotFoundError:
-                pass
-            begin = max(segment.base_offset, whole.start, start, cleaned_to)
+            indexed, text = _transactions_in(data, base_offset, following)
+            begin = max(base_offset, whole.start, start, cleaned_to)
             for last in {*indexed, *(end for end in seen if begin <= end < limit)}:
                 if text or not begin <= last < limit:
                     continue
                 known = (indexed.get(last), seen.get(last))
                 first = min(each.first_offset for each in known if each is not None)
                 if not any(first < end and begun <= last for begun, end in whole.damaged):
-                    text = _contradiction(*known, has_marker=last in ends)
+                    text = _contradiction(*known, whole.start, has_marker=last in ends)
             if text:
                 spot = (*replica.spot, replica.label)
-                yield AuditFinding(DAMAGE, INDEXES, *spot, path, -1, segment.base_offset, text)
+                yield AuditFinding(DAMAGE, INDEXES, *spot, path, -1, base_offset, text)
+
+    def transaction_indexes(self, replica: AuditedReplica) -> Iterator[TransactionIndexFile]:
+        """The transaction indexes of a replica; empty where there is no file."""
+        for segment in ReadableLog(self.disk, replica.directory).segments():
+            path = segment.path.replace(names.LOG, names.TRANSACTION_INDEX)
+            following = END_OF_ALL if segment.next_base_offset is None else segment.next_base_offset
+            data = b""
+            with suppress(FileNotFoundError):
+                data = self.disk.read(path)
+            yield TransactionIndexFile(path, segment.base_offset, following, data)
 
 
-def _contradiction(indexed: TransactionIndexEntry | None, seen: object, *, has_marker: bool) -> str:
+def _transactions_in(data: bytes, base_offset: int, following: int) -> tuple[dict[int, TransactionIndexEntry], str]:
+    """The entries of a transaction index by their last offsets, and the first that no such segment can have, in
+    words."""
+    indexed: dict[int, TransactionIndexEntry] = {}
+    text = ""
+    for version, *fields in _entries(data):
+        each = TransactionIndexEntry._make(fields)
+        indexed[each.last_offset] = each
+        if version or not base_offset <= each.last_offset < following:
+            text = text or f"says {each}"
+    return indexed, text
+
+
+def _contradiction(
+    indexed: TransactionIndexEntry | None, seen: AbortedStretch | None, start: int, *, has_marker: bool
+) -> str:
+    """The contradiction of an entry with the transaction that the log shows from ``start`` on; empty if there is
+    none."""
     if indexed is None:
         return f"lacks {seen}"
     if seen is None:
         return "" if has_marker else f"says {indexed}"
-    its = (indexed.producer_id, indexed.first_offset, indexed.last_offset)
     fits = indexed.first_offset <= indexed.last_offset and indexed.last_stable_offset <= indexed.last_offset + 1
+    first_offset = seen.first_offset if indexed.first_offset < start else indexed.first_offset
+    its = (indexed.producer_id, first_offset, indexed.last_offset)
     return "" if fits and its == seen else f"says {indexed}"
 
 

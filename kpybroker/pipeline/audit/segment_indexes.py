@@ -4,7 +4,7 @@ The checks are those of `kpystorage.checking.indexes`. They are fed while the ba
 """
 
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from typing import NamedTuple
 
 from kpybroker.machines.audit.findings import DAMAGE, INDEXES, NOTE, AuditFinding
 from kpybroker.machines.audit.stretch import FRESH, UNKNOWN, ProducerRun
@@ -17,37 +17,26 @@ from kpystorage.errors import CorruptFile
 from kpywire.batch import BatchHeader
 
 
-class SegmentIndexes:
-    """The indexes of one segment. ``is_sealed``: nothing is appended to them any more."""
+class IndexBytes(NamedTuple):
+    """An index: its place for people, and its bytes."""
 
-    def __init__(self, disk: Disk, log_path: str, base_offset: int, of: Of, *, is_sealed: bool) -> None:
+    path: str
+    data: bytes
+
+
+class SegmentIndexes:
+    """The indexes of one segment."""
+
+    def __init__(self, of: Of, base_offset: int, offsets: IndexBytes, times: IndexBytes) -> None:
         self.findings: list[AuditFinding] = []
         self._of = of
         self._base_offset = base_offset
-        stem = log_path.partition(names.LOG)[0]
-        mark = log_path[len(stem) + len(names.LOG) :]
-        indexed = self._say
-        self._offsets = OffsetIndexCheck(
-            f"{stem}{names.OFFSET_INDEX}{mark}",
-            self._read(disk, f"{stem}{names.OFFSET_INDEX}{mark}", is_sealed=is_sealed),
-            base_offset,
-            indexed,
-        )
-        self._times = TimeIndexCheck(
-            f"{stem}{names.TIME_INDEX}{mark}",
-            self._read(disk, f"{stem}{names.TIME_INDEX}{mark}", is_sealed=is_sealed),
-            base_offset,
-            indexed,
-        )
+        self._offsets = OffsetIndexCheck(*offsets, base_offset, self._say)
+        self._times = TimeIndexCheck(*times, base_offset, self._say)
 
-    def _read(self, disk: Disk, path: str, *, is_sealed: bool) -> bytes:
-        with suppress(FileNotFoundError):
-            return disk.read(path)
-        directory = path.rpartition("/")[0]
-        log = names.segment_file(self._base_offset, names.LOG)
-        if is_sealed and disk.status(f"{directory}/{log}") is not None and disk.status(path) is None:
-            self._say(checking.Finding(checking.DAMAGE, path, "is missing"))
-        return b""
+    def missing(self, path: str) -> None:
+        """Report an index that should be there."""
+        self._say(checking.Finding(checking.DAMAGE, path, "is missing"))
 
     def _say(self, found: checking.Finding) -> None:
         level = DAMAGE if found.level == checking.DAMAGE else NOTE
@@ -64,6 +53,27 @@ class SegmentIndexes:
         """Take the end: all batches were read, or those below these places."""
         self._offsets.end(end_position)
         self._times.end(end_offset)
+
+
+def indexes_beside(disk: Disk, log_path: str, base_offset: int, of: Of, *, is_sealed: bool) -> SegmentIndexes:
+    """The indexes beside a segment's file. ``is_sealed``: nothing is appended to them any more."""
+    stem = log_path.partition(names.LOG)[0]
+    mark = log_path[len(stem) + len(names.LOG) :]
+    found: list[IndexBytes] = []
+    absent: list[str] = []
+    for suffix in (names.OFFSET_INDEX, names.TIME_INDEX):
+        path = f"{stem}{suffix}{mark}"
+        try:
+            found.append(IndexBytes(path, disk.read(path)))
+        except FileNotFoundError:
+            found.append(IndexBytes(path, b""))
+            absent.append(path)
+    indexes = SegmentIndexes(of, base_offset, *found)
+    log = f"{log_path.rpartition('/')[0]}/{names.segment_file(base_offset, names.LOG)}"
+    for path in absent:
+        if is_sealed and disk.status(log) is not None and disk.status(path) is None:
+            indexes.missing(path)
+    return indexes
 
 
 def check_snapshots(disk: Disk, directory: str, log_end: int, of: Of) -> Iterator[AuditFinding]:

@@ -3,18 +3,25 @@
 Invariant: memory is bounded by the largest batch, and what cannot be read is reported once.
 """
 
-from typing import Final
+from typing import Final, Protocol
 
 from kpybroker.machines.audit.findings import BYTES, NOTE, BytePlace
 from kpybroker.machines.audit.walk import AuditWalk, Status
 from kpybroker.pipeline.audit.segment_indexes import SegmentIndexes
 from kpystorage.checking.walking import SegmentPiece, pieces
-from kpystorage.file import File
 from kpystorage.scan import Readable
 from kpywire.batch import BatchHeader
 
 WINDOW_BYTES: Final = 1 << 20
 """The bytes of one read. Larger ones leave the processor's cache before they are compared with their checksums."""
+
+
+class SizedFile(Protocol):
+    """A file, on a disk or in a store."""
+
+    def descriptor(self) -> Readable: ...
+
+    def size(self) -> int: ...
 
 
 class SegmentRead:
@@ -23,7 +30,7 @@ class SegmentRead:
     def __init__(
         self,
         walk: AuditWalk,
-        file: File,
+        file: SizedFile,
         path: str,
         indexes: SegmentIndexes | None,
         following: int | None,

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
@@ -16,8 +16,13 @@ from kpybroker.machines.scan.ranges import OffsetRange, Projection
 from kpybroker.pipeline.lake.errors import LakeError
 from kpybroker.pipeline.scan.fetching import FetchTransport
 from kpybroker.pipeline.scan.reading import rows
+from kpybroker.pipeline.scan.transport import Transport
 from kpywire.columns.schema import schema_of
 from kpywire.uuid import ZERO_UUID, to_string
+
+if TYPE_CHECKING:
+    from kpybroker.pipeline.scan.old_records import OldRecords
+    from kpybroker.pipeline.tiers.copied import CopiedPartitions
 
 COLUMNS: Final = ("key", "value", "partition", "offset", "timestamp")
 TASK_OFFSETS: Final = 250_000
@@ -37,12 +42,15 @@ class LakeTopic:
         committed_only: bool = True,
         fails_on_data_loss: bool = True,
         parallel: int = 2,
+        old: "OldRecords | None" = None,
     ) -> None:
+        """``old`` reads what only a store has; None: brokers read it."""
         self._client = client
         self._connect = connect
         self.name = name
         self._committed_only = committed_only
         self.fails_on_data_loss = fails_on_data_loss
+        self._old = old
         self._pool = ThreadPoolExecutor(parallel, "lake")
         self._idle: list[FetchTransport] = []
         self._turns = count()
@@ -54,6 +62,8 @@ class LakeTopic:
         self._pool.shutdown(cancel_futures=True)
         while self._idle:
             self._idle.pop().close()
+        if self._old is not None:
+            self._old.close()
 
     def find(self) -> str:
         """The id of the topic as it is now, as text. KafkaError if it does not exist."""
@@ -94,8 +104,9 @@ class LakeTopic:
         columns = COLUMNS + self.extra
         pieces = tasks(_rotated(steps, next(self._turns)), TASK_OFFSETS)
         budget = _Budget(2 * most_bytes, sum(step.offsets for step in steps))
+        copied = self._copied(steps)
         found = dict(
-            zip(pieces, self._pool.map(lambda piece: self._piece(piece, columns, budget), pieces), strict=True)
+            zip(pieces, self._pool.map(lambda piece: self._piece(piece, columns, budget, copied), pieces), strict=True)
         )
         done = reached(steps, {piece: end for piece, (_, end) in found.items()})
         ends = {(step.partition, step.lane): step.end for step in done}
@@ -107,13 +118,22 @@ class LakeTopic:
         ]
         return pa.Table.from_batches(batches, schema_of(columns)), done
 
-    def _piece(self, piece: LaneStep, columns: tuple[str, ...], budget: "_Budget") -> tuple[list[pa.RecordBatch], int]:
+    def _copied(self, steps: Iterable[LaneStep]) -> "CopiedPartitions | None":
+        """The copies in the store that hold these steps."""
+        return None if self._old is None else self._old.plan(self._client, [self._range(step) for step in steps])
+
+    def _range(self, step: LaneStep) -> OffsetRange:
+        return OffsetRange(self.name, self._id, step.partition, step.start, step.end)
+
+    def _piece(
+        self, piece: LaneStep, columns: tuple[str, ...], budget: "_Budget", copied: "CopiedPartitions | None"
+    ) -> tuple[list[pa.RecordBatch], int]:
         """The records of a piece and how far it was read: its end, or where its part of the budget ended."""
         found: list[pa.RecordBatch] = []
         size = 0
         if budget.is_spent():
             return found, piece.start
-        for batch in self.batches(piece, columns):
+        for batch in self._batches(piece, columns, copied):
             found.append(batch)
             size += batch.nbytes
             if budget.spend(batch.nbytes) or size >= budget.part(piece.offsets):
@@ -122,17 +142,23 @@ class LakeTopic:
 
     def batches(self, step: LaneStep, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
         """The records of one step, in batches. LakeError."""
+        return self._batches(step, columns, self._copied([step]))
+
+    def _batches(
+        self, step: LaneStep, columns: tuple[str, ...], copied: "CopiedPartitions | None"
+    ) -> Iterator[pa.RecordBatch]:
         wanted = Projection(columns, self._committed_only, self.fails_on_data_loss)
-        transport = self._idle.pop() if self._idle else FetchTransport(self._connect())
+        fetching = self._idle.pop() if self._idle else FetchTransport(self._connect())
+        transport: Transport = fetching if self._old is None or copied is None else self._old.over(fetching, copied)
         try:
-            yield from rows(transport, OffsetRange(self.name, self._id, step.partition, step.start, step.end), wanted)
+            yield from rows(transport, self._range(step), wanted)
         except ScanError as error:
-            transport.close()
+            fetching.close()
             raise LakeError(str(error)) from None
         except BaseException:
-            transport.close()
+            fetching.close()
             raise
-        self._idle.append(transport)
+        self._idle.append(fetching)
 
 
 class _Budget:

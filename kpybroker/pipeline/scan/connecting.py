@@ -1,11 +1,12 @@
 """Clients and transports of a scan, from its options."""
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from kpybroker.client import client_configs
 from kpybroker.client.client import Client
 from kpybroker.client.properties import number, seconds, settings_of
-from kpybroker.machines.scan.options import FILES, ScanOptions
+from kpybroker.machines.scan.errors import BadOption
+from kpybroker.machines.scan.options import AUTO, FILES, ScanOptions
 from kpybroker.machines.scan.ranges import OffsetRange
 from kpybroker.pipeline.scan.borrowing import Borrowed
 from kpybroker.pipeline.scan.client_properties import bad_options, without_effect
@@ -13,6 +14,10 @@ from kpybroker.pipeline.scan.cluster import ScannedCluster
 from kpybroker.pipeline.scan.fetching import FetchTransport, ScanFetching
 from kpybroker.pipeline.scan.files_first import FilesFirst
 from kpybroker.pipeline.scan.transport import Transport
+from kpybroker.pipeline.scan.ways import NO_WAYS, ScanWays
+
+if TYPE_CHECKING:
+    from kpybroker.pipeline.scan.old_records import OldRecords
 
 CLIENT_ID: Final = "kpybroker-scan"
 API_TIMEOUT_MS: Final = 60_000
@@ -76,8 +81,9 @@ def cluster_of(options: ScanOptions, *, waits: bool = False) -> ScannedCluster:
     )
 
 
-def transport_of(options: ScanOptions, lent: Borrowed | None = None) -> Transport:
-    """The transport for a task, to which these files are lent. Raises BadOption."""
+def transport_of(options: ScanOptions, ways: ScanWays = NO_WAYS) -> Transport:
+    """The transport for a task, for which a plan has found these ways. Raises BadOption."""
+    lent, copied = ways
 
     def fetching() -> Transport:
         return FetchTransport(client_of(options, waits=True), _fetching(options))
@@ -90,9 +96,35 @@ def transport_of(options: ScanOptions, lent: Borrowed | None = None) -> Transpor
         assert found is not None
         return found
 
-    if lent is None:
-        return fetching()
-    return FilesFirst(lent, None, again) if options.transport == FILES else FilesFirst(lent, fetching)
+    def without_store() -> Transport:
+        if lent is None:
+            return fetching()
+        return FilesFirst(lent, None, again) if options.transport == FILES else FilesFirst(lent, fetching)
+
+    if copied is None or not copied.partitions:
+        return without_store()
+    from kpybroker.pipeline.scan.objects import ObjectTransport  # which few tasks need
+    from kpybroker.pipeline.tiers.stores import store_of
+
+    def connect() -> Client:
+        return client_of(options, waits=True)
+
+    is_auto = options.transport == AUTO
+    return ObjectTransport(copied, store_of(options.store), without_store, connect, may_give_up=is_auto)
+
+
+def old_records_of(options: ScanOptions) -> "OldRecords | None":
+    """The reader of records that only the store has; None where the options name no store. Raises BadOption."""
+    if not options.reads_store:
+        return None
+    from kpybroker.pipeline.scan.old_records import OldRecords
+    from kpybroker.pipeline.tiers.stores import BadStore, store_of
+
+    try:
+        store = store_of(options.store)
+    except BadStore as error:
+        raise BadOption(str(error)) from None
+    return OldRecords(store, lambda: client_of(options, waits=True), committed_only=options.wanted.committed_only)
 
 
 def _fetching(options: ScanOptions) -> ScanFetching:

@@ -12,15 +12,15 @@ from kpybroker.machines.lease_manifest import PartitionManifest
 from kpybroker.machines.scan.errors import LeaseOver, OffsetsLost, ScanError
 from kpybroker.machines.scan.ranges import OffsetRange, Projection
 from kpybroker.pipeline.scan.transport import FetchedPiece
+from kpybroker.pipeline.scan.whole_batches import PIECE_BYTES, whole_batches
 from kpystorage.lending import LentSegment
 from kpystorage.offset_index import position_near
 from kpystorage.reading_disk import ReadingDisk
 from kpystorage.real_file import Descriptors
 from kpywire.aborted import Aborted
-from kpywire.batch import batch_headers
 from kpywire.errors import Malformed
+from kpywire.varint import Buffer
 
-PIECE_BYTES: Final = 2 * 1024 * 1024
 MOST_FILES: Final = 16
 """The files that a transport keeps open."""
 
@@ -74,7 +74,7 @@ class FileTransport:
                 for data in self._read(segment, max(part.start_offset, segment.base_offset), part.end_offset):
                     yield FetchedPiece(data, aborted, first_offset)
 
-    def _read(self, segment: LentSegment, start_offset: int, end_offset: int) -> Iterator[bytes]:
+    def _read(self, segment: LentSegment, start_offset: int, end_offset: int) -> Iterator[Buffer]:
         """The batches of a segment from the one that holds ``start_offset`` on, up to the end that is lent."""
         file = self._disk.file(segment.path)
         try:
@@ -82,19 +82,8 @@ class FileTransport:
                 raise _over(segment)
             index = self._disk.file(segment.index_path)
             position = position_near(index, file, segment.end_position, segment.base_offset, start_offset)
-            length = self._piece_bytes
-            while position < segment.end_position:
-                data = file.pread(min(length, segment.end_position - position), position)
-                whole, next_offset = 0, 0
-                for at, header in batch_headers(data):
-                    whole, next_offset = at + header.size, header.next_offset
-                if whole:
-                    yield data
-                    if next_offset >= end_offset:
-                        return
-                elif len(data) < length:
-                    raise ScanError(f"{segment.path}, byte {position}: a batch is cut off")
-                position, length = position + whole, self._piece_bytes if whole else 2 * length
+            end = segment.end_position
+            yield from whole_batches(file, segment.path, position, end, end_offset, self._piece_bytes)
         except Malformed as error:
             raise ScanError(f"{segment.path}: {error}") from None
         except OSError as error:
