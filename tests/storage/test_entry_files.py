@@ -51,7 +51,7 @@ def made(keys: list[int] = (), unwritten: int = 0) -> tuple[EntryFile, CountedFi
     disk = MemoryDisk()
     disk.make_directory("/d")
     file = CountedFile(disk)
-    entries: Any = EntryFile(file, ENTRY.size)  # type: ignore[arg-type]
+    entries: Any = EntryFile(file, ENTRY.size)
     for number, key in enumerate(keys):
         if number == len(keys) - unwritten:
             entries.flush()
@@ -115,7 +115,7 @@ def test_entries_are_those_of_a_list_whatever_is_done(operations: list[tuple[str
             first, many = data.draw(st.integers(0, 70)), data.draw(st.integers(0, 70))
             expected = b"".join(map(entry, model[first : first + many]))
             assert entries.read(first, many) == expected
-    assert len(EntryFile(file, ENTRY.size)) == len(contents(file))  # type: ignore[arg-type]
+    assert len(EntryFile(file, ENTRY.size)) == len(contents(file))
 
 
 @given(
@@ -183,4 +183,4 @@ def test_entries_that_a_rebuilt_file_has_already_are_not_written_again(same: int
 def test_a_rest_of_an_entry_at_the_end_of_a_file_is_no_entry() -> None:
     entries, file = made([1, 2, 3])
     file.pwrite(b"rest", 3 * ENTRY.size)
-    assert len(EntryFile(file, ENTRY.size)) == len(entries) == 3  # type: ignore[arg-type]
+    assert len(EntryFile(file, ENTRY.size)) == len(entries) == 3
