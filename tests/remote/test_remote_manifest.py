@@ -188,6 +188,17 @@ def test_a_hostile_manifest_is_refused_in_one_line_and_little_memory(name: str) 
     assert peak < 40_000_000
 
 
+@pytest.mark.parametrize(
+    ("limit", "size"), [("MOST_BYTES", len(TEXT.encode())), ("MOST_VALUES", sum(map(TEXT.count, ",[{")))]
+)
+def test_a_manifest_is_read_up_to_the_limits(monkeypatch: pytest.MonkeyPatch, limit: str, size: int) -> None:
+    monkeypatch.setattr(manifest, limit, size)
+    assert manifest.parse(TEXT.encode()).chunks.segment_bytes == 1000
+    monkeypatch.setattr(manifest, limit, size - 1)
+    with pytest.raises(CorruptObject, match="more than"):
+        manifest.parse(TEXT.encode())
+
+
 @given(st.integers(0, 2**32))
 def test_a_mutated_manifest_is_refused_or_says_something_possible(seed: int) -> None:
     rng = Random(seed)

@@ -11,6 +11,7 @@ from log_making import NOW_MS, append, headers_of, make_batch, make_marker
 from kpystorage import names, scan
 from kpystorage.compaction.grouping import SegmentSizes, group_by_size
 from kpystorage.compaction.offset_map import NOT_FOUND, OffsetMap
+from kpystorage.compaction.reading import SegmentSource
 from kpystorage.compaction.swap import swap_in
 from kpystorage.compaction.task import CleanerConfig, LastRecord, LogToClean
 from kpystorage.control_batches import apply_producer
@@ -334,6 +335,28 @@ def test_a_compressed_record_of_more_bytes_than_are_allowed_ends_the_pass(codec:
                 small.compact(task=task._replace(config=config))
         else:
             assert small.compact(task=task._replace(config=config))
+
+
+class WholeBatches:
+    """A walk that takes what it gets as far as it is whole."""
+
+    is_done = False
+
+    def take(self, data: bytes) -> int:
+        return sum(header.size for _, header in batch_headers(data))
+
+
+@pytest.mark.parametrize("window_bytes", [64, 1 << 20])
+@pytest.mark.parametrize("left_bytes", [0, 30, 61, 100])
+def test_a_segment_that_becomes_shorter_while_it_is_read_ends_the_pass(left_bytes: int, window_bytes: int) -> None:
+    small = Small()
+    small.put((b"a", bytes(200)))
+    source = SegmentSource(small.disk, small.log.path, 0)
+    assert list(source.windows(0, window_bytes, WholeBatches())) == [source.sizes.log]
+    small.disk.write(source.path, small.disk.read(source.path)[:left_bytes], synchronize=False)
+    source.log = small.disk.file(source.path)
+    with pytest.raises(CorruptRecord, match=r"00000000000000000000\.log, byte 0"):
+        next(source.windows(0, window_bytes, WholeBatches()))
 
 
 @pytest.mark.parametrize("damage", ["cut", "magic", "length"])
