@@ -8,7 +8,10 @@ from rich.table import Table
 
 from benchmarks.micro import clock
 
-SUBJECTS = ("codec", "batches", "columns", "appending", "handling", "authorizing", "scraping", "auditing", "lake")
+SUBJECTS = (
+    *("codec", "batches", "columns", "appending", "handling", "authorizing", "scraping", "auditing", "lake"),
+    "balancing",
+)
 
 
 @click.command()

@@ -17,11 +17,19 @@ from kpybroker.machines.metadata.metadata_version import FEATURE_NAME
 from kpywire import api, error_codes
 from kpywire.uuid import to_string
 
+OWN_MODULES = {
+    "controllers": "voters",
+    "elect": "elections",
+    "leave": "rolls",
+    "roll-plan": "rolls",
+    "voters": "voters",
+}
 
-@click.group(name="cluster", cls=Commands, modules={"controllers": "voters", "elect": "elections", "voters": "voters"})
+
+@click.group(name="cluster", cls=Commands, modules=OWN_MODULES)
 def command() -> None:
     """Show brokers, features, log directories and the controllers' quorum; elect leaders, unregister nodes, raise and
-    lower the levels of features."""
+    lower the levels of features, show which nodes may stop together."""
 
 
 @command.command()

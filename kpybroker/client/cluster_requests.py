@@ -13,7 +13,11 @@ from kpywire.messages.alter_replica_log_dirs import (
 )
 from kpywire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kpywire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
-from kpywire.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
+from kpywire.messages.describe_log_dirs import (
+    DescribableLogDirTopic,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResult,
+)
 from kpywire.messages.describe_quorum import (
     DescribeQuorumRequest,
     DescribeQuorumRequestPartitionData,
@@ -96,9 +100,7 @@ def log_directories(client: Client, *brokers: int) -> list[LogDirDescription]:
     """The log directories of brokers, of all by default. Raises KafkaError, Unreachable."""
     found = []
     for broker in _chosen(client, brokers):
-        answer = client.call_node(broker, DescribeLogDirsRequest(topics=None))
-        raise_for(answer.error_code, f"log directories of broker {broker}")
-        for each in answer.results:
+        for each in directories_with_replicas(client, broker):
             sizes = [part.partition_size for topic in each.topics for part in topic.partitions]
             found.append(
                 LogDirDescription(
@@ -106,6 +108,22 @@ def log_directories(client: Client, *brokers: int) -> list[LogDirDescription]:
                 )
             )
     return found
+
+
+def directories_with_replicas(
+    client: Client, broker: int, spots: Iterable[Spot] | None = None
+) -> list[DescribeLogDirsResult]:
+    """The log directories of a live broker with its replicas, of all partitions or of some. Raises KafkaError,
+    Unreachable."""
+    topics: dict[str, DescribableLogDirTopic] = {}
+    for spot in spots or ():
+        topics.setdefault(spot.topic, DescribableLogDirTopic(topic=spot.topic, partitions=[])).partitions.append(
+            spot.partition
+        )
+    answer = client.call_node(broker, DescribeLogDirsRequest(topics=None if spots is None else list(topics.values())))
+    raise_for(answer.error_code, f"log directories of broker {broker}")
+    results: list[DescribeLogDirsResult] = answer.results
+    return results
 
 
 def _chosen(client: Client, brokers: Sequence[int]) -> list[int]:
@@ -130,8 +148,7 @@ def directory_of(client: Client, spot: Spot) -> tuple[int, str] | None:
     """The broker that leads a partition, and the log directory it is in; None if it is not reported. Raises
     KafkaError."""
     broker = client.leader(spot)
-    wanted = DescribableLogDirTopic(topic=spot.topic, partitions=[spot.partition])
-    for each in client.call_node(broker, DescribeLogDirsRequest(topics=[wanted])).results:
+    for each in directories_with_replicas(client, broker, [spot]):
         if any(part.partition_index == spot.partition for topic in each.topics for part in topic.partitions):
             return broker, f"{each.log_dir.rstrip('/')}/{spot}"
     return None

@@ -1,6 +1,6 @@
 """The requests of ``kpybroker configs``: the configs of one resource, and changes of them. Raises KafkaError."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from enum import IntEnum
 from typing import Any, NamedTuple
 
@@ -52,6 +52,7 @@ SOURCES = {
 """Kafka's DescribeConfigsResponse.ConfigSource, in words."""
 DEFAULT_SOURCE = 5
 TYPES = ("unknown", "boolean", "string", "int", "short", "long", "double", "list", "class", "password")
+TOPICS_AT_ONCE = 500
 BROKER_KINDS = (ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER)
 
 
@@ -96,6 +97,22 @@ def describe(
 
     _look_for_topic(client, resource)
     return client.retrying(attempt)
+
+
+def describe_topics(
+    client: Client, topics: Iterable[str], names: Iterable[str]
+) -> Iterator[tuple[str, list[DescribeConfigsResourceResult]]]:
+    """The configs with the given names of many topics; topics that have gone are left out. Raises KafkaError."""
+    keys, every = sorted(names), list(topics)
+    for start in range(0, len(every), TOPICS_AT_ONCE):
+        resources = [
+            DescribeConfigsResource(resource_type=ConfigResourceType.TOPIC, resource_name=each, configuration_keys=keys)
+            for each in every[start : start + TOPICS_AT_ONCE]
+        ]
+        for answer in client.call(DescribeConfigsRequest(resources=resources)).results:
+            if answer.error_code != error_codes.UNKNOWN_TOPIC_OR_PARTITION:
+                raise_for(answer.error_code, f"topic {answer.resource_name}", answer.error_message)
+                yield answer.resource_name, answer.configs
 
 
 def alter(

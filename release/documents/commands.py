@@ -31,7 +31,7 @@ line for each record. Results go to stdout, everything else goes to stderr.
 | 1 | the cluster refused; the line ends with Kafka's name of the error. `check`, `audit`: something is damaged |
 | 2 | wrong usage |
 | 3 | no broker could be reached, the connection was lost, or records were not delivered in time |
-| 4 | `doctor` found a problem, `dump-log` damage, `find-hanging` a transaction, `replicas verify` a difference |
+| 4 | `doctor`, `dump-log`, `find-hanging`, `replicas verify`, `balance` or `roll-plan` found something not in order |
 | 130 | Ctrl-C |
 
 `consume` and `produce` wait for a broker that goes away: one line on stderr says so, and another one that it is back.

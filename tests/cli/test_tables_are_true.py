@@ -107,6 +107,7 @@ def member(broker: Broker, protocol: str) -> Iterator[Consumer]:
 
 # What is expected of a cell: a text, or a pattern
 
+DECIMAL_SIZE = re.compile(r"[\d.]+ (B|kB|MB|GB|TB)")
 SIZE = re.compile(r"[\d.]+ (B|KiB|MiB|GiB|TiB)")
 TIME = re.compile(r"\d+ (ms|s|min)( \d+ (ms|s))?|0 ms")
 UUID = re.compile(r"[\w-]{22}")
@@ -192,6 +193,14 @@ def moving_partition(state: State) -> str:
             reassignment_requests, "moving", lambda *_: [MovingPartition(Spot("flights", 1), [1, 2, 3], [3], [1])]
         )
         return state.run_text("topics", "reassignments")
+
+
+def watched_move(state: State) -> str:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(
+            reassignment_requests, "moving", lambda *_: [MovingPartition(Spot("flights", 1), [1, 2, 3], [3], [2])]
+        )
+        return state.run_text("balance", "watch", "--once")
 
 
 def replica_away(state: State) -> str:
@@ -284,6 +293,17 @@ TABLES = (
         ],
     ),
     Table("topics reassignments", moving_partition, lambda _: [["flights", "1", "1,2,3", "3", "1"]]),
+    Table(
+        "balance plan",
+        command("balance", "plan", "--sample", "0"),
+        lambda _: [["1", "rack-1", DECIMAL_SIZE, "0 B", "0 B", "5", "5"]],
+    ),
+    Table(
+        "balance watch",
+        watched_move,
+        lambda _: [["flights", "1", "3", "2", DECIMAL_SIZE, DECIMAL_SIZE]],
+    ),
+    Table("cluster roll-plan", command("cluster", "roll-plan"), lambda _: [["1", "1", "rack-1"]]),
     Table("replicas verify", replica_away, lambda _: [["flights", "1", "broker 3"]]),
     Table(
         "groups list",

@@ -46,6 +46,13 @@ PACKAGES: Final[dict[str, Package]] = {
     "share": Package(("kpybroker/machines/share",), ("share", "transcripts")),
     "share_coordinator": Package(("kpybroker/machines/share_coordinator",), ("share_coordinator", "transcripts")),
     "quotas": Package(("kpybroker/machines/quotas",), ("quotas",)),
+    "balance": Package(
+        ("kpybroker/machines/balance",),
+        tuple(
+            f"balance/test_{name}.py"
+            for name in ("planner", "optimum", "rolling", "executions", "move_pace", "plan_files")
+        ),
+    ),
     "controller": Package(("kpybroker/machines/controller",), ("controller", "transcripts")),
     "fetch": Package(("kpybroker/machines/fetch",), ("fetch",)),
     "lag": Package(("kpybroker/machines/lag.py",), ("metrics/test_lag_definition.py",)),
