@@ -46,6 +46,10 @@ def test_an_idle_cluster_writes_only_that_it_is_idle(figures: dict[str, Any]) ->
     assert idle["requests"] <= NODES * (5 + 1 + 2 * 20 + 2), "a heartbeat in 2 s, and a fetch for each record or wait"
 
 
+def test_a_controller_that_stood_still_fences_no_broker(figures: dict[str, Any]) -> None:
+    assert figures["10 s of standstill"]["records"] <= 45, "those of an idle log"
+
+
 def test_a_controller_starts_cold_with_all_partitions(figures: dict[str, Any]) -> None:
     cold = figures["a controller starts cold"]
     assert not cold["failures"]
