@@ -411,6 +411,10 @@ readme-figures: setup $(BENCHED)/bin/kpybroker ## play the rows that README.md s
 	    --rows $$($(BIN)/python -m benchmarks.readme --rows) --output build/bench/readme
 	$(BIN)/python -m benchmarks.readme --take build/bench/readme
 
+.PHONY: scale
+scale: setup ## hundreds of thin brokers and a real controller on virtual time (OPTIONS='--nodes 300 --partitions 200000 --write FILE')
+	$(BIN)/python -m tests.scale $(OPTIONS)
+
 .PHONY: budget
 budget: setup ## what a request costs in calls and memory, and the longest step of each page of the console, beside the budget
 	$(BIN)/python -m tests.budget

@@ -22,6 +22,17 @@ def test_a_session_lasts_as_long_as_its_time_and_not_longer() -> None:
     assert not heartbeats.has_valid_session(session, 20_000)
 
 
+def test_sessions_last_longer_by_the_time_in_which_no_heartbeat_was_read() -> None:
+    heartbeats, session, ended = Heartbeats(9_000), BrokerSession(1, 5), BrokerSession(2, 6)
+    for each in (session, ended):
+        heartbeats.contact(each, 0)
+    heartbeats.end(ended)
+    heartbeats.stood_still(5_000)
+    assert heartbeats.take_expired(14_000) == ended
+    assert heartbeats.take_expired(14_000) is None
+    assert heartbeats.take_expired(14_001) == session
+
+
 def test_a_connection_of_an_earlier_incarnation_does_not_end_that_of_this_one() -> None:
     heartbeats = Heartbeats(9_000)
     earlier, now = BrokerSession(1, 5), BrokerSession(1, 9)

@@ -189,6 +189,16 @@ def test_silent_brokers_are_fenced_by_the_clock() -> None:
     assert world.image.brokers[1].fenced
 
 
+def test_a_controller_that_stood_still_reads_heartbeats_before_it_takes_a_broker_for_dead() -> None:
+    world = HostWorld(timings=Timings(0, 1_125, 0, 0)).start().with_broker()
+    world.scheduler.advance(8_000)
+    world.scheduler._now_ms += 60_000  # the machine is suspended
+    world.scheduler.advance(900)
+    assert not world.image.brokers[1].fenced
+    world.scheduler.advance(3_000)
+    assert world.image.brokers[1].fenced, "it is as silent afterwards"
+
+
 @pytest.mark.parametrize("lost", ["write", "flush"])
 def test_a_failing_disk_ends_the_controller_with_one_line_and_without_lies(lost: str) -> None:
     world = HostWorld().start().with_broker()

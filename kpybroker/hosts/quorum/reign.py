@@ -155,6 +155,7 @@ class Reign:
         self._journal.open(committed_offset, committed_offset)
         self._decide(Activate(list(self._controller_parts.bootstrap_records)), int(self._scheduler.monotonic_ms()))
         log.info("This node's controller is active in epoch %d", self.epoch)
+        self._scheduler.in_pieces(self.state.index.steps())
         timings = self._controller_parts.timings
         repeated: tuple[tuple[Callable[[], Any], int], ...] = (
             (FenceStaleBrokers, timings.fence_interval_ms),
@@ -248,10 +249,14 @@ class Reign:
         return SweepExpiredTokens(self._scheduler.now_ms())
 
     def _repeat(self, make_event: Callable[[], Any], interval_ms: int, next_offset: int) -> None:
-        """Feed an event repeatedly; the idle one only if nothing was appended in between."""
+        """Feed an event repeatedly; the idle one only if nothing was appended in between. A node that stood still has
+        heartbeats to read before it knows which brokers fell silent."""
+        due_ms = int(self._scheduler.monotonic_ms()) + interval_ms
 
         def due() -> None:
             now_ms = int(self._scheduler.monotonic_ms())
+            if make_event is FenceStaleBrokers and now_ms - due_ms > interval_ms:
+                self.state.heartbeats.stood_still(now_ms - due_ms)
             self._journal.expire(now_ms)
             if make_event is not Idle or self._quorum.next_offset == next_offset:
                 self._decide(make_event(), now_ms)

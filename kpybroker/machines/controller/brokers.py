@@ -190,7 +190,7 @@ def leave_partitions(
 ) -> list[Any]:
     """Take a broker out of the ISR of partitions, electing other leaders where it led."""
     records: list[Any] = []
-    for topic, partition_id, partition in state.partitions():
+    for topic, partition_id, partition in state.index.held_by(broker_id):
         if not concerns(topic, partition_id, partition):
             continue
         change = state.change(topic, partition_id, lambda other: other != broker_id and state.is_active(other))
@@ -212,9 +212,7 @@ def _records_of(state: ControllerState, topic: Topic, change: PartitionChange) -
 def _elect_with(state: ControllerState, broker_id: int) -> list[Any]:
     """Elect a leader for partitions without one, now that a broker is back."""
     records: list[Any] = []
-    for topic, partition_id, partition in state.partitions():
-        if partition.leader >= 0:
-            continue
+    for topic, partition_id, _ in state.index.leaderless():
         change = state.change(topic, partition_id, lambda other: other == broker_id or state.is_active(other))
         records += _records_of(state, topic, change)
     return records
@@ -293,8 +291,8 @@ def _next_condition(
             return _Condition.SHUTDOWN_NOW if message.want_shut_down else _Condition.FENCED
         if not message.want_shut_down:
             return _Condition.UNFENCED
-        return _Condition.CONTROLLED_SHUTDOWN if state.leads_any(broker.id) else _Condition.SHUTDOWN_NOW
-    if state.leads_any(broker.id):
+        return _Condition.CONTROLLED_SHUTDOWN if state.index.leads_any(broker.id) else _Condition.SHUTDOWN_NOW
+    if state.index.leads_any(broker.id):
         return _Condition.CONTROLLED_SHUTDOWN
     active = [
         other.id

@@ -245,7 +245,7 @@ def _still_eligible(state: ControllerState, names: set[str]) -> list[PartitionCh
     not lead, although other replicas had everything too.
     """
     kept = []
-    for topic, partition_id, partition in state.partitions():
+    for topic, partition_id, partition in state.index.leaderless():
         if partition.isr or not names & {"", topic.name} or not (partition.elr or partition.last_known_elr):
             continue
         record = PartitionChangeRecord(topic_id=topic.id, partition_id=partition_id)

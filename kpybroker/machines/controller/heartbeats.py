@@ -63,6 +63,12 @@ class Heartbeats:
         if session in self._last_contact_ms:
             self._last_contact_ms[session] = LONG_AGO_MS
 
+    def stood_still(self, duration_ms: int) -> None:
+        """Note that no heartbeat was read for this long, because this node stood still: sessions last longer by it."""
+        for session, last_contact_ms in self._last_contact_ms.items():
+            if last_contact_ms != LONG_AGO_MS:
+                self._last_contact_ms[session] = last_contact_ms + duration_ms
+
     def take_expired(self, now_ms: int) -> BrokerSession | None:
         """Forget one incarnation whose session is over and return it; None when there is none."""
         for session, last_contact_ms in self._last_contact_ms.items():

@@ -5,6 +5,7 @@ from typing import Any
 
 from kpybroker.machines.controller.allowance import Allowance
 from kpybroker.machines.controller.partition_change import Election
+from kpybroker.machines.controller.partition_index import Found
 from kpybroker.machines.controller.state import LAST_OF_STEP, STEP, ControllerRequest, ControllerState, Decision, Steps
 from kpybroker.machines.controller.topics import (
     MAX_PARTITIONS_PER_REQUEST,
@@ -210,23 +211,22 @@ def _plain(code: int) -> KafkaError:
 
 def elect_preferred_leaders(state: ControllerState, limit: int) -> list[Any]:
     """Move up to ``limit`` partitions back to their preferred leaders (``auto.leader.rebalance.enable``)."""
-    return _elect_where(state, lambda partition: partition.leader != partition.preferred_leader, PREFERRED, limit)
+    active = [broker.id for broker in state.image.brokers.values() if broker.is_active]
+    return _elect_each(state, state.index.displaced_from(active), PREFERRED, limit)
 
 
 def elect_unclean_leaders(state: ControllerState, limit: int) -> list[Any]:
     """Give up to ``limit`` leaderless partitions of topics that allow it any leader."""
-    return _elect_where(state, lambda partition: partition.leader == NO_LEADER, UNCLEAN, limit)
+    wanted = (found for found in state.index.leaderless() if state.unclean_election_allowed(found[0].name))
+    return _elect_each(state, wanted, UNCLEAN, limit)
 
 
-def _elect_where(
-    state: ControllerState, wanted: Callable[[Partition], bool], election_type: int, limit: int
-) -> list[Any]:
+def _elect_each(state: ControllerState, wanted: Iterable[Found], election_type: int, limit: int) -> list[Any]:
     records: list[Any] = []
-    for topic, partition_id, partition in state.partitions():
+    for topic, partition_id, _ in wanted:
         if len(records) >= limit:
             break
-        if wanted(partition) and (election_type == PREFERRED or state.unclean_election_allowed(topic.name)):
-            _elect(state, topic.name, partition_id, election_type, records)
+        _elect(state, topic.name, partition_id, election_type, records)
     return records
 
 

@@ -1,11 +1,10 @@
 """The state that deciders read: the metadata as appended so far, and what only the active controller knows.
 
-Durable state is the image, changed by ``apply`` alone. Soft state (heartbeats) begins empty with each controller.
-Anything that a scan can find is not indexed: fencing a broker among 10 000 partitions takes milliseconds, and happens
-seldom.
+Durable state is the image, changed by ``apply`` alone. Soft state (heartbeats) begins empty with each controller. An
+index finds the partitions of a broker, so that no decision about one broker walks over all partitions.
 """
 
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -14,6 +13,7 @@ from kpybroker.machines.controller.existing_acls import ExistingAcls
 from kpybroker.machines.controller.heartbeats import BrokerSession, Heartbeats
 from kpybroker.machines.controller.kraft_version import KRaftVersion
 from kpybroker.machines.controller.partition_change import PartitionChange
+from kpybroker.machines.controller.partition_index import PartitionIndex
 from kpybroker.machines.controller.placement import UsableBroker
 from kpybroker.machines.controller.topic_bounds import TopicBounds
 from kpybroker.machines.errors import KafkaError
@@ -148,8 +148,9 @@ class ControllerState:
         self.tokens = None if settings.tokens is None else _index_of(settings.tokens, image)
         self.existing_acls = ExistingAcls(image.acls)
         self._names_by_unified: dict[str, dict[str, None]] = {}
+        self.index = PartitionIndex(image)
         for topic in image.topics.values():
-            self.topic_created(topic)
+            self._note_name(topic)
         for broker in image.brokers.values():
             self.heartbeats.touch(broker.id, -1, fenced=broker.fenced)
             # The broker of this very node cannot be alive from before: it shares the process with its controller.
@@ -204,22 +205,12 @@ class ControllerState:
             return MIGRATING_DIRECTORY
         return broker.directories[0] if len(broker.directories) == 1 else UNASSIGNED_DIRECTORY
 
-    def partitions(self) -> Iterator[tuple[Topic, int, Partition]]:
-        """All partitions of all topics."""
-        for topic in self.image.topics.values():
-            for partition_id, partition in topic.partitions.items():
-                yield topic, partition_id, partition
-
     def has_online_log(self, broker_id: int, partition: Partition) -> bool:
         """Whether a broker has a replica of a partition in a log directory that it has registered."""
         broker = self.image.brokers.get(broker_id)
         if broker is None or broker_id not in partition.replicas:
             return False
         return directory_is_online(partition.directory_of(broker_id), broker.directories)
-
-    def leads_any(self, broker_id: int) -> bool:
-        """Whether a broker leads a partition."""
-        return any(partition.leader == broker_id for _, _, partition in self.partitions())
 
     def change(
         self,
@@ -284,10 +275,15 @@ class ControllerState:
                 return acl_id
 
     def topic_created(self, topic: Topic) -> None:
+        self.index.topic_created(topic)
+        self._note_name(topic)
+
+    def _note_name(self, topic: Topic) -> None:
         if may_collide(topic.name):
             self._names_by_unified.setdefault(unify_collisions(topic.name), {})[topic.name] = None
 
     def topic_deleted(self, topic: Topic) -> None:
+        self.index.topic_deleted(topic)
         if may_collide(topic.name):
             names = self._names_by_unified[unify_collisions(topic.name)]
             del names[topic.name]
@@ -300,10 +296,10 @@ class ControllerState:
             self.heartbeats.forget(broker_id)
 
     def partition_changed(self, topic: Topic, partition_id: int, before: Partition | None) -> None:
-        """Nothing is derived from partitions."""
+        self.index.partition_changed(topic, partition_id, before)
 
     def partitions_added(self, topic: Topic, added: Iterable[int]) -> None:
-        """Nothing is derived from partitions."""
+        self.index.partitions_added(topic, added)
 
     def controller_changed(self, controller_id: int) -> None:
         """Nothing is derived from controllers."""
