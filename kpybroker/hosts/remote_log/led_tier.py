@@ -221,6 +221,8 @@ class LedTier:
             return
         tier, name = self.replica.topic.config.tier, self._name_in_progress
         now_ms, wall_ms = self._times()
+        if tier is None and self.replica.topic.config.values["remote.storage.enable"]:
+            return  # a compacted topic, which is not tiered here: it may be elsewhere
         if tier is None:
             expired = expiry.everything(log_now, segments)
         else:
@@ -306,6 +308,9 @@ class LedTier:
             return
         except (StorageError, ValueError) as error:
             self._copied(segment, None, error)
+            return
+        if (closed.next_offset, len(closed.log)) != (segment.next_offset, segment.size_bytes):
+            self._copied(segment, None, ValueError("the cleaner has replaced it since its copy was announced"))
             return
         limits = self._parts.copy_limits(lambda: name in self._stopped_copies)
         self._figures.copies += 1

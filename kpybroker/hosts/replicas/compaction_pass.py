@@ -24,6 +24,7 @@ from kpystorage import names
 from kpystorage.compaction.dirtiness import Dirt
 from kpystorage.compaction.swap import discard, swap_in
 from kpystorage.compaction.task import (
+    UNBOUNDED,
     Cleaned,
     CleanedSegments,
     CleanerConfig,
@@ -162,6 +163,7 @@ class Pass:
             dirt.first_uncleanable_offset if role is None else role.high_watermark.offset,
             last_records(found.producers),
             found.config,
+            0 if found.config.is_tiered else UNBOUNDED,
         )
         self._run = self.host.cleaners.clean(CleaningTask(task, self.config, self.scheduler.now_ms()), self._on_answer)
         found.is_being_cleaned = True

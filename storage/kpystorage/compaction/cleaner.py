@@ -80,10 +80,8 @@ class Cleaning:
             self.offset_map,
             self.marks,
             self.transactions,
-            log.last_records,
-            log.high_watermark,
+            log,
             now_ms,
-            log.config,
         )
         self.bytes_written = 0
 
@@ -117,12 +115,15 @@ class Cleaning:
         )
 
     def groups(self) -> list[list[SegmentSource]]:
-        """The groups of segments that each become one: those of which something was mapped now or earlier."""
+        """The groups of segments that each become one: those of which something was mapped now or earlier.
+
+        The segments of a tiered log are not joined: one that a store has would be copied again with each later one.
+        """
         by_base = {source.base_offset: source for source in self.sources}
         config = self.log.config
         groups = group_by_size(
             [source.sizes for source in self.sources if source.base_offset <= self.offset_map.latest_offset],
-            config.segment_bytes,
+            0 if config.is_tiered else config.segment_bytes,
             config.segment_index_bytes,
             self.log.first_uncleanable_offset,
         )
