@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 from running_node import RunningNode, start
-from test_tiered_node import EARLIEST, LATEST_TIERED, SETTINGS, border, values
+from test_tiered_node import EARLIEST, LATEST_TIERED, SETTINGS, border, files, values
 
 from kpywire import error_codes
 from kpywire.record import Record, build_batch
@@ -131,3 +131,21 @@ def test_a_restarted_node_finds_the_same_view(tmp_path: Path) -> None:
             assert view(raw) == before == {b"k%d" % (n % KEYS): b"%d" % n for n in range(7, 12)}
     finally:
         second.stop()
+
+
+def test_segments_in_the_store_are_compacted_and_their_old_objects_deleted(raw: RawClient, tmp_path: Path) -> None:
+    create_compacted(raw, delete_retention_ms="0")
+    for number in range(30):
+        put(raw, number, number % KEYS, None if number % KEYS == 3 else b"%d" % number)
+    until_only_the_end_is_on_disk(raw, 28)
+    expected = {b"k%d" % (number % KEYS): b"%d" % number for number in range(25, 30) if number % KEYS != 3}
+    assert view(raw) == expected
+    logs = lambda: files(tmp_path / "store", "*.log")  # noqa: E731
+    eventually(lambda: len(logs()) <= 3, "few segments in the store")
+    assert view(raw) == expected
+    assert len(values(raw, "t")) < 12
+    put(raw, 30, 0, b"30")
+    put(raw, 31, 3, b"31")
+    until_only_the_end_is_on_disk(raw, 30)
+    assert view(raw) == expected | {b"k0": b"30", b"k3": b"31"}
+    eventually(lambda: not list((tmp_path / "data").glob("*-delete")), "no folder of a pass")
