@@ -16,7 +16,6 @@ from kpywire.api import API_KEYS
 from release.documents import kips
 
 MISSING = (
-    ("Compaction in a store", "Segments that a compacted topic has in a store are not compacted again."),
     ("Old message formats", "Record batches of version 2 only (Kafka 0.11 and later), as in Kafka 4."),
 )
 
