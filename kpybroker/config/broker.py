@@ -94,7 +94,12 @@ class BrokerConfig(BrokerValues):
     @cached_property
     def topic_defaults(self) -> TopicConfig:
         """The configs of topics that set nothing."""
-        return TopicConfig(broker_defaults(self), {}, producer_id_expiration_ms=self.producer_id_expiration_ms)
+        return TopicConfig(
+            broker_defaults(self),
+            {},
+            producer_id_expiration_ms=self.producer_id_expiration_ms,
+            tiers_compacted=self["kpybroker.remote.compacted.enable"],
+        )
 
 
 def _at_line(error: ConfigError, path: Path, properties: Mapping[str, Property]) -> ConfigError:

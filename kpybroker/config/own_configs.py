@@ -30,6 +30,7 @@ OTLP_ENDPOINT: Final = "kpybroker.otlp.endpoint"
 OTLP_HEADERS: Final = "kpybroker.otlp.headers"
 OTLP_INTERVAL_MS: Final = "kpybroker.otlp.interval.ms"
 LOG_FORMAT: Final = "kpybroker.log.format"
+REMOTE_COMPACTED_ENABLE: Final = "kpybroker.remote.compacted.enable"
 REMOTE_COPY_DEADLINE_MS: Final = "kpybroker.remote.copy.deadline.ms"
 REMOTE_SWEEP_INTERVAL_MS: Final = "kpybroker.remote.sweep.interval.ms"
 GROUP_READABLE: Final = "kpybroker.log.dirs.group.readable"
@@ -137,6 +138,7 @@ OWN_CONFIGS: Definitions = define(
         ConfigKey(OTLP_ENDPOINT, STRING, "", LOW, HttpUrl()),
         ConfigKey(OTLP_HEADERS, PASSWORD, None, LOW),
         ConfigKey(OTLP_INTERVAL_MS, INT, 60_000, LOW, at_least(1000)),
+        ConfigKey(REMOTE_COMPACTED_ENABLE, BOOLEAN, False, MEDIUM),
         ConfigKey(REMOTE_COPY_DEADLINE_MS, INT, 600_000, LOW, at_least(1000)),
         ConfigKey(REMOTE_SWEEP_INTERVAL_MS, INT, 21_600_000, LOW, at_least(-1)),
         ConfigKey(REMOTE_STORE, STRING, "", MEDIUM),
@@ -246,6 +248,10 @@ OWN_DOCUMENTATION: Final = {
     "kpybroker.oauthbearer.allowed.urls": (
         "The URLs that sasl.oauthbearer.jwks.endpoint.url and sasl.oauthbearer.token.endpoint.url may have; by default "
         "none. It takes the place of the JVM's system property org.apache.kafka.sasl.oauthbearer.allowed.urls."
+    ),
+    REMOTE_COMPACTED_ENABLE: (
+        "Whether compacted topics may be tiered (docs/tiered-storage.md); the same on all nodes. Apache Kafka refuses "
+        "such topics, so a cluster that has one cannot move back to it; by default they are refused here, too."
     ),
     REMOTE_COPY_DEADLINE_MS: (
         "The longest time that the copy of one segment to the store may take; then it is tried again under another id."

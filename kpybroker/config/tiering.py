@@ -22,6 +22,11 @@ SWITCHED_OFF: Final = (
     "cluster-wide"
 )
 """The sentence for a broker that has tiered topics and tiering switched off."""
+COMPACTED_OFF: Final = (
+    "kpybroker.remote.compacted.enable must be true on all nodes as long as a compacted topic has the property "
+    "remote.storage.enable=true"
+)
+"""The sentence for a broker that has compacted tiered topics and may not have them."""
 _METADATA_CLASS: Final = "remote.log.metadata.manager.class.name"
 _NOT_HERE: Final = (
     "Tiered Storage functionality is disabled in the broker. Topic cannot be configured with remote log storage."
@@ -48,9 +53,15 @@ def is_enabled(configs: Mapping[str, str]) -> bool:
 
 
 def check_topic(
-    values: Mapping[str, Any], existing: Mapping[str, str], *, is_tiering_on: bool, in_zookeeper_mode: bool
+    values: Mapping[str, Any],
+    existing: Mapping[str, str],
+    *,
+    is_tiering_on: bool,
+    in_zookeeper_mode: bool,
+    tiers_compacted: bool = False,
 ) -> None:
-    """Raise ConfigError if a topic that has ``existing`` cannot have these values."""
+    """Raise ConfigError if a topic that has ``existing`` cannot have these values. ``tiers_compacted`` is
+    ``kpybroker.remote.compacted.enable``."""
     if in_zookeeper_mode and (values[COPY_DISABLE] or values[DELETE_ON_DISABLE]):
         raise ConfigError(_NOT_IN_ZOOKEEPER_MODE)
     if not values[TOPIC_ENABLE]:
@@ -59,7 +70,7 @@ def check_topic(
         return
     if not is_tiering_on:
         raise ConfigError(_NOT_HERE)
-    if "compact" in values["cleanup.policy"]:
+    if "compact" in values["cleanup.policy"] and not tiers_compacted:
         raise ConfigError(_COMPACTED_IN_ZOOKEEPER_MODE if in_zookeeper_mode else _COMPACTED)
     _check_retention(values)
     _check_copy_lag(values)

@@ -66,12 +66,19 @@ class TopicConfig:
         "segment_jitter_ms",
         "segment_ms",
         "tier",
+        "tiers_compacted",
         "values",
     )
 
     def __init__(
-        self, values: Mapping[str, Any], overrides: Mapping[str, str], *, producer_id_expiration_ms: int
+        self,
+        values: Mapping[str, Any],
+        overrides: Mapping[str, str],
+        *,
+        producer_id_expiration_ms: int,
+        tiers_compacted: bool = False,
     ) -> None:
+        """``tiers_compacted`` is ``kpybroker.remote.compacted.enable``."""
         self.values: Mapping[str, ConfigValue] = values
         self.overrides = overrides
         policies: tuple[str, ...] = values["cleanup.policy"]
@@ -105,9 +112,11 @@ class TopicConfig:
         self.segment_index_bytes: int = values["segment.index.bytes"]
         self.segment_jitter_ms: int = values["segment.jitter.ms"]
         self.segment_ms: int = values["segment.ms"]
-        self.tier = _tier(values) if values["remote.storage.enable"] and not self.compact else None
+        self.tiers_compacted = tiers_compacted
+        may_be_tiered = values["remote.storage.enable"] and (tiers_compacted or not self.compact)
+        self.tier = _tier(values, is_retained=self.compact and not self.delete) if may_be_tiered else None
         """The settings of the part in the store; None for a topic that has all of it on disks. A compacted one has,
-        even if the broker's default made it compacted after it was tiered."""
+        unless compacted topics may be tiered, even if the broker's default made it compacted after it was tiered."""
 
     @property
     def max_segment_ms(self) -> int:
@@ -174,12 +183,13 @@ class TopicConfig:
         )
 
 
-def _tier(values: Mapping[str, Any]) -> "TierSettings":
-    from kpybroker.machines.remote_log.local_log import TierSettings
+def _tier(values: Mapping[str, Any], *, is_retained: bool) -> "TierSettings":
+    """The settings of a tiered topic. One that is only compacted (``is_retained``) keeps all that compaction leaves."""
+    from kpybroker.machines.remote_log.local_log import UNLIMITED, TierSettings
 
     return TierSettings(
-        retention_ms=values["retention.ms"],
-        retention_bytes=values["retention.bytes"],
+        retention_ms=UNLIMITED if is_retained else values["retention.ms"],
+        retention_bytes=UNLIMITED if is_retained else values["retention.bytes"],
         local_retention_ms=values["local.retention.ms"],
         local_retention_bytes=values["local.retention.bytes"],
         copy_lag_ms=values["remote.copy.lag.ms"],
@@ -219,7 +229,12 @@ def effective(overrides: Mapping[str, str], config: NodeConfig) -> TopicConfig:
         return defaults
     values = dict(defaults.values)
     values.update((name, TOPIC_CONFIGS[name].parse(text)) for name, text in overrides.items() if name in TOPIC_CONFIGS)
-    return TopicConfig(values, dict(overrides), producer_id_expiration_ms=defaults.producer_id_expiration_ms)
+    return TopicConfig(
+        values,
+        dict(overrides),
+        producer_id_expiration_ms=defaults.producer_id_expiration_ms,
+        tiers_compacted=defaults.tiers_compacted,
+    )
 
 
 def validate(overrides: Mapping[str, str], config: NodeConfig, existing: Mapping[str, str] | None = None) -> None:
@@ -237,6 +252,7 @@ def validate(overrides: Mapping[str, str], config: NodeConfig, existing: Mapping
             existing or {},
             is_tiering_on=config[tiering.SYSTEM_ENABLE],
             in_zookeeper_mode=config.is_in_zookeeper_mode,
+            tiers_compacted=config.topic_defaults.tiers_compacted,
         )
 
 

@@ -16,7 +16,6 @@ from kpywire.api import API_KEYS
 from release.documents import kips
 
 MISSING = (
-    ("Tiered compacted topics", "`remote.storage.enable` together with `compact` is refused, as by Kafka."),
     ("Old message formats", "Record batches of version 2 only (Kafka 0.11 and later), as in Kafka 4."),
 )
 

@@ -48,6 +48,14 @@ def test_only_tiered_topics_refuse_a_start(configs: dict[str, str], is_refused: 
         refuse_tiered_topics(BrokerConfig.load(None, {}), image)
 
 
+def test_a_compacted_tiered_topic_refuses_a_start_where_it_may_not_be():
+    image = MetadataImage("cluster")
+    image.configs[TOPIC_RESOURCE, "orders"] = {**TIERED, "cleanup.policy": "compact"}
+    refuse_tiered_topics(BrokerConfig.load(None, {**TIERING, "kpybroker.remote.compacted.enable": "true"}), image)
+    with pytest.raises(StartRefused, match=r"kpybroker\.remote\.compacted\.enable must be true .* topic orders has it"):
+        refuse_tiered_topics(BrokerConfig.load(None, TIERING), image)
+
+
 @pytest.mark.parametrize("name", [*sorted(NEVER_TIERED), "orders"])
 def test_the_topics_of_kafka_itself_are_never_tiered(name: str):
     config = BrokerConfig.load(None, TIERING)

@@ -192,6 +192,25 @@ def test_the_settings_of_a_tiered_topic_reach_its_log(config):
     assert not compacted.log().is_tiered
 
 
+COMPACTED = {**TIERED, "cleanup.policy": "compact", "retention.ms": "9", "local.retention.ms": "5"}
+
+
+def test_a_compacted_topic_may_be_tiered_where_that_is_configured(config):
+    with pytest.raises(ConfigError, match=r"only supports topics with cleanup\.policy=delete"):
+        topic.validate(COMPACTED, BrokerConfig.load(None, {**STANDALONE, **TIERING}, defaults={}))
+    allowed = BrokerConfig.load(
+        None, {**STANDALONE, **TIERING, "kpybroker.remote.compacted.enable": "true"}, defaults={}
+    )
+    topic.validate(COMPACTED, allowed)
+    tier = topic.effective(COMPACTED, allowed).tier
+    assert tier is not None
+    assert (tier.retention_ms, tier.retention_bytes, tier.local_ms) == (-1, -1, 5)
+    both = topic.effective({**COMPACTED, "cleanup.policy": "compact,delete"}, allowed).tier
+    assert both is not None
+    assert (both.retention_ms, both.local_ms) == (9, 5)
+    assert topic.effective(COMPACTED, config).tier is None
+
+
 ZOOKEEPER = {"zookeeper.connect": "127.0.0.1:2181", "broker.id": "1", "listeners": "PLAINTEXT://127.0.0.1:9092"}
 
 

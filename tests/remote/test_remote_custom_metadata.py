@@ -14,6 +14,7 @@ fields = st.builds(
     st.none() | st.integers(0, 2**63 - 1),
     st.none() | st.text(max_size=200),
     st.none() | st.text(max_size=200),
+    st.none() | st.integers(0, 2**63 - 1),
 )
 
 

@@ -16,6 +16,7 @@ from kpybroker.machines.remote_log.segments import (
     RemotePartitionDelete,
     RemotePartitionDeleteState,
 )
+from kpystorage import scan
 from kpywire.messages.create_topics import CreateTopicsRequest
 from kpywire.messages.fetch import FetchRequest
 from kpywire.messages.produce import ProduceRequest
@@ -59,6 +60,57 @@ def test_a_reported_record_is_known_to_its_writer_at_once_and_to_all_soon(writer
     assert seen == [(None, STARTED)]
     assert [each.state(made) for each in world.nodes.values()] == [STARTED] * 3
     assert produced(world) == ([] if writer == 1 else [(2, 1)])
+
+
+@pytest.mark.parametrize("writer", [1, 2])
+def test_records_that_are_written_together_are_in_one_batch(writer: int) -> None:
+    world = ready()
+    node, old, new = world.nodes[writer], copy_of(1), copy_of(2)
+    for record in (old, update(old, FINISHED), new):
+        node.write(record)
+    world.run(SOON_MS)
+    results: list[str | None] = []
+    assert node.metadata is not None
+    node.metadata.write_together((update(new, FINISHED), update(old, DELETING)), results.append)
+    node.write(update(old, DELETED), results)
+    assert results == []
+    world.run(SOON_MS)
+    assert results == [None, None]
+    active = world.nodes[1].replica().led().log.active
+    counts = [header.record_count for _, header in scan.headers(active.log, 0, active.size)]
+    assert counts[-2:] == [2, 1]
+    assert [(each.state(new), each.state(old)) for each in world.nodes.values()] == [(FINISHED, None)] * 3
+
+
+def test_of_records_that_are_written_together_none_is_written_if_one_would_change_nothing() -> None:
+    world = ready()
+    node, old, new = world.nodes[1], copy_of(1), copy_of(2)
+    node.write(new)
+    world.run(SOON_MS)
+    results: list[str | None] = []
+    assert node.metadata is not None
+    node.metadata.write_together((update(new, FINISHED), update(old, DELETING)), results.append)
+    world.run(SOON_MS)
+    assert results == ["no segment has its id"]
+    assert [each.state(new) for each in world.nodes.values()] == [STARTED] * 3
+
+
+def test_records_that_are_written_together_are_sent_again_together() -> None:
+    world = ready()
+    node, old, new = world.nodes[2], copy_of(1), copy_of(2)
+    for record in (old, update(old, FINISHED), new):
+        node.write(record)
+    world.run(SOON_MS)
+    world.cut = {(1, 2), (2, 1)}
+    results: list[str | None] = []
+    assert node.metadata is not None
+    node.metadata.write_together((update(new, FINISHED), update(old, DELETING)), results.append)
+    world.run(SOON_MS)
+    assert results == []
+    world.cut = set()
+    world.run(60_000)
+    assert results == [None]
+    assert [(each.state(new), each.state(old)) for each in world.nodes.values()] == [(FINISHED, DELETING)] * 3
 
 
 def test_nothing_is_known_before_the_partition_was_read_to_the_end_it_had() -> None:

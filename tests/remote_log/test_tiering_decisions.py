@@ -12,6 +12,7 @@ from kpybroker.machines.remote_log.copying import (
     SegmentCopies,
     StopCopying,
     Wait,
+    candidates,
     copy_lag,
 )
 from kpybroker.machines.remote_log.deleting import DeleteObjects, Deletions, MoveLogStart, PartitionDeletion
@@ -64,6 +65,14 @@ def test_a_partition_says_why_it_waits() -> None:
     unlimited = TierSettings(copy_lag_ms=-1, copy_lag_bytes=-1)
     assert why(log, unlimited) == (Wait.LAG, "the lag is the local retention, which has no limit")
     assert why(log, TierSettings(is_copy_disabled=True)) == (Wait.DISABLED, Wait.DISABLED.value)
+
+
+def test_of_a_compacted_log_only_what_the_cleaner_has_passed_is_copied() -> None:
+    log = log_of(0, 10, 20, end=30)
+    assert [each.base_offset for each in candidates(log, 0, TierSettings(), NOW_MS)] == [0, 10]
+    assert [each.base_offset for each in candidates(log._replace(clean_until=19), 0, TierSettings(), NOW_MS)] == [0]
+    waiting = why(log._replace(clean_until=9), TierSettings())
+    assert waiting == (Wait.CLEANER, "waits for the cleaner, which has compacted the log up to 9")
 
 
 def test_a_failed_copy_is_tried_again_under_another_id_after_a_pause() -> None:

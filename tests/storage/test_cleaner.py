@@ -220,6 +220,33 @@ def test_a_marker_stays_until_the_horizon_after_its_transaction_has_gone() -> No
     assert [header.base_offset for header in headers_of(third)] == [2, 3]
 
 
+def test_tombstones_and_markers_stay_from_the_offset_on_that_their_older_records_are_not_seen_for() -> None:
+    small = Small()
+    small.add(make_batch(0, producer_id=5, transactional=True))
+    small.add(make_marker(1, 5, commit=False))
+    small.put((b"a", None))
+    small.put((b"b", None))
+    small.put((b"z", b"1"))
+    later = NOW_MS + DELETE_RETENTION_MS
+    for now_ms in (NOW_MS, later, 2 * later):
+        left = small.compact(now_ms, small.task()._replace(droppable_until=0))
+        assert [each.base_offset for each in headers_of(left)] == [1, 2, 3, 4]
+    assert [each.delete_horizon_ms for each in headers_of(left)[:3]] == [2 * later + DELETE_RETENTION_MS] * 3
+    left = small.compact(3 * later, small.task()._replace(droppable_until=3))
+    assert [each.base_offset for each in headers_of(left)] == [3, 4]
+
+
+def test_segments_of_a_tiered_log_are_not_joined() -> None:
+    small = Small()
+    for number in range(3):
+        small.put((b"%d" % number, b"1"))
+    groups, _ = pass_over(small.disk, small.task(), CleanerConfig(dedupe_buffer_bytes=24_000), NOW_MS)
+    assert [each.replaced for each in groups] == [(0, 1, 2)]
+    tiered = small.task()._replace(config=small.history.config._replace(is_tiered=True))
+    groups, _ = pass_over(small.disk, tiered, CleanerConfig(dedupe_buffer_bytes=24_000), NOW_MS)
+    assert [each.replaced for each in groups] == [(0,), (1,), (2,)]
+
+
 def test_the_last_batch_of_a_producer_is_kept_empty() -> None:
     small = Small()
     small.put((b"a", b"1"), producer_id=7, producer_epoch=3, base_sequence=40)

@@ -12,10 +12,12 @@ from functools import partial
 from random import Random
 from typing import Any, Final, NamedTuple
 
+from kpybroker.hosts.remote_log.failure_words import words_of
 from kpybroker.hosts.remote_log.figures import TierFigures, TierState
+from kpybroker.hosts.remote_log.led_compaction import CompactionParts, LedCompaction, LedTerm
 from kpybroker.hosts.remote_log.local_view import ClosedSegment, closed_segment, has_aborted_transactions, local_log
 from kpybroker.hosts.remote_log.metadata_topic import RemoteLogMetadataTopic
-from kpybroker.hosts.remote_log.remote_storage import CopyLimits, CopyStopped, RemoteStorage, StoreFailed
+from kpybroker.hosts.remote_log.remote_storage import CopyLimits, RemoteStorage
 from kpybroker.hosts.replicas.replica import Replica
 from kpybroker.hosts.replicas.replicas import Replicas
 from kpybroker.machines.errors import KafkaError
@@ -29,7 +31,6 @@ from kpybroker.machines.remote_log.local_log import LocalLog, TierSettings
 from kpybroker.machines.remote_log.segments import RemoteLogSegment, RemoteLogSegmentUpdate
 from kpybroker.runtime.io.scheduler import Scheduler, Submit
 from kpystorage.errors import DiskFailure, StorageError
-from kpywire.errors import Malformed
 from kpywire.uuid import UUID_BYTES, random_uuid
 
 log = logging.getLogger("kpybroker.tiered")
@@ -58,6 +59,7 @@ class TierParts(NamedTuple):
     """The time after which a copy of another broker counts as abandoned: longer than any copy may last."""
     rng: Random
     """The source of segment ids."""
+    compaction: CompactionParts
 
 
 class LedTier:
@@ -77,6 +79,8 @@ class LedTier:
         self._copies = SegmentCopies(topic.id, topic.name, replica.index, parts.copy_settings())
         self._deletions = Deletions(parts.copy_settings().broker_id)
         self._unfinished = UnfinishedCopies(parts.abandoned_after_ms)
+        term = LedTerm(self._leader, self._segments, self._times)
+        self._compaction = LedCompaction(parts.compaction, replica, term, parts.copy_settings(), self._figures)
         self._has_begun = self._is_beginning = False
         self._stopped_copies: set[bytes] = set()
         self._is_moving_start = False
@@ -92,8 +96,8 @@ class LedTier:
 
     @property
     def last_error(self) -> str:
-        """The reason of the last failure of a copy or a deletion; empty since the last success."""
-        return self._copies.last_error or self._deletions.last_error
+        """The reason of the last failure of a copy, a deletion or a compaction; empty since the last success."""
+        return self._copies.last_error or self._deletions.last_error or self._compaction.last_error
 
     @property
     def is_begun(self) -> bool:
@@ -130,6 +134,7 @@ class LedTier:
         """End the work: this node leads no more, or it stops."""
         self.is_over = True
         self._carry_out(self._copies.stop())
+        self._compaction.stop()
 
     # Turns
 
@@ -221,6 +226,8 @@ class LedTier:
             return
         tier, name = self.replica.topic.config.tier, self._name_in_progress
         now_ms, wall_ms = self._times()
+        if tier is None and self.replica.topic.config.values["remote.storage.enable"]:
+            return  # a compacted topic, which is not tiered here: it may be elsewhere
         if tier is None:
             expired = expiry.everything(log_now, segments)
         else:
@@ -239,6 +246,13 @@ class LedTier:
         if log_now is not None and name == self._name_in_progress:
             self.size_bytes = expired.size_bytes
             self._carry_out(self._deletions.begin(expired, log_now.log_start_offset, *self._times()))
+
+    def compact(self) -> Iterator[None]:
+        """Begin the compaction of what is in the store, if that is worth it: the periodic work, in steps."""
+        segments, log_now, config = self._segments(), self._log(), self.replica.topic.config
+        is_wanted = config.compact and config.tier is not None and not config.tier.is_copy_disabled
+        if is_wanted and segments is not None and log_now is not None and self._has_begun and self._parts.is_current():
+            yield from self._compaction.begin(segments, log_now)
 
     @property
     def _name_in_progress(self) -> bytes | None:
@@ -307,6 +321,9 @@ class LedTier:
         except (StorageError, ValueError) as error:
             self._copied(segment, None, error)
             return
+        if (closed.next_offset, len(closed.log)) != (segment.next_offset, segment.size_bytes):
+            self._copied(segment, None, ValueError("the cleaner has replaced it since its copy was announced"))
+            return
         limits = self._parts.copy_limits(lambda: name in self._stopped_copies)
         self._figures.copies += 1
         scheduler.call_later(max(deadline_ms - scheduler.monotonic_ms(), 0) + 1, self.soon)
@@ -326,8 +343,8 @@ class LedTier:
             return
         self._figures.copy_errors += 1
         if not was_stopped:
-            log.warning("%s: the segment at offset %d was not copied: %s", self, segment.start_offset, _words(error))
-        self._carry_out(self._copies.failed(name, _words(error), now_ms, wall_ms))
+            log.warning("%s: the segment at offset %d was not copied: %s", self, segment.start_offset, words_of(error))
+        self._carry_out(self._copies.failed(name, words_of(error), now_ms, wall_ms))
         self._later()
 
     def _deleted(self, segment: RemoteLogSegment, _result: None, error: BaseException | None) -> None:
@@ -337,7 +354,7 @@ class LedTier:
         if error is None:
             self._carry_out(self._deletions.objects_deleted(segment.id.segment_id, wall_ms))
         else:
-            words = _words(error)
+            words = words_of(error)
             self._figures.delete_errors += 1
             log.warning("%s: the segment at offset %d was not deleted: %s", self, segment.start_offset, words)
             self._deletions.failed(segment.id.segment_id, words, now_ms)
@@ -389,10 +406,3 @@ class LedTier:
 def _copy(storage: RemoteStorage, segment: RemoteLogSegment, closed: ClosedSegment, limits: CopyLimits) -> bytes | None:
     """Runs in a thread."""
     return storage.copy(segment, closed.files(), limits)
-
-
-def _words(error: BaseException) -> str:
-    if isinstance(error, StoreFailed | CopyStopped | StorageError | Malformed | ValueError | OSError):
-        return str(error) or type(error).__name__
-    log.error("A call to the store failed because of a defect", exc_info=error)
-    return f"a defect: {type(error).__name__}"

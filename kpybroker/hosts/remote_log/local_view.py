@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 from kpybroker.hosts.remote_log.remote_storage import ClosedSegmentFiles
 from kpybroker.machines.partition.role import Role
-from kpybroker.machines.remote_log.local_log import BlockingTransaction, LocalLog, LocalSegment
+from kpybroker.machines.remote_log.local_log import UNBOUNDED, BlockingTransaction, LocalLog, LocalSegment
 from kpystorage import producer_snapshot, scan
 from kpystorage.checkpoint import render_epochs
 from kpystorage.control_batches import apply_producer
@@ -37,7 +37,15 @@ def local_log(log: Log, role: Role) -> LocalLog:
         last_stable_offset=role.last_stable_offset().offset,
         epochs=log.epochs.entries(),
         transaction=_blocking_transaction(log),
+        clean_until=_clean_until(log),
     )
+
+
+def _clean_until(log: Log) -> int:
+    """The offset that the last pass of the cleaner reached."""
+    if not log.config.cleanup_compact:
+        return UNBOUNDED
+    return log.directory.cleaner_offsets.get((log.topic, log.partition), 0)
 
 
 def _blocking_transaction(log: Log) -> BlockingTransaction | None:

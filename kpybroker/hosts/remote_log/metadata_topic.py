@@ -348,6 +348,15 @@ class RemoteLogMetadataTopic:
         if each.leader < 0:
             self._place(index)
 
+    def write_together(self, records: tuple[Record, ...], done: Done) -> None:
+        """Append records about one partition, all in one batch or none of them. ``done`` is called as by `write`, with
+        a reason if one of them would change nothing."""
+        each = self._read.get(partition_of(*key_of(records[0]), self._partitions)) if self._topic is not None else None
+        if each is None:
+            done("the partition of the metadata is not read")
+        else:
+            each.writer.write_together(records, done)
+
     def _append(self, index: int, batch: bytes, done: Callable[[int], object]) -> None:
         self._appends.append(self._present(), index, batch, done)
 

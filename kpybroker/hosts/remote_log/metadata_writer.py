@@ -4,12 +4,14 @@ A write is settled when this node applies an equal record of the log. So it does
 which answer was lost, or how often a batch was sent: a record that is there twice changes nothing. A record that would
 change nothing from the outset is refused before it is sent.
 
-Invariant: one batch is under way at a time, and what follows waits until all of it is settled. ``done`` of a write is
-called once, unless the node stops.
+Invariant: one batch is under way at a time, and what follows waits until all of it is settled. Records that are written
+together are in one batch, however often it is sent, or in none. ``done`` of a write is called once, unless the node
+stops.
 """
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Final, NamedTuple
 
 from kpybroker.hosts.remote_log.metadata_values import written_value
@@ -45,6 +47,10 @@ class _MetadataBatch(NamedTuple):
     records: list[Record]
     values: list[bytes]
 
+    def add(self, record: Record, value: bytes) -> None:
+        self.records.append(record)
+        self.values.append(value)
+
     def encoded(self, now_ms: int) -> bytes:
         section = b"".join([encode_record(delta, 0, None, value) for delta, value in enumerate(self.values)])
         return plain_batch_of(section, len(self.values), 0, -1, now_ms)
@@ -59,6 +65,8 @@ class MetadataWriter:
         self._append = append
         self._writes: dict[Record, list[Done]] = {}
         """All that are not settled, in their order."""
+        self._together: dict[Record, _Together] = {}
+        """Those that are written together with others."""
         self._sent: set[Record] = set()
         """The records of the batch that is under way, which come first."""
         self._attempt = 0
@@ -79,6 +87,14 @@ class MetadataWriter:
         self._writes.setdefault(record, []).append(done)
         self.wake()
 
+    def write_together(self, records: tuple[Record, ...], done: Done) -> None:
+        """Write records after those before them, all in one batch or none. They are about different segments."""
+        together = _Together(records, done)
+        for record in records:
+            self._together[record] = together
+            self._writes.setdefault(record, []).append(partial(together.settled, record))
+        self.wake()
+
     def wake(self) -> None:
         """Send a batch when this turn is over, since others may come, unless one is under way."""
         if not self._wakes:
@@ -97,6 +113,7 @@ class MetadataWriter:
         settled = self._writes.pop(record, None)
         if settled is None:
             return
+        self._together.pop(record, None)
         self._sent.discard(record)
         if not self._sent:
             self._failures, self._problem = 0, ""
@@ -106,6 +123,8 @@ class MetadataWriter:
 
     def stop(self) -> list[tuple[Record, Done]]:
         """Write nothing more. Returns what is not settled."""
+        for each in set(self._together.values()):
+            self._refuse_together(each, "the topic is not read any more")
         unsettled = [(record, done) for record, waiting in self._writes.items() for done in waiting]
         self._writes.clear()
         self._sent.clear()
@@ -141,7 +160,21 @@ class MetadataWriter:
         refused: list[tuple[Record, RecordVerdict | RecordRefusal]] = []
         known = self._view.known
         assert known is not None
+        refused_together: list[tuple[_Together, str]] = []
         for record in self._writes:
+            together = self._together.get(record)
+            if together is not None:
+                if batch.records or refused:
+                    break  # it has a batch of its own
+                refusals = [found for each in together.records if (found := known.refusal(each)) is not None]
+                if refusals and not together.was_sent:
+                    refused_together.append((together, refusals[0].value))
+                else:
+                    together.was_sent = True
+                    for each in together.records:
+                        if each in self._writes:  # not one that was read already
+                            batch.add(each, written_value(each))
+                break
             if beside.has_to_wait(record) or len(batch.records) + len(refused) >= self._most_records:
                 break
             refusal = known.refusal(record)
@@ -153,11 +186,17 @@ class MetadataWriter:
             if batch.records and size_bytes > BATCH_BYTES:
                 break
             beside.add(record)
-            batch.records.append(record)
-            batch.values.append(value)
+            batch.add(record, value)
         for record, refusal in refused:
             _tell(record, self._writes.pop(record), refusal.value)
+        for group, reason in refused_together:
+            self._refuse_together(group, reason)
         return batch
+
+    def _refuse_together(self, group: "_Together", reason: str) -> None:
+        for record in group.records:
+            self._together.pop(record, None)
+            _tell(record, self._writes.pop(record, []), reason)
 
     def _answered(self, attempt: int, count: int, code: int) -> None:
         if attempt != self._attempt or not self._sent or code == error_codes.NONE:
@@ -168,6 +207,11 @@ class MetadataWriter:
             self._stop_timer()
             self.wake()
             _tell(record, self._writes.pop(record), "its record is larger than the topic allows")
+        elif code in TOO_LARGE and (group := self._together.get(next(iter(self._sent)))) is not None:
+            self._sent.clear()
+            self._stop_timer()
+            self.wake()
+            self._refuse_together(group, "its records are larger than the topic allows")
         elif code in TOO_LARGE:
             self._most_records = 1
             self._again(0)
@@ -205,6 +249,26 @@ class MetadataWriter:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+
+class _Together:
+    """Records that are written in one batch."""
+
+    def __init__(self, records: tuple[Record, ...], done: Done) -> None:
+        self.records = records
+        self.was_sent = False
+        """Whether a batch with them may be in the log, so that they are written whatever has become known since."""
+        self._done = done
+        self._left = set(records)
+
+    def settled(self, record: Record, reason: str | None) -> None:
+        """One of the records is in the log, and so are the others, which may be read in a later turn; or none is."""
+        was_left = bool(self._left)
+        self._left.discard(record)
+        if reason is not None:
+            self._left.clear()
+        if was_left and not self._left:
+            self._done(reason)
 
 
 class _Beside:

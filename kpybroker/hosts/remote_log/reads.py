@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from kpybroker.hosts.remote_log import segment_reads
 from kpybroker.hosts.remote_log.figures import TierFigures
-from kpybroker.hosts.remote_log.remote_storage import RemoteStorage, StoreFailed
+from kpybroker.hosts.remote_log.remote_storage import ObjectMissing, RemoteStorage, StoreFailed
 from kpybroker.hosts.remote_log.segment_reads import SegmentRecords
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.partition.role import Role
@@ -182,6 +182,8 @@ class RemoteReads:
         if error is None and found is None:
             self._read_next(key, read, segment)
             return
+        if isinstance(error, ObjectMissing) and self._read_replacement(key, read, segment):
+            return
         read.found = found
         if error is None and found is not None and key.committed_only:
             self._look_for_aborted(key, read, segment.start_offset)
@@ -198,6 +200,17 @@ class RemoteReads:
         until = min(lineage.agrees_until(following, epochs, segment.next_offset), read.role.high_watermark.offset)
         work = partial(segment_reads.read, self._storage, following, segment.next_offset, MOST_BYTES, until)
         self._reader(work, partial(self._read, key, read, following))
+
+    def _read_replacement(self, key: _Key, read: _Read, segment: RemoteLogSegment) -> bool:
+        """Read the segment that has taken the place of one whose objects are gone, as after compaction."""
+        epochs, offset = read.role.log.epochs.entries(), max(key.offset, segment.start_offset)
+        found = lineage.segment_for(read.segments, epochs, offset)
+        if found is None or found.id == segment.id:
+            return False
+        until = min(lineage.agrees_until(found, epochs, offset), read.role.high_watermark.offset)
+        work = partial(segment_reads.read, self._storage, found, offset, MOST_BYTES, until)
+        self._reader(work, partial(self._read, key, read, found))
+        return True
 
     def _look_for_aborted(self, key: _Key, read: _Read, offset: int) -> None:
         """Read the next transaction index that may name aborted transactions of these records: those that follow may,

@@ -177,6 +177,7 @@ class RemoteLog:
                 try:
                     yield from tier.expire()
                     tier.look()
+                    yield from tier.compact()
                 except Exception:
                     logger.exception("The periodic work on %s in the store failed because of a defect", tier)
                 yield

@@ -97,6 +97,18 @@ def _batches_from(storage: RemoteStorage, segment: RemoteLogSegment, offset: int
             yield found
 
 
+def position_from(storage: RemoteStorage, segment: RemoteLogSegment, offset: int) -> int:
+    """The position where the batches from ``offset`` on begin. StoreFailed; CorruptObject if a batch has both the
+    record there and earlier ones."""
+    found = _find(storage, segment, offset)
+    if found is None:
+        return segment.size_bytes
+    position, header = found
+    if header.base_offset < offset:
+        raise CorruptObject(f"the batch at offset {header.base_offset} reaches over the end of another segment")
+    return position
+
+
 def find_timestamp(
     storage: RemoteStorage, segment: RemoteLogSegment, timestamp: int, start_offset: int, most_record_bytes: int
 ) -> OffsetForTimestamp | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from kpybroker.hosts.remote_log import segment_reads
 from kpybroker.hosts.remote_log.figures import TierFigures
-from kpybroker.hosts.remote_log.remote_storage import RemoteStorage, StoreFailed
+from kpybroker.hosts.remote_log.remote_storage import ObjectMissing, RemoteStorage, StoreFailed
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.partition.role import Role
 from kpybroker.machines.remote_log import lineage
@@ -57,23 +57,33 @@ class TimeSearches:
 
     def _next(self, search: "_TimeSearch") -> Iterator[None]:
         """Have the next segment searched that may have the record."""
-        for number, segment in enumerate(search.left):
-            if number % lineage.STEP_SEGMENTS == 0:
-                yield
-            if search.may_be_in(segment):
+        number = 0
+        segment = next(search.left, None)
+        while segment is not None or search.is_outdated:
+            if search.is_outdated:
+                search.begin_again()
+            elif segment is not None and search.may_be_in(segment):
                 most = search.role.log.config.max_decompressed_message_bytes
                 work = partial(
                     segment_reads.find_timestamp, self._storage, segment, search.timestamp, search.start, most
                 )
-                self._reader(work, partial(self._searched, search))
+                self._reader(work, partial(self._searched, search, segment))
                 return
+            segment = next(search.left, None)
+            number += 1
+            if number % lineage.STEP_SEGMENTS == 0:
+                yield
         self._resolve(search, None)
 
-    def _searched(self, search: "_TimeSearch", found: Any, error: BaseException | None) -> None:
+    def _searched(
+        self, search: "_TimeSearch", segment: RemoteLogSegment, found: Any, error: BaseException | None
+    ) -> None:
         if search.pending.resolved:
             return
         role = search.role
-        if error is not None:
+        if isinstance(error, ObjectMissing) and search.is_outdated:
+            self._scheduler.in_pieces(self._next(search))  # another segment has taken its place
+        elif error is not None:
             words = str(error) if isinstance(error, StoreFailed | CorruptObject) else f"a defect: {error!r}"
             self._figures.of(role.log.topic).fetch_errors += 1
             log.warning("%s: the store was not searched by time: %s", role.name, words)
@@ -81,6 +91,7 @@ class TimeSearches:
         elif found is not None:
             self._resolve(search, found)
         else:
+            search.start = max(search.start, segment.next_offset)
             self._scheduler.in_pieces(self._next(search))
 
     @staticmethod
@@ -99,9 +110,21 @@ class _TimeSearch:
         self.timestamp = timestamp
         self.start = start
         self.until = until
-        self.left = lineage.lineage(segments, role.log.end.offset, role.log.epochs.entries())
+        self._segments = segments
+        self.begin_again()
         self.pending = Pending()
         self.timer: Timer | None = None
+
+    def begin_again(self) -> None:
+        """List the segments again, since some may have taken the place of others."""
+        log = self.role.log
+        self._deletions = self._segments.deletions
+        self.left = lineage.lineage(self._segments, log.end.offset, log.epochs.entries())
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether segments were deleted since they were listed."""
+        return self._segments.deletions != self._deletions
 
     def may_be_in(self, segment: RemoteLogSegment) -> bool:
         """Whether the segment may have the record, and only the store has it."""

@@ -202,12 +202,12 @@ class Compaction:
         role = replica.held()
         found = role.log
         directory, key = found.directory, (found.topic, found.partition)
-        bounds = LogBounds(found.log_start_offset, found.end.offset, role.last_stable_offset().offset)
+        bounds = LogBounds(found.local_log_start_offset, found.end.offset, role.last_stable_offset().offset)
         with directory.failing():
             cleaned_to = directory.cleaner_offsets.get(key)
             dirt = measure(found.segments, bounds, cleaned_to, found.config, self.scheduler.now_ms())
         if dirt.is_checkpoint_invalid:
-            if not found.config.cleanup_delete:
+            if not (found.config.cleanup_delete or found.config.is_tiered):
                 log.warning(
                     "%s: the cleaner's checkpoint has offset %d, not between log start %d and log end %d; "
                     "the whole log is dirty", found.name, cleaned_to, bounds.log_start_offset, bounds.log_end_offset,

@@ -24,6 +24,7 @@ from kpystorage import names
 from kpystorage.compaction.dirtiness import Dirt
 from kpystorage.compaction.swap import discard, swap_in
 from kpystorage.compaction.task import (
+    UNBOUNDED,
     Cleaned,
     CleanedSegments,
     CleanerConfig,
@@ -37,6 +38,7 @@ from kpystorage.disk import DescriptorsExhausted
 from kpystorage.errors import DiskFailure
 from kpystorage.flush import Flush, end_flush
 from kpystorage.log import Log
+from kpystorage.log_config import LogConfig
 from kpystorage.producer_states import ProducerStates
 
 log = logging.getLogger("kpybroker.compaction")
@@ -55,6 +57,12 @@ def last_records(producers: ProducerStates) -> dict[int, LastRecord]:
         producer_id: LastRecord(state.batches[-1].last_offset if state.batches else None, state.epoch)
         for producer_id, state in producers.producers.items()
     }
+
+
+def droppable_until(config: LogConfig) -> int:
+    """The offset up to which the cleaner of a disk may drop tombstones and markers: none of a tiered log, since a store
+    may have older records of the same keys."""
+    return 0 if config.is_tiered else UNBOUNDED
 
 
 class PassHost(Protocol):
@@ -162,6 +170,7 @@ class Pass:
             dirt.first_uncleanable_offset if role is None else role.high_watermark.offset,
             last_records(found.producers),
             found.config,
+            droppable_until(found.config),
         )
         self._run = self.host.cleaners.clean(CleaningTask(task, self.config, self.scheduler.now_ms()), self._on_answer)
         found.is_being_cleaned = True

@@ -112,7 +112,17 @@ class EpochSegments:
 class RemoteSegments:
     """The segments of one partition. Records are applied in the order of the log."""
 
-    __slots__ = ("_epochs", "_rows", "_with_transactions", "all_bytes", "partition", "topic", "topic_id", "unfinished")
+    __slots__ = (
+        "_epochs",
+        "_rows",
+        "_with_transactions",
+        "all_bytes",
+        "deletions",
+        "partition",
+        "topic",
+        "topic_id",
+        "unfinished",
+    )
 
     def __init__(self, topic_id: bytes, topic: str, partition: int) -> None:
         self.topic_id = topic_id
@@ -124,6 +134,8 @@ class RemoteSegments:
         """The number of segments that may have aborted transactions."""
         self.all_bytes = 0
         """The bytes of all segments, in every state but the last."""
+        self.deletions = 0
+        """The number of deletions that have begun: if it has changed, others may be read in the place of segments."""
         self.unfinished = 0
         """The number of copies that began and have neither ended nor been given up."""
 
@@ -195,6 +207,7 @@ class RemoteSegments:
         else:
             self._rows[name] = updated(row, update)
         if state is DELETING:
+            self.deletions += 1
             self._read_again(row)
 
     def _read_again(self, deleted: bytes) -> None:
@@ -265,6 +278,13 @@ class RemoteSegments:
             row = self._rows.get(name)
             if row is not None:
                 yield unpacked(row, self._id(name))
+
+    def superseded(self, epoch: int) -> Iterator[RemoteLogSegment]:
+        """The complete copies with records of an epoch whose place others have taken."""
+        of_epoch = self._epochs.get(epoch)
+        for name in sorted(of_epoch.unreferenced) if of_epoch is not None else ():
+            if state_of(self._rows[name]) is FINISHED:
+                yield unpacked(self._rows[name], self._id(name))
 
     def of_epoch(self, epoch: int) -> list[RemoteLogSegment]:
         """The same segments, all at once."""

@@ -43,6 +43,7 @@ class Wait(Enum):
     TRANSACTION = "waits for a transaction"
     REPLICAS = "waits for replicas"
     LAG = "a lag is configured"
+    CLEANER = "waits for the cleaner"
     FAILED = "the last copy failed"
     NO_EPOCHS = "the log has no leader epochs for the segment"
 
@@ -72,8 +73,8 @@ def copy_lag(log: LocalLog, copied_offset: int) -> CopyLag:
 def candidates(log: LocalLog, from_offset: int, settings: TierSettings, now_ms: int) -> list[CopyCandidate]:
     """The closed segments from the one with ``from_offset`` on that may be copied now, in order.
 
-    The successor of each begins at or below the last stable offset, so an open transaction ends the list; so does a
-    segment that the configured lag holds back.
+    The successor of each begins at or below the last stable offset, so an open transaction ends the list. So does a
+    segment that the configured lag holds back, or, of a compacted log, one that the cleaner has not passed.
     """
     tail = log.segments[_index_of(log, from_offset) :]
     newer_bytes = sum(each.size_bytes for each in tail)
@@ -81,7 +82,8 @@ def candidates(log: LocalLog, from_offset: int, settings: TierSettings, now_ms: 
     for segment, successor in pairwise(tail):
         newer_bytes -= segment.size_bytes
         is_stable = successor.base_offset <= log.last_stable_offset
-        if not is_stable or not _is_due(segment, settings, newer_bytes, now_ms):
+        is_clean = successor.base_offset <= log.clean_until
+        if not is_stable or not is_clean or not _is_due(segment, settings, newer_bytes, now_ms):
             break
         found.append(
             CopyCandidate(segment.base_offset, successor.base_offset, segment.size_bytes, segment.max_timestamp_ms)
@@ -237,6 +239,8 @@ class SegmentCopies:
             return _waiting_for_stability(log)
         if not epochs_between(log, log.segments[at].base_offset, log.next_base(at)):
             return Waiting(Wait.NO_EPOCHS, Wait.NO_EPOCHS.value)
+        if log.next_base(at) > log.clean_until:
+            return Waiting(Wait.CLEANER, f"waits for the cleaner, which has compacted the log up to {log.clean_until}")
         if not candidates(log, from_offset, settings, wall_ms):
             return _waiting_for_lag(log.segments[at], settings, now_ms, wall_ms)
         if now_ms < self._retry_at_ms:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 UNLIMITED = -1
 AS_LOCAL_RETENTION = -1
 AS_RETENTION = -2
+UNBOUNDED = (1 << 63) - 1
 
 
 class LocalSegment(NamedTuple):
@@ -34,6 +35,8 @@ class LocalLog(NamedTuple):
     last_stable_offset: int
     epochs: Sequence[tuple[int, int]]
     transaction: BlockingTransaction | None = None
+    clean_until: int = UNBOUNDED
+    """The offset up to which this disk's cleaner has compacted the log, where it is compacted."""
 
     def next_base(self, index: int) -> int:
         """The offset after the last one of a segment."""

@@ -64,14 +64,17 @@ class Roles(NamedTuple):
 
 
 def refuse_tiered_topics(config: BrokerConfig, image: MetadataImage) -> None:
-    """Raise StartRefused if a topic is tiered and this broker has tiered storage switched off."""
-    if config["remote.log.storage.system.enable"]:
+    """Raise StartRefused if a topic is tiered and this broker has tiered storage switched off, for all topics or for
+    compacted ones."""
+    is_tiering_on = config["remote.log.storage.system.enable"]
+    if is_tiering_on and config["kpybroker.remote.compacted.enable"]:
         return
     for (kind, name), configs in image.configs.items():
         if kind == TOPIC_RESOURCE and configs.get("remote.storage.enable", "").lower() == "true":
-            from kpybroker.config.tiering import SWITCHED_OFF  # not of a plain start
+            from kpybroker.config.tiering import COMPACTED_OFF, SWITCHED_OFF  # not of a plain start
 
-            raise StartRefused(f"{SWITCHED_OFF}; topic {name} has it")
+            if not is_tiering_on or "compact" in configs.get("cleanup.policy", ""):
+                raise StartRefused(f"{COMPACTED_OFF if is_tiering_on else SWITCHED_OFF}; topic {name} has it")
 
 
 class MetadataSource(Protocol):

@@ -12,6 +12,7 @@ from kpybroker.hosts.remote_log.auxiliary_states import AuxiliaryStates
 from kpybroker.hosts.remote_log.empty_leaders import EmptyLeaders
 from kpybroker.hosts.remote_log.figures import ThrottleTimes, TierFigures
 from kpybroker.hosts.remote_log.first_times import FirstTimes
+from kpybroker.hosts.remote_log.led_compaction import CompactionParts, CompactionSlot
 from kpybroker.hosts.remote_log.led_tier import TierParts
 from kpybroker.hosts.remote_log.metadata_pulse import MetadataPulse
 from kpybroker.hosts.remote_log.metadata_topic import MetadataNodes, RemoteLogMetadataTopic
@@ -25,6 +26,7 @@ from kpybroker.hosts.remote_log.segment_ends import SegmentEnds
 from kpybroker.hosts.remote_log.stores import build
 from kpybroker.hosts.remote_log.sweeping import Sweeping
 from kpybroker.hosts.remote_log.time_search import TimeSearches
+from kpybroker.hosts.replicas.compaction import cleaner_config
 from kpybroker.hosts.replicas.replicas import Replicas
 from kpybroker.machines.metadata.image import MetadataImage
 from kpybroker.machines.remote_log.copying import CopySettings
@@ -32,6 +34,7 @@ from kpybroker.machines.remote_log.quota import RemoteLogQuota
 from kpybroker.node.assembly.platform import Platform
 from kpybroker.requests.broker import ClusterLinks
 from kpybroker.runtime.io.scheduler import Submit
+from kpystorage.compaction.task import CleanerConfig
 
 log = logging.getLogger("kpybroker.tiered")
 
@@ -69,12 +72,13 @@ def build_remote_log(
     readers, copiers, deleters = (int(config[name]) for name in POOLS)
     pulse = MetadataPulse(scheduler)
     figures = TierFigures(readers, copiers)
+    copier = counted(scheduler.pool("remote-copier", copiers), figures.managers)
     parts = TierParts(
         scheduler,
         replicas,
         metadata,
         storage,
-        copier=counted(scheduler.pool("remote-copier", copiers), figures.managers),
+        copier=copier,
         deleter=scheduler.pool("remote-deleter", deleters),
         copy_settings=lambda: _copy_settings(now()),
         copy_limits=pace.limits,
@@ -82,6 +86,7 @@ def build_remote_log(
         is_current=lambda: pulse.beats or config.is_in_zookeeper_mode,
         abandoned_after_ms=ABANDONED_AFTER_DEADLINES * _copy_settings(config).deadline_ms,
         rng=platform.rng,
+        compaction=_compaction_parts(platform, metadata, storage, copier, pace, now),
     )
     sweep_ms = lambda: float(now()["kpybroker.remote.sweep.interval.ms"])  # noqa: E731
     sweeping = Sweeping(scheduler, metadata, storage, parts.deleter, pulse, sweep_ms, parts.abandoned_after_ms)
@@ -96,6 +101,23 @@ def build_remote_log(
     )
     platform.ends.callback(remote_log.stop)
     return remote_log
+
+
+def _compaction_parts(
+    platform: Platform,
+    metadata: RemoteLogMetadataTopic,
+    storage: RemoteStorage,
+    copier: Submit,
+    pace: CopyPace,
+    now: Callable[[], BrokerConfig],
+) -> CompactionParts:
+    def cleaner() -> CleanerConfig | None:
+        config = now()
+        return cleaner_config(config) if config["log.cleaner.enable"] else None
+
+    random_bytes = platform.rng.randbytes
+    slot = CompactionSlot()
+    return CompactionParts(platform.scheduler, metadata, storage, copier, pace.limits, cleaner, slot, random_bytes)
 
 
 def _metadata_topic(

@@ -7,17 +7,25 @@ process of its own. It changes only files with the suffix ``.cleaned``.
 Invariant: a reader of the new segments finds the same newest value of every key as a reader of the old ones.
 """
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from time import monotonic
+from typing import NamedTuple
 
 from kpystorage.compaction.filtering import CompactionFilter
 from kpystorage.compaction.grouping import group_by_size
 from kpystorage.compaction.mapping import Mapping
 from kpystorage.compaction.marks import Marks
 from kpystorage.compaction.offset_map import OffsetMap
-from kpystorage.compaction.reading import AbortedTransactions, SegmentSource, SegmentWalk
+from kpystorage.compaction.reading import (
+    AbortedSource,
+    AbortedTransactions,
+    BatchSource,
+    SegmentSource,
+    SegmentWalk,
+)
 from kpystorage.compaction.task import (
     ENTRY_BYTES,
+    UNBOUNDED,
     Cleaned,
     CleanedSegments,
     CleanerConfig,
@@ -36,6 +44,15 @@ _MARKED_SHARE = 4
 """The memory for marks is at most 1/4 of the map's."""
 
 
+class LogSegments(NamedTuple):
+    """The segments that a pass reads, in the order of their offsets, those of ``LogToClean.base_offsets``."""
+
+    sources: Sequence[BatchSource]
+    aborted: AbortedSource
+    most_joined: int = UNBOUNDED
+    """The largest number of segments that become one."""
+
+
 def clean(
     disk: Disk, log: LogToClean, config: CleanerConfig, now_ms: int, throttle: Throttle
 ) -> Generator[CleanedSegments, None, Cleaned]:
@@ -49,7 +66,9 @@ def clean(
         CorruptRecord: a batch cannot be read, or is of a format before v2; nothing of its group is yielded.
         OSError
     """
-    cleaning = Cleaning(disk, log, config, now_ms, throttle)
+    sources = [SegmentSource(disk, log.path, base_offset) for base_offset in log.base_offsets]
+    segments = LogSegments(sources, AbortedTransactions(disk, log.path))
+    cleaning = Cleaning(disk, log, segments, config, now_ms, throttle)
     try:
         cleaning.map_keys()
         for group in cleaning.groups():
@@ -60,16 +79,23 @@ def clean(
 
 
 class Cleaning:
-    """One pass under way."""
+    """One pass under way. The segments may be anywhere; the new ones are written to the disk, in the log's ``path``."""
 
-    def __init__(self, disk: Disk, log: LogToClean, config: CleanerConfig, now_ms: int, throttle: Throttle) -> None:
+    def __init__(
+        self,
+        disk: Disk,
+        log: LogToClean,
+        segments: LogSegments,
+        config: CleanerConfig,
+        now_ms: int,
+        throttle: Throttle,
+    ) -> None:
         self.disk = disk
         self.log = log
         self.config = config
         self.throttle = throttle
         self.begun = monotonic()
-        self.sources = [SegmentSource(disk, log.path, base_offset) for base_offset in log.base_offsets]
-        self.aborted = AbortedTransactions(disk, log.path)
+        self.sources, self.aborted, self.most_joined = segments
         self.slots = max(config.dedupe_buffer_bytes // ENTRY_BYTES, 1)
         dirty_offsets = max(log.first_uncleanable_offset - log.first_dirty_offset, 0)
         self.offset_map = OffsetMap(min(self.slots, int(dirty_offsets / _FREE_SHARE)) + 1)
@@ -80,10 +106,8 @@ class Cleaning:
             self.offset_map,
             self.marks,
             self.transactions,
-            log.last_records,
-            log.high_watermark,
+            log,
             now_ms,
-            log.config,
         )
         self.bytes_written = 0
 
@@ -116,19 +140,22 @@ class Cleaning:
             map_utilization=offset_map.count / self.slots,
         )
 
-    def groups(self) -> list[list[SegmentSource]]:
-        """The groups of segments that each become one: those of which something was mapped now or earlier."""
+    def groups(self) -> list[list[BatchSource]]:
+        """The groups of segments that each become one: those of which something was mapped now or earlier.
+
+        The segments of a tiered log are not joined: one that a store has would be copied again with each later one."""
         by_base = {source.base_offset: source for source in self.sources}
         config = self.log.config
         groups = group_by_size(
             [source.sizes for source in self.sources if source.base_offset <= self.offset_map.latest_offset],
-            config.segment_bytes,
+            0 if config.is_tiered else config.segment_bytes,
             config.segment_index_bytes,
             self.log.first_uncleanable_offset,
+            self.most_joined,
         )
         return [[by_base[sizes.base_offset] for sizes in group] for group in groups]
 
-    def compact(self, group: list[SegmentSource]) -> CleanedSegments:
+    def compact(self, group: list[BatchSource]) -> CleanedSegments:
         """Write the remaining records of neighbouring segments."""
         files = CleanedFiles(self.disk, self.log.path, group[0].base_offset, self.log.config)
         self.filter.begin(files)
@@ -142,7 +169,7 @@ class Cleaning:
         self.bytes_written += files.bytes_written
         return CleanedSegments(tuple(source.base_offset for source in group), replacing)
 
-    def _windows(self, source: SegmentSource, position: int, walk: SegmentWalk) -> Iterator[int]:
+    def _windows(self, source: BatchSource, position: int, walk: SegmentWalk) -> Iterator[int]:
         """Let a walk take a segment from ``position`` on. Yields how many bytes it took each time."""
         try:
             for taken in source.windows(position, self.config.io_buffer_bytes, walk):
@@ -151,7 +178,7 @@ class Cleaning:
         except Malformed as error:
             raise source.corrupt(position, error) from error
         finally:
-            source.log.release()
+            source.release()
 
     def result(self) -> Cleaned:
         """The result of the pass."""
@@ -164,7 +191,12 @@ class Cleaning:
             invalid_messages_read=walk.invalid_messages_read,
             elapsed_ms=(monotonic() - self.begun) * 1000,
         )
-        return Cleaned(max(self.offset_map.latest_offset + 1, self.log.first_dirty_offset), stats)
+        return Cleaned(self.end_offset, stats)
+
+    @property
+    def end_offset(self) -> int:
+        """The offset up to which keys were mapped: everything below is compacted once all groups are in place."""
+        return max(self.offset_map.latest_offset + 1, self.log.first_dirty_offset)
 
     def close(self) -> None:
         """Free the memory."""

@@ -4,7 +4,6 @@ Kafka's Cleaner).
 Invariant: offsets never change; a batch whose records all stay keeps its bytes.
 """
 
-from collections.abc import Mapping as ReadMapping
 from typing import TYPE_CHECKING
 
 from kpystorage.compaction.batches import (
@@ -25,10 +24,9 @@ from kpystorage.compaction.marks import KEYLESS_BYTE, NEWEST, NEWEST_BYTE, SUPER
 from kpystorage.compaction.offset_map import OffsetMap
 from kpystorage.compaction.rewriting import emptied, thinned
 from kpystorage.compaction.surveying import Survey
-from kpystorage.compaction.task import LastRecord
+from kpystorage.compaction.task import LogToClean
 from kpystorage.compaction.transactions import CleanedTransactions
 from kpystorage.compaction.writing import CleanedFiles
-from kpystorage.log_config import LogConfig
 from kpywire.batch import (
     ATTRIBUTES_POSITION,
     CONTROL_MASK,
@@ -48,8 +46,9 @@ class CompactionFilter:
     """A walk over segments that writes the records that stay. The counts are of everything so far."""
 
     __slots__ = (
-        "_files", "_high_watermark", "_last_records", "_map", "_marks", "_most_record_bytes", "_new_horizon_ms",
-        "_now_ms", "_run", "_survey", "_transactions", "bytes_read", "messages_read", "messages_written",
+        "_droppable_until", "_files", "_high_watermark", "_last_records", "_map", "_marks", "_most_record_bytes",
+        "_new_horizon_ms", "_now_ms", "_run", "_survey", "_transactions", "bytes_read", "messages_read",
+        "messages_written",
     )  # fmt: skip
 
     is_done = False
@@ -59,20 +58,19 @@ class CompactionFilter:
         offset_map: OffsetMap,
         marks: Marks,
         transactions: CleanedTransactions,
-        last_records: ReadMapping[int, LastRecord],
-        high_watermark: int,
+        log: LogToClean,
         now_ms: int,
-        config: LogConfig,
     ) -> None:
         self._map = offset_map
         self._marks = marks
         self._survey = Survey(offset_map)
         self._transactions = transactions
-        self._last_records = last_records
-        self._high_watermark = high_watermark
+        self._last_records = log.last_records
+        self._high_watermark = log.high_watermark
         self._now_ms = now_ms
-        self._most_record_bytes = config.max_decompressed_message_bytes
-        self._new_horizon_ms = now_ms + config.delete_retention_ms
+        self._droppable_until = log.droppable_until
+        self._most_record_bytes = log.config.max_decompressed_message_bytes
+        self._new_horizon_ms = now_ms + log.config.delete_retention_ms
         self._run = 0
         self.bytes_read = self.messages_read = self.messages_written = 0
 
@@ -159,7 +157,7 @@ class CompactionFilter:
         """Do the same as `_take_batch` for a batch whose records have to be examined one by one."""
         survey, known = self._survey, self._marks.known
         base_offset = int64(data, position)
-        horizon = self._horizon(data, position)
+        horizon = self._horizon(data, position, last_offset)
         keep_tombstones = horizon is None or self._now_ms < horizon
         section = inflated(data, position, following, self._most_record_bytes)
         if section is None:
@@ -179,8 +177,9 @@ class CompactionFilter:
         self._thin(data, position, section, horizon)
         return False
 
-    def _horizon(self, data: bytes, position: "i64") -> int | None:
-        if data[position + ATTRIBUTES_POSITION + 1] & DELETE_HORIZON_MASK:
+    def _horizon(self, data: bytes, position: "i64", last_offset: "i64") -> int | None:
+        """The delete horizon of a batch; None if it has none, or one that does not count."""
+        if last_offset < self._droppable_until and data[position + ATTRIBUTES_POSITION + 1] & DELETE_HORIZON_MASK:
             return int64(data, position + BASE_TIMESTAMP_POSITION)
         return None
 
@@ -189,7 +188,7 @@ class CompactionFilter:
         count = int32(data, position + RECORD_COUNT_POSITION)
         kind = control_kind(data, position, following)
         obsolete = self._transactions.is_obsolete(last_offset, int64(data, position + PRODUCER_ID_POSITION), kind)
-        horizon = self._horizon(data, position)
+        horizon = self._horizon(data, position, last_offset)
         if count == 0 or (obsolete and horizon is not None and horizon <= self._now_ms):
             return self._put_empty(data, position, following, last_offset, count)
         self.messages_read += count

@@ -16,12 +16,16 @@ class SegmentSizes(NamedTuple):
 
 
 def group_by_size(
-    segments: Sequence[SegmentSizes], segment_bytes: int, index_bytes: int, first_uncleanable_offset: int
+    segments: Sequence[SegmentSizes],
+    segment_bytes: int,
+    index_bytes: int,
+    first_uncleanable_offset: int,
+    most_joined: int = _MAX_RELATIVE_OFFSET,
 ) -> list[list[SegmentSizes]]:
     """The segments in groups, everything in order.
 
     The limits apply to the sizes of the files before cleaning, so that the result can only be smaller, and to the
-    offsets, whose distance to the base of their segment has 31 bits.
+    offsets, whose distance to the base of their segment has 31 bits. A group has at most ``most_joined`` segments.
     """
     groups: list[list[SegmentSizes]] = []
     log = offset_index = time_index = 0
@@ -33,6 +37,7 @@ def group_by_size(
         time_index += segment.time_index
         if (
             groups
+            and len(groups[-1]) < most_joined
             and log <= segment_bytes
             and offset_index <= index_bytes
             and time_index <= index_bytes

@@ -19,6 +19,7 @@ from kpystorage.log_config import LogConfig
 ENTRY_BYTES = 24
 """Bytes that a key takes in an offset map: 16 bytes of its MD5 and 8 of its newest offset (Kafka's SkimpyOffsetMap)."""
 _NO_LIMIT = float("inf")
+UNBOUNDED = (1 << 63) - 1
 _SCARCE = (EDQUOT, EMFILE, ENFILE, ENOMEM, ENOSPC)
 """Errors that mean that the system is short of a resource. They say nothing about the disk."""
 
@@ -68,6 +69,9 @@ class LogToClean(NamedTuple):
     last_records: dict[int, LastRecord]
     """The producers that have not expired, by id (Kafka's lastRecordsOfActiveProducers)."""
     config: LogConfig
+    droppable_until: int = UNBOUNDED
+    """No tombstone or marker of a batch that reaches this offset is dropped, and its delete horizon begins again: older
+    records of the same key or transaction may be where this pass does not see them, or sees them for the first time."""
 
 
 class CleanedSegments(NamedTuple):

@@ -1,7 +1,8 @@
 """The custom metadata that Aiven's plugin puts into the records of a segment: tagged fields, all optional.
 
 0 ``remote_size``, the bytes of the segment's three objects (varlong); 1 ``object_prefix`` and 2 ``object_key``, the
-parts of its keys (compact strings). The records keep the bytes as they are.
+parts of its keys (compact strings). The records keep the bytes as they are. Our own field is 1272 ``compacted_until``
+(varlong), the end of the pass of compaction that wrote the segment: no topic of Apache Kafka has such segments.
 """
 
 from typing import NamedTuple
@@ -12,6 +13,7 @@ from kpywire.errors import Malformed
 from kpywire.varint import Buffer, decode_unsigned_varint, decode_varlong, encode_unsigned_varint, encode_varlong
 
 _SIZE, _PREFIX, _KEY = range(3)
+_COMPACTED_UNTIL = 1272
 
 
 class CustomMetadata(NamedTuple):
@@ -20,6 +22,7 @@ class CustomMetadata(NamedTuple):
     remote_size: int | None = None
     object_prefix: str | None = None
     object_key: str | None = None
+    compacted_until: int | None = None
 
 
 def encode(metadata: CustomMetadata) -> bytes:
@@ -30,6 +33,8 @@ def encode(metadata: CustomMetadata) -> bytes:
     for tag, text in ((_PREFIX, metadata.object_prefix), (_KEY, metadata.object_key)):
         if text is not None:
             fields.append((tag, encode_unsigned_varint(len(text.encode()) + 1) + text.encode()))
+    if metadata.compacted_until is not None:
+        fields.append((_COMPACTED_UNTIL, encode_varlong(metadata.compacted_until)))
     if not fields:
         return b""
     parts = [encode_unsigned_varint(len(fields))]
@@ -56,18 +61,23 @@ def decode(data: Buffer | None) -> CustomMetadata:
             last = tag
         if position != len(data) or count > len(data):
             raise CorruptObject(f"custom metadata of {len(data)} bytes where its fields say {position}")
-        return CustomMetadata(_size(found.get(_SIZE)), _text(found.get(_PREFIX)), _text(found.get(_KEY)))
+        return CustomMetadata(
+            _number(found.get(_SIZE)),
+            _text(found.get(_PREFIX)),
+            _text(found.get(_KEY)),
+            _number(found.get(_COMPACTED_UNTIL)),
+        )
     except (Malformed, UnicodeDecodeError) as error:
         raise CorruptObject(f"custom metadata that cannot be read: {error}") from None
 
 
-def _size(value: Buffer | None) -> int | None:
+def _number(value: Buffer | None) -> int | None:
     if value is None:
         return None
-    size, end = decode_varlong(value, 0)
-    if end != len(value) or not 0 <= size <= MOST_LONG:
-        raise CorruptObject(f"custom metadata with the size {size}")
-    return size
+    number, end = decode_varlong(value, 0)
+    if end != len(value) or not 0 <= number <= MOST_LONG:
+        raise CorruptObject(f"custom metadata with the number {number}")
+    return number
 
 
 def _text(value: Buffer | None) -> str | None:
