@@ -111,6 +111,7 @@ class RemoteLog:
         self._pulse.note(image)
         self._parts.metadata.apply(image, delta)
         self._deletions.apply(image, delta)
+        self._sweeping.apply(image)
         for topic in delta.deleted_topics.values():
             self.figures.forget(topic.name)
             for index in topic.partitions:
