@@ -96,6 +96,11 @@ class LedTier:
         return self._copies.last_error or self._deletions.last_error
 
     @property
+    def fails_to_copy(self) -> bool:
+        """Whether the last copy failed: the disk loses nothing meanwhile."""
+        return self._copies.failures > 0
+
+    @property
     def is_begun(self) -> bool:
         """Whether the metadata of the store are read, so that `copied_offset` is known."""
         return self._has_begun

@@ -191,8 +191,9 @@ class RemoteLog:
         if tier is None:
             return self._untiered.expendable(replica, role, now_ms)
         segments = self._parts.metadata.segments_of(replica.topic.id, replica.index)
-        if segments is None:
-            return 0
+        led = self._led.get((replica.topic.id, replica.index))
+        if segments is None or (led is not None and led.fails_to_copy):
+            return 0  # a store that fails may have lost what it had
         return len(expiry.local_expiry(local_log(role.log, role), segments, tier, now_ms).segments)
 
     def begin_in_middle(self, replica: Replica, leader: Peer, done: Callable[[str | None], object]) -> None:
