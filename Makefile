@@ -339,7 +339,7 @@ failover: setup ## a million acknowledged records for each way in which nodes of
 	PYTHONPATH=.:compat-tests $(BIN)/python -m failover --program $(PROGRAM) $(OPTIONS)
 
 .PHONY: tiered-kills
-tiered-kills: setup ## a million acknowledged records while nodes are killed in copies and deletions; then all local logs are deleted (PROGRAM=…)
+tiered-kills: setup ## a million records while nodes are killed in copies, deletions, takeovers; then all local logs are deleted (OPTIONS='--store s3')
 	PYTHONPATH=.:compat-tests $(BIN)/python -m tiered --program $(PROGRAM) $(OPTIONS)
 
 .PHONY: secured
@@ -389,6 +389,10 @@ sim: setup ## whole nodes on a simulated clock, network and disk (SEEDS=0-999, O
 .PHONY: sim-zookeeper
 sim-zookeeper: setup ## the same with brokers in ZooKeeper mode at a simulated ensemble of three servers (SEEDS=0-1999)
 	$(BIN)/python -m tests.sim run --seeds= --zookeeper $(if $(filter file,$(origin SEEDS)),0-1999,$(SEEDS)) $(OPTIONS)
+
+.PHONY: sim-tiers
+sim-tiers: setup ## three nodes of a tiered partition and a store that is slow, fails, tears and lists stale (SEEDS=0-9999)
+	$(BIN)/python -m tests.sim run --seeds= --tiers $(if $(filter file,$(origin SEEDS)),0-9999,$(SEEDS)) $(OPTIONS)
 
 .PHONY: sim-mutants
 sim-mutants: setup ## the same with planted bugs: which are found, and by which seed (OPTIONS='--only fsync,vote --write')

@@ -58,6 +58,16 @@ def start_at(log: "Log", offset: int, now_ms: int) -> None:
     _go_on_at(log, offset, now_ms)
 
 
+def start_over(log: "Log", offset: int, log_start_offset: int, now_ms: int) -> None:
+    """Remove everything and go on, empty, at ``offset`` and without epochs. OSError, DiskFailure."""
+    if log.config.is_tiered:  # after a crash, an older log start would stand for records that a store has
+        begin_in_middle(log, offset, log_start_offset, (), None, now_ms)
+        return
+    start_at(log, offset, now_ms)
+    log.epochs.clear()
+    log.log_start_offset = log_start_offset
+
+
 def begin_in_middle(
     log: "Log", offset: int, log_start_offset: int, epochs: Epochs, snapshot: bytes | None, now_ms: int
 ) -> None:

@@ -508,9 +508,7 @@ class Log:
         """Remove everything and continue at ``offset``, flushed as appends are. Readers may begin above it.
         DiskFailure."""
         with self.directory.failing():
-            cutting.start_at(self, offset, now_ms)
-        self.epochs.clear()
-        self.log_start_offset = offset if log_start_offset is None else log_start_offset
+            cutting.start_over(self, offset, offset if log_start_offset is None else log_start_offset, now_ms)
         if offset - self.recovery_point >= self._flush_messages:
             self.flush()
 

@@ -7,6 +7,7 @@ from itertools import count
 
 import pytest
 
+from kpybroker.runtime.io import scheduler as scheduler_module
 from kpybroker.runtime.io.scheduler import (
     FLUSH_THREADS,
     PIECE_NS,
@@ -117,6 +118,43 @@ def test_checkpoints_and_removals_do_not_queue_behind_reads_and_delay_none() -> 
         return [first, second]
 
     assert asyncio.run(main()) == ["checkpoint", "urgent"]
+
+
+def test_a_stop_leaves_calls_of_a_further_pool_that_hang(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(scheduler_module, "LEFT_AFTER_S", 0.05)
+    released, ended = threading.Event(), threading.Event()
+
+    async def main() -> list[object]:
+        scheduler = LoopScheduler(asyncio.get_running_loop())
+        done: list[object] = []
+        submit = scheduler.pool("store", 1)
+        submit(lambda: "quick", lambda result, _: done.append(result))
+        submit(lambda: (released.wait(60), ended.set()), lambda *_: done.append("hung"))
+        submit(lambda: "never begun", lambda result, _: done.append(result))
+        await scheduler.close()
+        return done
+
+    assert asyncio.run(main()) == ["quick"]
+    assert not ended.is_set()
+    assert "2 calls to the store have not ended" in caplog.text
+    released.set()
+    assert ended.wait(60)
+
+
+def test_a_stop_waits_for_calls_of_a_further_pool_that_end_soon() -> None:
+    async def main() -> list[object]:
+        scheduler = LoopScheduler(asyncio.get_running_loop())
+        done: list[object] = []
+        held = threading.Event()
+        submit = scheduler.pool("store", 2)
+        submit(lambda: held.wait(60), lambda result, _: done.append(result))
+        threading.Timer(0.1, held.set).start()
+        await scheduler.close()
+        return done
+
+    assert asyncio.run(main()) == [True]
 
 
 def test_monotonic_time_starts_with_the_scheduler() -> None:

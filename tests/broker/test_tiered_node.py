@@ -15,7 +15,7 @@ from kpywire.batch import parse_header
 from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kpywire.messages.find_coordinator import FindCoordinatorRequest
 from kpywire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from kpywire.record import read_records
+from kpywire.record import Record, build_batch, read_records
 from support.raw_client import RawClient
 from support.raw_requests import SET, create, deletion, incremental_alteration, now_ms, offset_at
 from support.raw_transactions import Transactional, fetch, find_coordinator, produce_records, records_in
@@ -140,6 +140,30 @@ def test_aborted_transactions_are_known_to_readers_of_the_store(raw: RawClient, 
     aborted = {each.first_offset for answer in everything for each in answer.aborted_transactions or ()}
     ended = [number for number in range(6) if number % 3 == 1]
     assert len(aborted) == len(ended)
+
+
+def test_aborted_transactions_are_known_where_the_log_starts_within_their_segment(raw: RawClient, data: Path) -> None:
+    create_tiered(raw, "t", **ON_DISK_ALONE)
+    fill(raw, "t", range(1))
+    find_coordinator(raw, "aborting")
+    producer = Transactional(raw, "aborting")
+    assert producer.init().error_code == error_codes.NONE
+    assert producer.add(("t", 0)) == {error_codes.NONE}
+    records = build_batch(
+        [Record(timestamp=BASE_MS, value=b"aborted")],
+        producer_id=producer.producer_id,
+        producer_epoch=producer.epoch,
+        base_sequence=0,
+        transactional=True,
+    )
+    assert produce_records(raw, "t", records, "aborting").error_code == error_codes.NONE
+    assert producer.end(commit=False).error_code == error_codes.NONE
+    later = (now_ms() - BASE_MS) // STEP_MS + 1
+    fill(raw, "t", range(later, later + 3))
+    until_tiered(raw, data)
+    assert delete_records(raw, "t", 1) == (error_codes.NONE, 1)
+    answer = fetch(raw, "t", 1, committed=True, max_wait_ms=5_000)
+    assert [each.first_offset for each in answer.aborted_transactions or ()] == [2]
 
 
 def test_many_partitions_are_read_from_the_store_by_one_request(raw: RawClient, data: Path) -> None:

@@ -228,6 +228,15 @@ def test_an_empty_replica_begins_with_what_is_not_tiered_yet() -> None:
     assert isinstance(state.offset(7, 1), TryLater)
 
 
+def test_an_empty_replica_begins_at_the_end_of_a_leader_that_has_everything_in_the_store() -> None:
+    state = AuxiliaryState(log_end_offset=0, is_compacted=False, fetch_last_tiered=True)
+    state.begin()
+    state.offset(20, 2)
+    state.offset(0, 0)
+    assert state.offset(-1, -1) == AskOffset(EARLIEST_LOCAL)
+    assert state.offset(20, 2) == AskEpochEnd(1)
+
+
 def test_a_replica_begins_without_a_segment_where_nothing_is_tiered() -> None:
     state = AuxiliaryState(log_end_offset=0, is_compacted=False, fetch_last_tiered=False)
     state.begin()

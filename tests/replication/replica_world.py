@@ -213,9 +213,13 @@ class WorldNode:
         self.applied = 0
         """How many of the world's records it has read."""
 
+    def new_life(self) -> Life:
+        """The time of this node, as it starts."""
+        return Life(self.world.scheduler)
+
     def start(self) -> None:
         world = self.world
-        scheduler = self.scheduler = Life(world.scheduler)
+        scheduler = self.scheduler = self.new_life()
         self.life += 1
         self.is_up = True
         self.config = BrokerConfig.load(None, {"node.id": str(self.id), **world.overrides})

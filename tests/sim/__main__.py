@@ -4,7 +4,10 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / part) for part in ("", "wire", "storage", "compat-tests", "tests/raft", "tests/zookeeper")]
+sys.path[:0] = [
+    str(ROOT / part)
+    for part in ("", "wire", "storage", "compat-tests", "tests/raft", "tests/zookeeper", "tests/remote_log")
+]
 
 from . import planting, processor  # noqa: E402
 

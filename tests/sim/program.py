@@ -15,6 +15,7 @@ from .simulation import Outcome, simulate
 SHOWN = 60
 LONGEST_CHARS = 200
 PROGRESS_SEEDS = 50
+PROGRESS_ALONE = 500
 WANTED_SHARE = 0.95
 
 
@@ -38,18 +39,22 @@ def _of_worlds(command: Callable[..., None]) -> Callable[..., None]:
 @click.option(
     "--quorums", default="", help="Before: seeds of the quorum's machine alone, which are many in little time."
 )
+@click.option("--tiers", default="", help="Before: seeds of tiered storage alone, which are many in little time.")
 @click.option("--digests", is_flag=True, help="Write one line of JSON for each seed.")
 def run(
     seeds: str,
     nodes: int,
     trace: bool,
     quorums: str,
+    tiers: str,
     digests: bool,
     **own: str,
 ) -> None:
     """Simulate whole nodes. The exit code is 1 if a seed fails."""
     if quorums:
-        _run_quorums(quorums)
+        _run_alone(quorums, "the quorum")
+    if tiers:
+        _run_alone(tiers, "tiered storage")
     gc.disable()
     warnings.simplefilter("ignore", RuntimeWarning)  # of what a process that died never came to
     began_ns, worked_ns, ran, failed = REAL_NS(), WORKED_NS(), 0, 0
@@ -82,15 +87,22 @@ def _numbers(seeds: str) -> Iterator[int]:
         yield from range(int(first), int(last or first) + 1)
 
 
-def _run_quorums(seeds: str) -> None:
-    """The simulations that the quorum has of its own."""
-    from .quorums import failure
-
+def _run_alone(seeds: str, what: str) -> None:
+    """The simulations that one part has of its own."""
+    if what == "the quorum":
+        from .quorums import failure
+    else:
+        from .tiers import failure
+    worked_ns, ran = WORKED_NS(), 0
     for seed in _numbers(seeds):
+        ran += 1
         found = failure(seed)
         if found:
-            print(f"seed {seed} of the quorum alone: {found}"[:LONGEST_CHARS])
+            print(f"seed {seed} of {what} alone: {found}"[:LONGEST_CHARS])
             sys.exit(1)
+        if ran % PROGRESS_ALONE == 0:
+            print(f"{ran} seeds of {what} alone, {(WORKED_NS() - worked_ns) / 1e9:.0f} s of work", flush=True)
+    print(f"{ran} seeds of {what} alone, {(WORKED_NS() - worked_ns) / 1e9:.1f} s of work; 0 failed")
 
 
 def _show(outcome: Outcome, nodes: int, world: str, *, trace: bool) -> None:

@@ -1,8 +1,8 @@
 """The store of tiered storage that all nodes of a simulation share, and the way of one process to it.
 
 It is slow, and it fails: a request may have no effect, or have one that its sender never hears of, even after the
-sender's death; a write may arrive long after it was said to have failed; a listing may be old. An object is there as a
-whole or not at all.
+sender's death; a write may arrive long after it was said to have failed, or be torn: then an object has the beginning
+of its bytes. A listing may be old. For a while it may refuse everything, as it does after credentials have expired.
 
 The layout is the production's (`kpybroker.hosts.remote_log.chunked_storage`). Its caches are left out: their locks
 would stop the one thread of a simulation.
@@ -17,14 +17,19 @@ from kpybroker.hosts.remote_log.disk_chunks import ChunkName
 from kpybroker.hosts.remote_log.object_store import StoredObject
 from kpybroker.hosts.remote_log.open_segments import OpenSegments
 from kpybroker.hosts.remote_log.recent_bytes import RecentBytes
-from kpybroker.hosts.remote_log.remote_storage import ClosedSegmentFiles, CopyLimits, ObjectMissing, StoreAway
+from kpybroker.hosts.remote_log.remote_storage import (
+    ClosedSegmentFiles,
+    CopyLimits,
+    ObjectMissing,
+    StoreAway,
+    StoreRefuses,
+)
 from kpybroker.machines.remote_log.segments import RemoteLogSegment
 from kpybroker.machines.remote_log.sweep import ListedObject
 from kpystorage.remote.indexes import IndexType
 from kpywire.varint import Buffer
 
 if TYPE_CHECKING:
-    from .machine import Machine
     from .world import World
 
 PREFIX = "sim/"
@@ -43,8 +48,12 @@ class StoreConditions(NamedTuple):
     """The share that fails."""
     strays: float = 0.0
     """The share of failed writes and deletions that have their effect later all the same."""
+    torn: float = 0.0
+    """The share of failed writes that leave the beginning of an object."""
     stale: float = 0.0
     """The share of listings that are old."""
+    refuses: str = ""
+    """The reason why it refuses every request; empty if it does not."""
 
 
 class SimulatedStore:
@@ -69,7 +78,9 @@ class SimulatedStore:
             slow=rng.choice((0.0, 0.02, 0.1)),
             fails=rng.choice((0.0, 0.05, 0.2)),
             strays=rng.choice((0.0, 0.3, 0.8)),
+            torn=rng.choice((0.0, 0.5)),
             stale=rng.choice((0.0, 0.5)),
+            refuses=rng.choice(("", "", "", "", "", "ExpiredToken")),
         )
         self.world.tell(f"{self.conditions}")
 
@@ -88,6 +99,11 @@ class SimulatedStore:
         self._remember()
         self.objects[key] = data
         self.world.note(data, f"{key} is in the store,")
+
+    def tear(self, key: str, data: bytes) -> None:
+        """The beginning of a write arrives; a whole object stays as it is."""
+        if key not in self.objects:
+            self.put(key, data)
 
     def delete(self, keys: list[str]) -> None:
         """A deletion arrives."""
@@ -121,8 +137,10 @@ class StoreLine:
 
     def put(self, key: str, parts: Iterable[Buffer]) -> None:
         data = b"".join(parts)
+        torn = data[: self._store.rng.randrange(len(data) + 1)]
         self._store.writes(key)
-        self._change(lambda: self._store.put(key, data), f"cannot write {key}")
+        what = f"cannot write {key}"
+        self._change(lambda: self._store.put(key, data), what, lambda: self._store.tear(key, torn))
 
     def get(self, key: str, most_bytes: int) -> Buffer:  # noqa: ARG002
         return self._read(key)
@@ -152,17 +170,21 @@ class StoreLine:
             raise ObjectMissing(f"{self.name} there is no {key}")
         return found
 
-    def _change(self, effect: Callable[[], None], what: str) -> None:
-        """Send a change: it has its effect in the store whether or not the sender lives."""
+    def _change(self, effect: Callable[[], None], what: str, torn: Callable[[], None] | None = None) -> None:
+        """Send a change: it has its effect in the store whether or not the sender lives; ``torn`` is half of it."""
         store, fails = self._store, self._fails()
         way_ms = store.delay_ms()
         is_stray = fails and store.rng.random() < store.conditions.strays
         if not fails or is_stray:
             store.world.later(way_ms * (store.rng.choice((1.0, 3.0, 10.0)) if is_stray else 1.0), effect)
+        elif torn is not None and store.rng.random() < store.conditions.torn:
+            store.world.later(way_ms, torn)
         self._wait(way_ms)
         self._come(fails=fails, what=what)
 
     def _fails(self) -> bool:
+        if self._store.conditions.refuses:
+            return True
         return self._store.rng.random() < self._store.conditions.fails
 
     def _go(self) -> None:
@@ -170,6 +192,8 @@ class StoreLine:
 
     def _come(self, *, fails: bool, what: str) -> None:
         self._wait(self._store.delay_ms())
+        if fails and self._store.conditions.refuses:
+            raise StoreRefuses(f"{self.name} {what}: {self._store.conditions.refuses}")
         if fails:
             raise StoreAway(f"{self.name} {what}: it is away")
 
@@ -182,8 +206,8 @@ class SimulatedStorage:
 
     name = "sim:"
 
-    def __init__(self, store: SimulatedStore, machine: "Machine") -> None:
-        self._line = StoreLine(store, machine.node.scheduler)
+    def __init__(self, store: SimulatedStore, scheduler: Any) -> None:
+        self._line = StoreLine(store, scheduler)
 
     def _chunked(self) -> ChunkedStorage:
         """The production's, without anything that an earlier call left."""

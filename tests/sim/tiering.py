@@ -87,7 +87,7 @@ class TieredWorld:
         write = RemoteLogMetadataTopic.write
 
         def built(config: Any, _now: Any, _directory: Any) -> SimulatedStorage:
-            return SimulatedStorage(self.store, self.simulation.machines[config.node_id - 1])
+            return SimulatedStorage(self.store, self.simulation.machines[config.node_id - 1].node.scheduler)
 
         def written(topic: Any, record: Any, done: Any) -> None:
             self.segments.asked(record)

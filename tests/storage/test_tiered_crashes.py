@@ -1,14 +1,16 @@
 """The disk dies at every call of a workload with logs that begin in a store: what the store has stays reachable."""
 
 from functools import partial
+from random import Random
 
 import pytest
 from crash_world import Model, World, check_derived, check_kept
 from crashing import crashes
-from log_making import NOW_MS, append_records, open_directory
+from log_making import NOW_MS, PATH, TOPIC_ID, append_records, open_directory
 
 from kpystorage import names
 from kpystorage.log import Log
+from kpystorage.log_config import LogConfig
 from kpystorage.recovery import Shutdown
 from kpystorage.sim_disk import SimDisk
 
@@ -91,6 +93,27 @@ def check_elsewhere(world: TieredWorld, log: Log) -> None:
             if log.log_start_offset <= offset < first and len(batches) == 1:
                 (data,) = batches
                 assert log.epochs.epoch_for(offset) >= int.from_bytes(data[12:16], "big")
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_log_that_starts_over_behind_its_end_is_found_after_a_power_failure(seed: int) -> None:
+    disk, config = SimDisk(Random(seed)), LogConfig(is_tiered=True)
+    disk.make_directory(PATH)
+    disk.synchronize_directory("/")
+    directory = open_directory(disk, config=config)
+    log = directory.create_log("t", 0, TOPIC_ID, config, NOW_MS)
+    append_records(log, 6)
+    log.flush()
+    log.advance_log_start(4)
+    directory.write_checkpoint(names.LOG_STARTS, directory.render_log_starts())
+    log.truncate_fully_and_start_at(8, NOW_MS)
+    if seed % 3 == 2:
+        append_records(log, 2, leader_epoch=3)
+    if seed % 3:
+        log.flush()
+    found = open_directory(disk.after_power_failure(), config=config).logs["t", 0].open()
+    assert found.log_start_offset == found.base_offsets[0] == 8
+    assert found.epochs.entries() == [(3, 8)][: seed % 3 == 2]
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])

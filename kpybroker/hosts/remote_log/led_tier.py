@@ -85,6 +85,8 @@ class LedTier:
         self._stopped_copies: set[bytes] = set()
         self._is_moving_start = False
         self._is_due = False
+        self._may_have_gap = replica.topic.config.tier is not None and replica.topic.config.tier.is_copy_disabled
+        """Whether the disk has lost, or loses, records that are not copied: copying was disabled in this term."""
 
     def __str__(self) -> str:
         return str(self.replica)
@@ -98,6 +100,11 @@ class LedTier:
     def last_error(self) -> str:
         """The reason of the last failure of a copy, a deletion or a compaction; empty since the last success."""
         return self._copies.last_error or self._deletions.last_error or self._compaction.last_error
+
+    @property
+    def fails_to_copy(self) -> bool:
+        """Whether the last copy failed: the disk loses nothing meanwhile."""
+        return self._copies.failures > 0
 
     @property
     def is_begun(self) -> bool:
@@ -171,6 +178,7 @@ class LedTier:
             return
         now_ms, wall_ms = self._times()
         tier = self.replica.topic.config.tier
+        self._may_have_gap |= tier is not None and tier.is_copy_disabled
         self._carry_out(self._copies.due(now_ms, wall_ms))
         self._carry_out(self._deletions.due(now_ms, wall_ms))
         if tier is None:
@@ -231,7 +239,8 @@ class LedTier:
         if tier is None:
             expired = expiry.everything(log_now, segments)
         else:
-            if tier.is_copy_disabled:
+            if self._may_have_gap:
+                self._may_have_gap = tier.is_copy_disabled
                 yield from self._close_gap(segments, log_now)
             expired = yield from expiry.remote_expiry(
                 log_now,

@@ -290,6 +290,11 @@ class RemoteLogMetadataTopic:
         found = known.segments_of(topic_id, index)
         return RemoteSegments(topic_id, "", index) if found is None else found
 
+    def has_records_of(self, topic_id: bytes, index: int) -> bool:
+        """Whether there are records about a partition, as far as they were read."""
+        known = self._metadata_of(topic_id, index)
+        return known is not None and known.segments_of(topic_id, index) is not None
+
     def catch_up(self, topic_id: bytes, index: int, done: Callable[[], object]) -> None:
         """Call ``done`` when all records about a needed partition are known here that are committed now: for a new
         leader, which decides by what a former one wrote."""

@@ -186,7 +186,7 @@ class RemoteReads:
             return
         read.found = found
         if error is None and found is not None and key.committed_only:
-            self._look_for_aborted(key, read, segment.start_offset)
+            self._look_for_aborted(key, read, max(key.offset, segment.start_offset))  # the log may start within it
         else:
             self._done(key, read, error)
 

@@ -113,6 +113,7 @@ class RemoteLog:
         self._pulse.note(image)
         self._parts.metadata.apply(image, delta)
         self._deletions.apply(image, delta)
+        self._sweeping.apply(image)
         for topic in delta.deleted_topics.values():
             self.figures.forget(topic.name)
             for index in topic.partitions:
@@ -193,8 +194,9 @@ class RemoteLog:
         if tier is None:
             return self._untiered.expendable(replica, role, now_ms)
         segments = self._parts.metadata.segments_of(replica.topic.id, replica.index)
-        if segments is None:
-            return 0
+        led = self._led.get((replica.topic.id, replica.index))
+        if segments is None or (led is not None and led.fails_to_copy):
+            return 0  # a store that fails may have lost what it had
         return len(expiry.local_expiry(local_log(role.log, role), segments, tier, now_ms).segments)
 
     def begin_in_middle(self, replica: Replica, leader: Peer, done: Callable[[str | None], object]) -> None:

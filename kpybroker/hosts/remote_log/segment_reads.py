@@ -85,7 +85,8 @@ def find(storage: RemoteStorage, segment: RemoteLogSegment, offset: int) -> tupl
 
 
 def _batches_from(storage: RemoteStorage, segment: RemoteLogSegment, offset: int) -> Iterator[tuple[int, BatchHeader]]:
-    """Position and header of the batches from the one on that reaches ``offset``."""
+    """Position and header of the batches from the one on that reaches ``offset``. CorruptObject if a batch is none of
+    the segment's: its objects were swapped for those of another one."""
     index = storage.index(segment, IndexType.OFFSET) or b""
     count = len(index) // _OFFSET_ENTRY.size
     relative = offset - segment.start_offset
@@ -93,7 +94,10 @@ def _batches_from(storage: RemoteStorage, segment: RemoteLogSegment, offset: int
     position = _OFFSET_ENTRY.unpack_from(index, 8 * (at - 1))[1] if at else 0
     file = SegmentFile(storage, segment)
     for found in scan.headers(file, position, segment.size_bytes):
-        if found[1].last_offset >= offset:
+        header = found[1]
+        if header.base_offset < segment.start_offset or header.last_offset > segment.end_offset:
+            raise CorruptObject(f"the segment at offset {segment.start_offset} has a batch at {header.base_offset}")
+        if header.last_offset >= offset:
             yield found
 
 

@@ -1,16 +1,20 @@
 """The search for objects in the store that belong to no segment, and their deletion.
 
 Each node judges the objects of partitions whose metadata it leads, so all of them together judge everything once.
+
+Invariant: objects of a topic that neither the cluster nor the metadata of the store know are never deleted: they may be
+all that another cluster has.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from functools import partial
 from typing import Final
 
 from kpybroker.hosts.remote_log.metadata_pulse import MetadataPulse
 from kpybroker.hosts.remote_log.metadata_topic import RemoteLogMetadataTopic
 from kpybroker.hosts.remote_log.remote_storage import RemoteStorage
+from kpybroker.machines.metadata.image import MetadataImage
 from kpybroker.machines.remote_log.cache import RemoteSegments
 from kpybroker.machines.remote_log.sweep import Belonging, ListedObject, ObjectSweep
 from kpybroker.runtime.io.scheduler import Scheduler, Submit, Timer
@@ -44,8 +48,15 @@ class Sweeping:
         self._interval_ms = interval_ms
         self._sweep = ObjectSweep(wait_ms)
         self._timer: Timer | None = None
+        self._topics: Container[bytes] = ()
+        self._foreign = 0
+        """The number of foreign objects that was logged last."""
         self.deleted = 0
         """The objects that were deleted since the start."""
+
+    def apply(self, image: MetadataImage) -> None:
+        """Take over a committed change of the cluster's metadata."""
+        self._topics = image.topics_by_id
 
     def start(self) -> None:
         """Sweep from now on."""
@@ -68,6 +79,7 @@ class Sweeping:
             return
         now_ms = int(self._scheduler.monotonic_ms())
         judged = self._sweep.judge(listing, self._segments_of, now_ms)
+        self._report_foreign([each for each, belonging in judged if belonging is Belonging.FOREIGN])
         orphans = [each for each, belonging in judged if belonging is Belonging.ORPHAN][:MOST_AT_ONCE]
         if orphans and self._pulse.beats:
             size_bytes = sum(each.size_bytes for each in orphans)
@@ -77,7 +89,18 @@ class Sweeping:
     def _segments_of(self, topic_id: bytes, partition: int) -> RemoteSegments | None:
         if not self._metadata.is_led_here(topic_id, partition):
             return None
-        return self._metadata.segments_of(topic_id, partition)
+        is_known = topic_id in self._topics or self._metadata.has_records_of(topic_id, partition)
+        return self._metadata.segments_of(topic_id, partition) if is_known else None
+
+    def _report_foreign(self, objects: list[ListedObject]) -> None:
+        """Say in one line that another cluster may use the store; again when the number changes."""
+        judged_here = [each for each in objects if self._metadata.is_led_here(each.topic_id, each.partition)]
+        if len(judged_here) != self._foreign:
+            self._foreign = len(judged_here)
+            words = (
+                "%s has %d objects of topics that this cluster does not know, and they stay: does another one use it?"
+            )
+            log.warning(words, self._storage.name, self._foreign)
 
     def _swept(self, count: int, _result: None, error: BaseException | None) -> None:
         if error is None:

@@ -107,9 +107,14 @@ def remote_expiry(
     """
     epochs = with_records(log.epochs)
     size_bytes = sum(each.size_bytes for each in log.only_local(copied_offset))
+    counted_to, last_bytes = -1, 0
     for number, each in enumerate(lineage(segments, log.end_offset, epochs)):
-        # Those below the log start are being deleted. Counted, they would make retention delete as much again.
-        size_bytes += each.size_bytes if each.end_offset >= log.log_start_offset else 0
+        # Those below the log start are being deleted. Counted, they would make retention delete as much again; so would
+        # records that two leaders have copied.
+        if each.end_offset >= log.log_start_offset and each.end_offset > counted_to:
+            is_apart = each.start_offset > counted_to
+            size_bytes += each.size_bytes if is_apart else max(0, each.size_bytes - last_bytes)
+            counted_to, last_bytes = each.end_offset, each.size_bytes
         if number % STEP_SEGMENTS == 0:
             yield
     excess = size_bytes - settings.retention_bytes if settings.retention_bytes >= 0 else 0

@@ -95,6 +95,7 @@ class AuxiliaryState:
         self._may_skip = fetch_last_tiered and log_end_offset == 0 and not is_compacted
         self.stage = AuxiliaryStage.END if self._may_skip else AuxiliaryStage.LOG_START
         self._skips = False
+        self._end = UNKNOWN_OFFSET
         self._log_start = UNKNOWN_OFFSET
         self._start = UNKNOWN_OFFSET
         self._start_epoch = 0
@@ -110,7 +111,7 @@ class AuxiliaryState:
     def offset(self, offset: int, epoch: int) -> Step:
         """The leader's answer to `AskOffset`."""
         if self.stage is AuxiliaryStage.END:
-            self._skips = offset != 0
+            self._skips, self._end = offset != 0, offset
             self.stage = AuxiliaryStage.LOG_START
             return AskOffset(EARLIEST)
         if self.stage is AuxiliaryStage.LOG_START:
@@ -120,7 +121,9 @@ class AuxiliaryState:
         if self.stage is AuxiliaryStage.PENDING_UPLOAD and offset == UNKNOWN_OFFSET:
             self.stage = AuxiliaryStage.LOCAL_START
             return AskOffset(EARLIEST_LOCAL)
-        if self.stage is AuxiliaryStage.LOCAL_START and self._skips and offset != self._log_start:
+        # A leader that has nothing on its disk has nothing to copy: its end is where the store ends.
+        is_known = offset in (self._log_start, self._end)
+        if self.stage is AuxiliaryStage.LOCAL_START and self._skips and not is_known:
             return self._later("the leader does not know yet which offset it copies next")
         return self._starts_at(offset, epoch)
 

@@ -6,11 +6,16 @@ asyncio loop; tests drive `ManualScheduler` by hand, so nothing has to wait for 
 
 import asyncio
 import heapq
+import logging
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from time import perf_counter_ns, time_ns
 from typing import Any, Final, Protocol, TypeVar
+
+from kpybroker.runtime.io.loose_threads import LooseThreads
+
+log = logging.getLogger("kpybroker")
 
 T = TypeVar("T")
 
@@ -32,6 +37,9 @@ FLUSH_THREADS: Final = 4
 
 UPKEEP_THREADS: Final = 2
 """The number of threads that write checkpoints and remove files of a log directory."""
+
+LEFT_AFTER_S: Final = 10.0
+"""The time for which a node that stops waits for the work of a `Scheduler.pool` (Kafka's RemoteLogManager, too)."""
 
 
 class Timer(Protocol):
@@ -74,8 +82,8 @@ class Scheduler(Protocol):
         clients."""
 
     def pool(self, name: str, threads: int) -> Submit:
-        """A further pool of threads, for work that must not queue behind any other. Its threads start when they are
-        needed."""
+        """A further pool of threads, for work that must not queue behind any other, and that may hang on another
+        machine: the end of a node does not wait for it for long. Its threads start when they are needed."""
 
     def in_pieces(self, work: Iterator[object]) -> None:
         """Do work that yields between its steps: one piece now, the rest in later turns, one piece a turn."""
@@ -154,12 +162,14 @@ class LoopScheduler:
     def __init__(self, loop: asyncio.AbstractEventLoop, threads: int = 4) -> None:
         self.loop = loop
         self._working: set[asyncio.Task[Any]] = set()
+        self._outside: set[asyncio.Task[Any]] = set()
+        """The work of further pools, which may hang on another machine."""
         self.executor = ThreadPoolExecutor(threads, thread_name_prefix="kpybroker-blocking")
         self._urgent: ThreadPoolExecutor | None = None
         self._waiting: ThreadPoolExecutor | None = None
         self._flushes: ThreadPoolExecutor | None = None
         self._upkeep: ThreadPoolExecutor | None = None
-        self._pools: list[ThreadPoolExecutor] = []
+        self._pools: list[LooseThreads] = []
         time_s = loop.time
         self.monotonic_ms = lambda: time_s() * 1000.0
         self.call_soon = loop.call_soon
@@ -198,36 +208,53 @@ class LoopScheduler:
         self._submit(self._upkeep, work, done)
 
     def pool(self, name: str, threads: int) -> Submit:
-        executor = ThreadPoolExecutor(threads, thread_name_prefix=f"kpybroker-{name}")
+        executor = LooseThreads(threads, f"kpybroker-{name}")
         self._pools.append(executor)
-        return lambda work, done: self._submit(executor, work, done)
+        return lambda work, done: self._submit(executor, work, done, self._outside)
 
     def _submit(
         self,
-        executor: ThreadPoolExecutor,
+        executor: Executor,
         work: Callable[[], T],
         done: Callable[[T | None, BaseException | None], object],
+        among: set[asyncio.Task[Any]] | None = None,
     ) -> None:
         from aiofiles.os import wrap
 
+        tasks = self._working if among is None else among
+
         def finished(task: asyncio.Task[T]) -> None:
-            self._working.discard(task)
+            tasks.discard(task)
             if not task.cancelled():
                 error = task.exception()
                 done(None if error is not None else task.result(), error)
 
         awaitable = wrap(work)(loop=self.loop, executor=executor)
         task: asyncio.Task[T] = asyncio.ensure_future(awaitable, loop=self.loop)
-        self._working.add(task)
+        tasks.add(task)
         task.add_done_callback(finished)
 
     async def close(self) -> None:
-        """Wait for the threads' work and its callbacks, then end the threads. Work in pieces is dropped unfinished."""
-        while self._working:
-            await asyncio.wait(self._working)
+        """Wait for the threads' work and its callbacks, then end the threads. Work in pieces is dropped unfinished, and
+        so is that of a further pool after `LEFT_AFTER_S`."""
+        left_at_s = self.loop.time() + LEFT_AFTER_S
+        while self._working or self._outside:
+            left_s = max(left_at_s - self.loop.time(), 0.0)
+            await asyncio.wait(self._working or self._outside, timeout=None if self._working else left_s)
+            await asyncio.sleep(0)
+            if not left_s and not self._working:
+                break
+        if self._outside:
+            log.warning(
+                "%d calls to the store have not ended after %.0f s, and are left", len(self._outside), LEFT_AFTER_S
+            )
+            for task in list(self._outside):
+                task.cancel()
             await asyncio.sleep(0)
         self._pieces.stop()
-        for executor in (self.executor, self._urgent, self._waiting, self._flushes, self._upkeep, *self._pools):
+        for pool in self._pools:
+            pool.end()
+        for executor in (self.executor, self._urgent, self._waiting, self._flushes, self._upkeep):
             if executor is not None:
                 await self.loop.run_in_executor(None, executor.shutdown)
 

@@ -18,8 +18,10 @@ from functools import partial
 from typing import Any, Final
 
 from kpybroker.config.topic import TopicConfig, effective
+from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.metadata.image import TOPIC_RESOURCE
 from kpybroker.machines.metadata.topic import Topic
+from kpybroker.machines.partition.role import Role
 from kpybroker.machines.share.dead_letters import (
     ATTEMPTS,
     AUTO_CREATE,
@@ -34,9 +36,12 @@ from kpybroker.machines.share.dead_letters import (
 )
 from kpybroker.machines.share.partition import DeadLetters
 from kpybroker.requests.serving.internal_topics import DEFAULT, create
-from kpybroker.requests.serving.share.copies import Copies, copied
+from kpybroker.requests.serving.share.copies import READ_BYTES, Copies, ReadStored, copied
 from kpybroker.requests.serving.share.led import LeadingNode, LedSharePartition
 from kpybroker.requests.serving.share.producing import produce
+from kpybroker.runtime.io.scheduler import Timer
+from kpystorage.log_slice import LogSlice
+from kpystorage.memory_slice import memory_slice
 from kpywire import error_codes
 from kpywire.messages.create_topics import CreatableTopic, CreatableTopicConfig
 
@@ -61,6 +66,8 @@ MADE_SOON: Final = frozenset(
     {error_codes.NONE, error_codes.TOPIC_ALREADY_EXISTS, error_codes.THROTTLING_QUOTA_EXCEEDED}
 )
 """The errors of a creation after which the topic may be there soon."""
+STORE_WAIT_MS: Final = 60_000.0
+"""The longest time for which dead letters wait for copies from the store; after that they have none."""
 RECORDS_PER_PIECE: Final = 64
 RANGES_PER_PIECE: Final = 16
 
@@ -71,7 +78,17 @@ Place = tuple[str, int]
 class _UnsettledLetters:
     """The dead letters of one range of records, until they are settled."""
 
-    __slots__ = ("attempts", "group_id", "led", "letters", "next_offset", "origin", "settled", "was_sent")
+    __slots__ = (
+        "attempts",
+        "group_id",
+        "led",
+        "letters",
+        "next_offset",
+        "origin",
+        "settled",
+        "store_asked_ms",
+        "was_sent",
+    )
 
     def __init__(self, led: LedSharePartition, letters: DeadLetters, settled: Callable[[], object]) -> None:
         self.led = led
@@ -84,16 +101,22 @@ class _UnsettledLetters:
         """The attempts since the last that succeeded."""
         self.was_sent = False
         """Whether a batch was produced, rather than the topic made."""
+        self.store_asked_ms = -1.0
+        """The time since which the store is read for the next one; -1 if it is not."""
 
 
 class _PartitionQueue:
     """The dead letters for one partition."""
 
-    __slots__ = ("is_busy", "waiting")
+    __slots__ = ("is_busy", "reads_store", "store_timer", "waiting")
 
     def __init__(self) -> None:
         self.waiting: deque[_UnsettledLetters] = deque()
         self.is_busy = False
+        self.reads_store = False
+        """Whether the copies of the first of them come from the store."""
+        self.store_timer: Timer | None = None
+        """Set while they are waited for."""
 
 
 class DeadLetterWriter:
@@ -201,17 +224,20 @@ class DeadLetterWriter:
         """Make a batch out of dead letters that wait, and produce it."""
         packing = Packing(self._config(place[0]).max_message_bytes)
         packed: list[tuple[_UnsettledLetters, int]] = []
+        queue.reads_store = False
         while queue.waiting:
             writing = queue.waiting[0]
             if writing.led.end is None:
-                end = yield from self._pack(writing, packing)
+                end = yield from self._pack(writing, packing, partial(self._read_stored, place, queue, writing))
                 if end == writing.next_offset:
                     break
                 packed.append((writing, end))
             queue.waiting.popleft()
             yield
         topic = self._broker.image.topics.get(place[0])
-        if not packed:
+        if not packed and queue.reads_store:
+            self._wait_for_store(place, queue)
+        elif not packed:
             self._sent(place, queue, packed, error_codes.NONE)
         elif topic is None or place[1] not in topic.partitions or topic.partitions[place[1]].leader < 0:
             self._sent(place, queue, packed, error_codes.LEADER_NOT_AVAILABLE)
@@ -232,7 +258,9 @@ class DeadLetterWriter:
         batch = packing.batch(self._broker.scheduler.now_ms())
         produce(self._broker, topic, place[1], batch, lambda code: self._sent(place, queue, packed, code))
 
-    def _pack(self, writing: _UnsettledLetters, packing: Packing) -> Generator[None, None, int]:
+    def _pack(
+        self, writing: _UnsettledLetters, packing: Packing, read_stored: ReadStored
+    ) -> Generator[None, None, int]:
         """Add the dead letters of a range to a batch, as far as there is room. Returns the offset of the next one."""
         letters, offset = writing.letters, writing.next_offset
         copies = Copies({}, letters.last_offset)
@@ -240,7 +268,7 @@ class DeadLetterWriter:
             left = packing.left_bytes
             if left <= 0 and packing.count:
                 return offset
-            copies = yield from copied(writing.led.replica, offset, letters.last_offset, max(left, 1))
+            copies = yield from copied(writing.led.replica, offset, letters.last_offset, max(left, 1), read_stored)
         while offset <= copies.last_offset:
             record = copies.records.get(offset)
             named = headers(writing.origin, offset, letters.delivery_count, letters.reason)
@@ -282,6 +310,48 @@ class DeadLetterWriter:
             self._begin(writing)
         elif writing.led.end is None:
             writing.settled()
+
+    # Copies from the store
+
+    def _read_stored(
+        self, place: Place, queue: _PartitionQueue, writing: _UnsettledLetters, role: Role, offset: int
+    ) -> LogSlice | None:
+        """The records from an offset on that only the store has; None while they are read."""
+        from kpybroker.hosts.remote_log.reads import WantedRecords  # not of a plain start
+
+        remote_log, now_ms = self._broker.remote_log, self._broker.scheduler.monotonic_ms()
+        if remote_log is None or offset < role.log.log_start_offset:
+            raise KafkaError(error_codes.OFFSET_OUT_OF_RANGE)
+        if 0 <= writing.store_asked_ms <= now_ms - STORE_WAIT_MS:
+            raise KafkaError(error_codes.REQUEST_TIMED_OUT)
+        key, wake = writing.led.key, partial(self._store_has_answered, place, queue)
+        wanted = WantedRecords(key.topic_id, key.partition, offset, READ_BYTES, committed_only=False, wake=wake)
+        try:
+            found = remote_log.read(wanted, role)
+        except KafkaError as error:
+            if error.code != error_codes.KAFKA_STORAGE_ERROR:
+                raise
+            found = None  # it may be back soon
+        if found is not None:
+            writing.store_asked_ms = -1.0
+            return memory_slice(found.records)
+        if writing.store_asked_ms < 0:
+            writing.store_asked_ms = now_ms
+        queue.reads_store = True
+        return None
+
+    def _wait_for_store(self, place: Place, queue: _PartitionQueue) -> None:
+        """Go on when the store has answered, and ask again if it does not."""
+        remote_log, scheduler = self._broker.remote_log, self._broker.scheduler
+        wait_ms = 0 if remote_log is None else remote_log.fetch_wait_ms()
+        queue.store_timer = scheduler.call_later(wait_ms, self._store_has_answered, place, queue)
+
+    def _store_has_answered(self, place: Place, queue: _PartitionQueue) -> None:
+        if queue.store_timer is not None:
+            queue.store_timer.cancel()
+            queue.store_timer = None
+            queue.is_busy = False
+            self._send_next(place, queue)
 
     # Failing
 
