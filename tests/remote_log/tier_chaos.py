@@ -359,7 +359,7 @@ class TierChaos:
         return self._excess(led.log_start_offset)
 
     def _excess(self, start: int) -> str:
-        """Whether more is left than retention keeps: two segments may be too many, if leaders have copied them twice."""
+        """Whether more is left than retention keeps: two segments may be too many, if leaders copied them twice."""
         if not self.retains or self.rules.losses:
             return ""
         largest = max((each.size_bytes for each in self.rules.segments.values()), default=0)

@@ -104,7 +104,7 @@ def _batches_from(storage: RemoteStorage, segment: RemoteLogSegment, offset: int
 def position_from(storage: RemoteStorage, segment: RemoteLogSegment, offset: int) -> int:
     """The position where the batches from ``offset`` on begin. StoreFailed; CorruptObject if a batch has both the
     record there and earlier ones."""
-    found = _find(storage, segment, offset)
+    found = find(storage, segment, offset)
     if found is None:
         return segment.size_bytes
     position, header = found
