@@ -147,6 +147,17 @@ def test_segments_that_leave_the_disk_while_they_are_audited_are_read_from_the_s
     assert (whole.start, whole.next_offset, whole.records, whole.gaps) == (0, RECORDS, RECORDS, ())
 
 
+def test_a_later_audit_believes_segments_that_went_into_the_store(tier: Tier, tmp_path: Path) -> None:
+    summary = str(tmp_path / "summary.json")
+    first = audited(tmp_path, tier.store, "--summary", summary)
+    same = audited(tmp_path, tier.store, "--since", summary)
+    assert (lines(same), same["read_bytes"], same["records"]) == ([], 0, RECORDS)
+    keep_on_disk(tmp_path, RECORDS - 2)
+    later = audited(tmp_path, tier.store, "--since", summary)
+    assert (lines(later), later["records"]) == ([], RECORDS)
+    assert later["roots"]["broker 1/t-0"] == first["roots"]["broker 1/t-0"]
+
+
 def objects(tmp_path: Path, pattern: str = "*.log") -> list[Path]:
     """The objects of the segments, in their order."""
     return sorted((tmp_path / "store").rglob(pattern))

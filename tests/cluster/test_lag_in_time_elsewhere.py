@@ -239,6 +239,10 @@ def test_partitions_without_a_leader_are_named(cluster: RunningCluster, monkeypa
         del topics[left:]
         for path, query in (("/groups", {}), ("/group", {"id": "left"})):
             assert get(cluster, 1, path, **query)[1]["silent_nodes"] == [f"{line} no leader"]
+        for node_id in (1, LEADER):
+            assert get(cluster, node_id, "/group", id="left")[1]["unknown"] == (0 if node_id == LEADER else left)
+            listed = next(each for each in get(cluster, node_id, "/groups")[1]["groups"] if each["id"] == "left")
+            assert listed["unknown"] == (0 if node_id == LEADER else left)
 
 
 def test_topics_that_the_viewer_may_not_read_are_named_and_not_asked_for(

@@ -214,7 +214,7 @@ class GroupPage:
     lag: int | None
     """The sum of what is known; None where nothing is."""
     unknown: int
-    """Partitions that this node leads and that a member has, for which nothing says where the group is."""
+    """Partitions for which nothing says how far it is behind: it has committed nothing, or the end is not known."""
     lag_s: float | None
     """The age of the oldest record that it has not read."""
     untimed: int

@@ -14,7 +14,6 @@ from kpybroker.machines.scan.errors import BadOption, ScanError
 from kpybroker.machines.scan.options import AUTO, ScanOptions
 from kpybroker.machines.scan.ranges import OffsetRange, Spot
 from kpybroker.pipeline.scan.borrowing import Borrowed
-from kpybroker.pipeline.scan.lent_files import borrowed
 
 if TYPE_CHECKING:
     from kpybroker.pipeline.tiers.copied import CopiedPartitions
@@ -55,6 +54,8 @@ class WayPlanner:
 
     def ways(self, client: Client, parts: Sequence[OffsetRange], offset_bytes: Mapping[Spot, float]) -> ScanWays:
         """The ways for a plan. Raises ScanError, and with ``transport=objects`` KafkaError and Unreachable."""
+        from kpybroker.pipeline.scan.lent_files import borrowed  # what tasks do not need
+
         copied = self._copied(client, parts) if self._options.reads_store and parts else None
         rest = parts if copied is None else copied.rest(parts)
         return ScanWays(borrowed(self._options, client, rest, offset_bytes), copied)

@@ -110,10 +110,10 @@ async def examined(
 
 
 def lag_of(kind: str, positions: GroupPositions, shares: Sequence[ShareRow]) -> Total:
-    """The lag of a group, in the partitions whose end is known."""
+    """The lag of a group."""
     if kind == SHARE:
         return Total(sum(each.unread for each in shares) if shares else None, 0)
-    known = total_of([each.lag for each in positions.rows if each.end_offset is not None])
+    known = total_of([each.lag for each in positions.rows])
     return Total(known.records, known.unknown + positions.left_out)
 
 
