@@ -14,6 +14,8 @@ from typing import Any, Final
 from kpybroker.hosts.remote_log.auxiliary_states import AuxiliaryStates
 from kpybroker.hosts.remote_log.empty_leaders import EmptyLeaders
 from kpybroker.hosts.remote_log.figures import ThrottleTimes, TierFigures
+from kpybroker.hosts.remote_log.first_times import FirstTimes
+from kpybroker.hosts.remote_log.led_compaction import CompactionParts, CompactionSlot
 from kpybroker.hosts.remote_log.led_tier import TierParts
 from kpybroker.hosts.remote_log.metadata_pulse import MetadataPulse
 from kpybroker.hosts.remote_log.pace import CopyPace, copy_quota, fetch_quota
@@ -288,7 +290,17 @@ class TierNode(WorldNode):
             figures=figures,
             is_current=lambda: pulse.beats,
             abandoned_after_ms=2 * DEADLINE_MS,
-            rng=Random(f"{world.seed} {self.id} {self.life}"),
+            rng=(rng := Random(f"{world.seed} {self.id} {self.life}")),
+            compaction=CompactionParts(
+                scheduler,
+                metadata,  # type: ignore[arg-type]
+                storage,
+                pool,
+                pace.limits,
+                lambda: None,
+                CompactionSlot(),
+                rng.randbytes,
+            ),
         )
         ends, failed = SegmentEnds(storage, pool), self.replicas.directory_failed
         sweeping = Sweeping(
@@ -304,7 +316,11 @@ class TierNode(WorldNode):
         self.remote_log = RemoteLog(
             parts,
             now,
-            StoreReaders(reads, TimeSearches(scheduler, storage, pool, lambda: 20_000.0, figures)),
+            StoreReaders(
+                reads,
+                TimeSearches(scheduler, storage, pool, lambda: 20_000.0, figures),
+                FirstTimes(scheduler, storage, pool),
+            ),
             LogBeginnings(
                 AuxiliaryStates(self.id, scheduler, metadata.segments_of, ends, now, figures, failed),
                 EmptyLeaders(scheduler, metadata.segments_of, ends, failed),
