@@ -4,6 +4,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
+import pytest
 from compacted_world import CompactedWorld
 from remote_log_histories import TOPIC_ID, segment, segment_id
 
@@ -31,6 +32,7 @@ from kpybroker.machines.remote_log.quota import RemoteLogQuota
 from kpybroker.machines.remote_log.segments import DELETED, DELETING, FINISHED, RemoteLogSegment
 from kpybroker.runtime.io.scheduler import ManualScheduler
 from kpystorage.remote import custom_metadata
+from kpywire.record import Record as LogRecord
 from kpywire.record import read_records
 
 NOW_MS = 10_000
@@ -231,6 +233,42 @@ def test_a_read_goes_on_in_the_segment_that_has_taken_the_place_of_another() -> 
     found = reads.read(wanted, role, world.remote)
     assert found is not None
     assert next(iter(read_records(found.records))).offset == next(iter(world.read())).offset
+
+
+@pytest.mark.parametrize("committed_only", [True, False])
+def test_a_reader_goes_on_to_the_disk_where_the_end_of_the_store_has_nothing_left(*, committed_only: bool) -> None:
+    world = CompactedWorld(Random(1))
+    for number, key in enumerate((b"a", b"b", b"b", b"c")):
+        world._append([LogRecord(timestamp=number, key=key, value=b"%d" % number)], 0)
+        for log in world.logs:
+            log.roll(world.now_ms)
+    while any(each.directory.cleaner_offsets.get(("t", 0)) != 4 for each in world.logs):
+        world.cleans()
+    while world.copies.copied.offset < 1:
+        world.copies_one()
+    world.log.flush()
+    world.log.delete_oldest(2, world.now_ms)
+    scheduler, woken = ManualScheduler(), list[str]()
+    quota = RemoteLogQuota(1 << 40, QuotaWindows(11, 1_000))
+    reads = RemoteReads(
+        scheduler,  # type: ignore[arg-type]
+        world.storage,
+        scheduler.submit_blocking,
+        lambda: 10,
+        quota,
+        TierFigures(),
+    )
+    role = Role(world.log, 1, 0)
+    role.high_watermark = world.log.position_of(2)
+    wanted = WantedRecords(TOPIC_ID, 0, 1, 1 << 20, committed_only, lambda: woken.append("woken"))
+    for offsets in ([], [2]):
+        assert reads.read(wanted, role, world.remote) is None
+        scheduler.run()
+        found = reads.read(wanted, role, world.remote)
+        assert found is not None
+        assert [each.offset for each in read_records(found.records)] == offsets
+        role.high_watermark = world.log.end
+    assert woken == ["woken"] * 2
 
 
 def test_a_search_by_time_goes_on_in_the_segments_that_have_taken_the_place_of_others() -> None:

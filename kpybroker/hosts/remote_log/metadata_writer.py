@@ -66,7 +66,7 @@ class MetadataWriter:
         self._writes: dict[Record, list[Done]] = {}
         """All that are not settled, in their order."""
         self._together: dict[Record, _Together] = {}
-        """Those that are written together with others."""
+        """The records that are written together with others."""
         self._sent: set[Record] = set()
         """The records of the batch that is under way, which come first."""
         self._attempt = 0

@@ -25,9 +25,10 @@ from kpybroker.machines.remote_log.cache import RemoteSegments
 from kpybroker.machines.remote_log.quota import RemoteLogQuota
 from kpybroker.machines.remote_log.segments import RemoteLogSegment
 from kpybroker.runtime.io.scheduler import Scheduler, Submit
-from kpystorage.errors import CorruptObject
+from kpystorage.errors import CorruptObject, StorageError
 from kpystorage.transaction_index import TransactionIndexEntry
 from kpywire import error_codes
+from kpywire.batch import parse_header
 
 log = logging.getLogger("kpybroker.tiered")
 
@@ -122,7 +123,8 @@ class RemoteReads:
 
     def read(self, wanted: WantedRecords, role: Role, segments: RemoteSegments) -> StoredRecords | None:
         """The records that are wanted, if they are there; else ``wanted.wake`` is called when they are. Raises
-        KafkaError: OFFSET_OUT_OF_RANGE where the store has no such record, KAFKA_STORAGE_ERROR if it fails."""
+        KafkaError: OFFSET_OUT_OF_RANGE where the store has no such record, KAFKA_STORAGE_ERROR if it fails. There are
+        none where compaction has left none in the store, and the disk has none yet."""
         now_ms = self._scheduler.monotonic_ms()
         key = _Key(wanted.topic_id, wanted.partition, role.epoch, wanted.offset, wanted.committed_only)
         read = self._reads.get(key)
@@ -143,6 +145,9 @@ class RemoteReads:
             return None
         if read.error is not None or read.found is None:
             raise read.error or KafkaError(error_codes.OFFSET_OUT_OF_RANGE)
+        if not read.found.records:
+            self._drop(key)  # the disk may have some the next time
+            return StoredRecords(b"", 0, [])
         self._reads.move_to_end(key)
         self._read_ahead(key, read, wanted.max_bytes)
         return StoredRecords(read.found.records, read.found.first_batch_bytes, read.aborted)
@@ -195,11 +200,33 @@ class RemoteReads:
         epochs = read.role.log.epochs.entries()
         following = lineage.segment_for(read.segments, epochs, segment.next_offset)
         if following is None or following.next_offset <= segment.next_offset:
-            self._done(key, read, None)
+            if segment.next_offset >= read.role.log.local_log_start_offset:
+                self._read_on_disk(key, read)
+            else:
+                self._done(key, read, None)
             return
         until = min(lineage.agrees_until(following, epochs, segment.next_offset), read.role.high_watermark.offset)
         work = partial(segment_reads.read, self._storage, following, segment.next_offset, MOST_BYTES, until)
         self._reader(work, partial(self._read, key, read, following))
+
+    def _read_on_disk(self, key: _Key, read: _Read) -> None:
+        """Read the first batch on the disk: compaction has left none in the store from the offset on."""
+        role = read.role
+        end = role.last_stable_offset() if key.committed_only else role.high_watermark
+        start = role.log.local_log_start_offset
+        try:
+            held = role.read(start, 1, end, min_one_batch=True) if start < end.offset else None
+            data = b"" if held is None else held.read()
+        except (StorageError, OSError) as error:
+            self._done(key, read, error)
+            return
+        size = parse_header(data, 0).size if data else 0
+        next_offset = parse_header(data, 0).next_offset if data else key.offset
+        read.found = SegmentRecords(data[:size], size, next_offset)
+        if key.committed_only and data:
+            self._aborted_on_disk(key, read)
+        else:
+            self._done(key, read, None)
 
     def _read_replacement(self, key: _Key, read: _Read, segment: RemoteLogSegment) -> bool:
         """Read the segment that has taken the place of one whose objects are gone, as after compaction."""

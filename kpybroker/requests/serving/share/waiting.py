@@ -219,6 +219,8 @@ class ShareRead:
         if found is None:
             self._store_wait_ms = remote_log.fetch_wait_ms()
             return None
+        if not found.records:
+            return None
         records = found.records[: max(max_bytes, found.first_batch_bytes)]
         return _Found(led, offset, memory_slice(records), found.aborted)
 
