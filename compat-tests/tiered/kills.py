@@ -57,7 +57,7 @@ class Expiring:
 
 
 class StoreWatch(Protocol):
-    """What is under way in a store, seen from outside."""
+    """The segments that are being written or deleted in a store, seen from outside."""
 
     def torn(self, topic: str) -> set[int]:
         """The partitions of which a segment is being written, and is there in part."""

@@ -61,7 +61,7 @@ class S3Proxy:
     def __init__(self, server_port: int, faults: Faults = BAD, seed: int = 1) -> None:
         self.faults = faults
         self.counted: Counter[str] = Counter()
-        """What became of requests."""
+        """The fates of requests, and how often each was drawn."""
         self.begins: Callable[[S3Request], object] = lambda _request: None
         """Called in the proxy's thread before a request is forwarded."""
         self.ended: Callable[[S3Request], object] = lambda _request: None

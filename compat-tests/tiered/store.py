@@ -53,7 +53,7 @@ def torn(store: Path, topic: str) -> list[RemoteSegmentName]:
 
 
 class DirectoryWatch:
-    """What is under way in a store."""
+    """The segments that are being written or deleted in a store, by its files."""
 
     def __init__(self, store: Path) -> None:
         self._store = store

@@ -40,8 +40,8 @@ from tests.sim.store import SimulatedStorage, SimulatedStore
 from tests.storage.overlapping import Threads, Worker
 
 DEADLINE_MS: Final = 9_000
-"""The longest time that a copy may take. Twice this is more than the time for which a node that is cut off believes that
-it hears of the cluster, and than any request to the store."""
+"""The longest time that a copy may take. Twice this is more than the time for which a node that is cut off believes
+that it hears of the cluster, and than any request to the store."""
 SWEEP_MS: Final = 4_000.0
 AGAIN_MS: Final = 200
 """The time after which a node that is cut off tries again."""
