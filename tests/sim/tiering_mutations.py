@@ -147,8 +147,8 @@ TIERING_MUTATIONS = [
     _tiering(
         "retention counts what is below the log start",
         EXPIRY,
-        "        size_bytes += each.size_bytes if each.end_offset >= log.log_start_offset else 0\n",
-        "        size_bytes += each.size_bytes\n",
+        "        if each.end_offset >= log.log_start_offset and not is_counted:\n",
+        "        if not is_counted:\n",
     ),
     _tiering(
         "retention deletes a segment that is larger than the excess",
