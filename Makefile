@@ -22,6 +22,7 @@ PARTS := test-slow compat-java test-project test-hostile compat-rest compat-grou
 LOGS := $(PARTS:%=build/%.log)
 # The tests of `make check`, below tests/.
 QUICK := project/test_tidy.py project/test_language.py project/test_documents.py broker/test_plain_start.py \
+    remote_log/test_bad_stores.py \
     authorization calls config controller coordination fairness fetch groups guards journal metadata partition quotas raft \
     sasl share share_coordinator telemetry transactions transcripts
 # What each stage of a run took; .ci/run names another file, with the stages before the tests.

@@ -1,26 +1,26 @@
-"""Kills while segments are copied and deleted, and then the loss of all local logs: what was tiered must be served.
+"""Kills while segments are copied and deleted, and while leaders take over; and then the loss of all local logs: what
+was tiered must be served.
 
 A cluster of three shares one store. Writers remember what was acknowledged. A second topic is expired meanwhile.
 """
 
 import random
 import shutil
+import time
 from collections.abc import Callable
 from threading import Event, Thread
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from failover.faults import kill, kill_all, kill_leader, wait_for_in_sync
+from failover.faults import AWAY_S, kill, kill_all, kill_leader, wait_for_in_sync
 from failover.run import PARTITIONS, TOPIC, Outcome, run
 from support.clusters import Cluster, Nodes
 from support.special_timestamps import LATEST, LATEST_TIERED
 from support.waiting import NotInTimeError, eventually
-from tiered.nodes import store_of
 from tiered.reading import SeenBatch, batches, leader, offset, to_leader
-from tiered.store import of_topic, stored, torn
 
 EXPIRING: Final = "expiring"
 SEGMENTS: Final = {"remote.storage.enable": "true", "segment.ms": "1000", "local.retention.bytes": "1"}
@@ -56,21 +56,40 @@ class Expiring:
         self._producer.flush(60)
 
 
-def kill_in_copy(cluster: Nodes, topic: str, _rng: random.Random) -> None:
+class StoreWatch(Protocol):
+    """The segments that are being written or deleted in a store, seen from outside."""
+
+    def torn(self, topic: str) -> set[int]:
+        """The partitions of which a segment is being written, and is there in part."""
+
+    def deletions(self, topic: str) -> int:
+        """How many objects of a topic were deleted so far."""
+
+
+def kill_in_copy(cluster: Nodes, topic: str, _rng: random.Random, watch: StoreWatch) -> None:
     """SIGKILL of the leader of a partition while a segment of it is in the store only in part."""
-    store = store_of(cluster.nodes[1].directory.parent)
-    kill(cluster, leader(cluster, topic, partition_of(lambda: {each.partition for each in torn(store, topic)})))
+    kill(cluster, leader(cluster, topic, partition_of(lambda: watch.torn(topic))))
 
 
-def kill_in_deletion(cluster: Nodes, _topic: str, _rng: random.Random) -> None:
-    """SIGKILL of the leader of the partition that is expired, when the first files of a segment are gone."""
-    store = store_of(cluster.nodes[1].directory.parent)
-    before = of_topic(stored(store), EXPIRING)
+def kill_in_deletion(cluster: Nodes, _topic: str, _rng: random.Random, watch: StoreWatch) -> None:
+    """SIGKILL of the leader of the partition that is expired, when the first objects of a segment are gone."""
+    before = watch.deletions(EXPIRING)
+    kill(cluster, leader(cluster, EXPIRING, partition_of(lambda: {0} if watch.deletions(EXPIRING) > before else set())))
 
-    def vanished() -> set[int]:
-        return {0} if before.keys() - of_topic(stored(store), EXPIRING).keys() else set()
 
-    kill(cluster, leader(cluster, EXPIRING, partition_of(vanished)))
+def kill_in_takeover(cluster: Nodes, topic: str, rng: random.Random, _watch: StoreWatch) -> None:
+    """SIGKILL of the leader of a partition, and of the next one soon after it leads."""
+    partition = rng.randrange(PARTITIONS)
+    first = leader(cluster, topic, partition)
+    cluster.nodes[first].kill()
+    second = leader(cluster, topic, partition)
+    time.sleep(rng.random())
+    cluster.nodes[second].kill()
+    time.sleep(max(AWAY_S, cluster.forgotten_after_s))
+    for node_id in (second, first):
+        cluster.nodes[node_id].launch()
+    for node_id in (second, first):
+        cluster.nodes[node_id].wait_until_it_answers()
 
 
 def partition_of(look: Callable[[], set[int]]) -> int:
@@ -84,8 +103,9 @@ def partition_of(look: Callable[[], set[int]]) -> int:
 STAGES: Final = {
     "copy": kill_in_copy,
     "deletion": kill_in_deletion,
-    "leader": kill_leader,
-    "all": kill_all,
+    "takeover": kill_in_takeover,
+    "leader": lambda cluster, topic, rng, _watch: kill_leader(cluster, topic, rng),
+    "all": lambda cluster, topic, rng, _watch: kill_all(cluster, topic, rng),
 }
 
 
@@ -103,20 +123,23 @@ class KillsOutcome(NamedTuple):
 
 def play(
     cluster: Cluster,
+    watch: StoreWatch,
     *,
     records: int,
     kills: int,
     seed: int,
     are_emptied: bool,
     progress: Callable[[int], object] = lambda _records: None,
+    healed: Callable[[], object] = bool,
 ) -> KillsOutcome:
-    """Write, kill and compare. ``are_emptied`` is whether all local logs are deleted in the end."""
+    """Write, kill and compare. ``are_emptied`` is whether all local logs are deleted in the end; before, ``healed`` is
+    called, which ends the faults of the store."""
     stages = dict.fromkeys(STAGES, 0)
 
     def fault(nodes: Nodes, topic: str, rng: random.Random) -> None:
         stage = rng.choice(sorted(STAGES))
         stages[stage] += 1
-        STAGES[stage](nodes, topic, rng)
+        STAGES[stage](nodes, topic, rng, watch)
         wait_for_in_sync(nodes, EXPIRING, len(nodes.nodes))
 
     with Expiring(cluster):
@@ -130,6 +153,7 @@ def play(
             configs=SEGMENTS,
             progress=progress,
         )
+    healed()
     wrong = [*written.failures, *unfinished(cluster)]
     before = {partition: tiered_batches(cluster, partition) for partition in range(PARTITIONS)}
     if are_emptied:

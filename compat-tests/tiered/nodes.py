@@ -15,6 +15,7 @@ from support.clusters import Cluster, KafkaNode, KpyNode, NodeOf, Nodes, Place, 
 
 HERE: Final = Path(__file__).resolve().parent
 LOCAL_TIERED_STORAGE: Final = "org.apache.kafka.server.log.remote.storage.LocalTieredStorage"
+REMOTE_STORAGE_MANAGER: Final = "io.aiven.kafka.tieredstorage.RemoteStorageManager"
 SLOW_TRANSFERER: Final = "SlowTransferer"
 LEVEL: Final = ("--release-version", "4.3")
 """The options of ``format``: all programs know this level."""
@@ -27,6 +28,11 @@ OFTEN: Final = {
     "log.segment.delete.delay.ms": "300",
 }
 """Copies, expiry and local retention are not waited for."""
+SOON: Final = {
+    "kpybroker.remote.copy.deadline.ms": "10000",
+    "kpybroker.remote.sweep.interval.ms": "10000",
+}
+"""Copies that nobody finishes, and objects of no segment, are deleted within half a minute."""
 ALONE: Final = {
     "offsets.topic.replication.factor": "1",
     "transaction.state.log.replication.factor": "1",
@@ -113,6 +119,13 @@ def tiered_cluster(
     store = store_of(directory)
     store.mkdir(parents=True, exist_ok=True)
     return Cluster(PROGRAMS[program], directory, size, {**tiered(store, size), **(properties or {})})
+
+
+def s3_cluster(directory: Path, size: int, store: Mapping[str, str]) -> Cluster:
+    """A cluster of kpybroker whose store has these settings. What is left of a copy is soon deleted."""
+    properties = {key: value for key, value in tiered(directory, size).items() if not key.startswith("rsm.config.")}
+    properties |= {"remote.log.storage.manager.class.name": REMOTE_STORAGE_MANAGER, **SOON, **store}
+    return Cluster(PROGRAMS[KPYBROKER], directory, size, properties)
 
 
 def hand_over(cluster: Nodes, node_id: int, program: str) -> BrokerProcess:

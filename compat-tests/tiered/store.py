@@ -52,6 +52,26 @@ def torn(store: Path, topic: str) -> list[RemoteSegmentName]:
     return [segment for segment, files in segments(store, topic).items() if missing(files)]
 
 
+class DirectoryWatch:
+    """The segments that are being written or deleted in a store, by its files."""
+
+    def __init__(self, store: Path) -> None:
+        self._store = store
+        self._seen: dict[str, set[str]] = {}
+        self._gone: dict[str, int] = {}
+
+    def torn(self, topic: str) -> set[int]:
+        """The partitions of which a segment is there in part."""
+        return {each.partition for each in torn(self._store, topic)}
+
+    def deletions(self, topic: str) -> int:
+        """How many files of a topic have gone since the first call."""
+        found = set(of_topic(stored(self._store), topic))
+        self._gone[topic] = self._gone.get(topic, 0) + len(self._seen.get(topic, found) - found)
+        self._seen[topic] = found
+        return self._gone[topic]
+
+
 def start_offsets(store: Path, topic: str, partition: int = 0) -> list[int]:
     """The offsets at which the whole segments of a partition start, in their order."""
     found = segments(store, topic).items()

@@ -132,8 +132,8 @@ def test_a_store_that_is_away_for_an_hour_costs_nothing_but_disk(caplog: pytest.
     assert tiers.leader.high_watermark() == end + 60
     assert tiers.local_start <= end
     assert tiers.fetch(0).error_code == error_codes.KAFKA_STORAGE_ERROR
-    said = logged(caplog, "was not copied: sim: cannot write")
-    assert 10 <= len(said) <= 40
+    reported = logged(caplog, "was not copied: sim: cannot write")
+    assert 10 <= len(reported) <= 40
     tiers.store.heal()
     tiers.rest(10 * MINUTE_MS)
     assert tiers.copied == tiers.leader.log().end.offset - 1

@@ -292,7 +292,7 @@ class TierChaos:
         self.configure("remote.copy.lag.bytes", "-1")
 
     def comes_to_rest(self) -> None:
-        """What was begun ends, all replicas are equal, and all that is left can be read."""
+        """Wait until what was begun has ended, all replicas are equal, and all that is left can be read."""
         self.heal()
         self.wait(self._is_served)
         found = self.rules.leader()
@@ -359,7 +359,7 @@ class TierChaos:
         return self._excess(led.log_start_offset)
 
     def _excess(self, start: int) -> str:
-        """Whether more is left than retention keeps: two segments may be too many, if leaders copied them twice."""
+        """Whether more is left than retention keeps: two segments may be too many, if they are copied twice."""
         if not self.retains or self.rules.losses:
             return ""
         largest = max((each.size_bytes for each in self.rules.segments.values()), default=0)
@@ -367,7 +367,7 @@ class TierChaos:
         return f"{kept_bytes} bytes are kept" if kept_bytes > self.rules.retention_bytes + 2 * largest else ""
 
     def _left(self) -> str:
-        """What is left of a topic that is deleted, or not tiered any more."""
+        """The rest of a topic that is deleted, or not tiered any more."""
         left = sorted(self.world.store.objects.keys() - self.rules.foreign.keys())
         return f"{left[0]} is left in the store" if left else self.rules.unsettled()
 

@@ -152,7 +152,7 @@ class TierReader:
         """Search by time in the store, and compare."""
         log = leader.log
         known = [each for _, each in sorted(self._rules.committed.items()) if each.next_offset > log.log_start_offset]
-        if not known:
+        if not known or self._rules.deletes_uncopied:
             return
         wanted = self._rng.choice(known).max_timestamp - self._rng.randint(0, 1)
         expected = next(each for each in known if each.max_timestamp >= wanted)

@@ -52,7 +52,7 @@ class Aborted(NamedTuple):
     first_offset: int
     last_data_offset: int
     last_offset: int
-    """That of its marker."""
+    """The offset of its marker."""
 
 
 def batches_in(data: bytes) -> list[Batch]:

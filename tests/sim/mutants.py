@@ -15,7 +15,7 @@ from pathlib import Path
 from time import sleep
 from typing import NamedTuple
 
-from .kind import PLAIN
+from .kind import PLAIN, TIERING
 from .mutations import Mutation
 from .planting import VARIABLE
 from .processor import REAL_NS
@@ -25,14 +25,17 @@ CATCHES = Path(__file__).with_name("catches.txt")
 QUORUM = "kpybroker/machines/raft/"
 QUORUM_ALONE = "quorum"
 QUORUM_SEEDS = "0-199"
+TIERS_ALONE = "tiers"
+TIERS_SEEDS = "0-149"
 MOST_S = 300
 """The processor time of a search, so that a busy machine finds as much as a quiet one."""
 LOOK_S = 0.05
-FAILED = re.compile(r"^seed (\d+)( of the quorum alone)?: ", re.MULTILINE)
+FAILED = re.compile(r"^seed (\d+)(?: of (the quorum|tiered storage) alone)?: ", re.MULTILINE)
+ALONE = {"the quorum": QUORUM_ALONE, "tiered storage": TIERS_ALONE}
 
 
 class Search(NamedTuple):
-    """Seeds of one kind of world, or of the quorum alone."""
+    """Seeds of one kind of world, or of the quorum or tiered storage alone."""
 
     world: str
     """The number of nodes, behind the name of the world and a hyphen if it has one: 3, plain-3."""
@@ -43,6 +46,8 @@ class Search(NamedTuple):
         """The options of the command that runs them."""
         if self.world == QUORUM_ALONE:
             return ["--quorums", self.seeds, "--seeds", ""]
+        if self.world == TIERS_ALONE:
+            return ["--tiers", self.seeds, "--seeds", ""]
         name, _, nodes = self.world.rpartition("-")
         return ["--nodes", nodes, *((f"--{name}", self.seeds, "--seeds", "") if name else ("--seeds", self.seeds))]
 
@@ -91,7 +96,7 @@ class Run:
         if failed is None:
             return None, f"it does not run: {reported.splitlines()[-1:]}"
         line = reported[failed.start() :].splitlines()[0]
-        return Search(QUORUM_ALONE if failed[2] else self.search.world, failed[1]), line
+        return Search(ALONE.get(failed[2], self.search.world), failed[1]), line
 
     def end(self) -> None:
         """Leave nothing behind."""
@@ -148,10 +153,12 @@ class Trial:
 
 
 def searches(mutation: Mutation, known: dict[str, Search], seeds: str) -> list[Search]:
-    """The worlds where a bug is searched: the world that knows it, the quorum alone if it is there, many."""
+    """The worlds where a bug is searched: the world that knows it, the part alone if it is there, many."""
     found = [known[mutation.name]] if mutation.name in known else []
     if mutation.path.startswith(QUORUM):
         found.append(Search(QUORUM_ALONE, QUORUM_SEEDS))
+    if mutation.world == TIERING:
+        found.append(Search(TIERS_ALONE, TIERS_SEEDS))
     if seeds:
         worlds = (f"{mutation.world}-",) if mutation.world else (f"{PLAIN}-", "")
         found += [Search(f"{world}{mutation.nodes}", seeds) for world in worlds]

@@ -18,6 +18,9 @@ LOCAL_VIEW = "kpybroker/hosts/remote_log/local_view.py"
 READS = "kpybroker/hosts/remote_log/reads.py"
 SEGMENT_READS = "kpybroker/hosts/remote_log/segment_reads.py"
 EMPTY_LEADERS = "kpybroker/hosts/remote_log/empty_leaders.py"
+SWEEP = "kpybroker/machines/remote_log/sweep.py"
+LINEAGE = "kpybroker/machines/remote_log/lineage.py"
+TIME_SEARCH = "kpybroker/hosts/remote_log/time_search.py"
 SWEEPING = "kpybroker/hosts/remote_log/sweeping.py"
 
 
@@ -71,7 +74,33 @@ TIERING_MUTATIONS = [
         "if now_ms - since_ms >= self._wait_ms)",
         "if now_ms < since_ms)",
     ),
+    _tiering(
+        "what is copied is reported before the copy is finished",
+        COPYING,
+        "        now.stage = CopyStage.FINISHING\n",
+        "        now.stage = CopyStage.FINISHING\n"
+        "        self.copied = CopiedOffset(now.segment.end_offset, now.segment.leader_epochs[-1][0])\n",
+    ),
+    _tiering(
+        "a copy names epochs from where they began in the log",
+        COPYING,
+        "    cut = [(epoch, max(start, base_offset), end)",
+        "    cut = [(epoch, start, end)",
+    ),
+    _tiering(
+        "a copy has the epochs that came after it",
+        LOCAL_VIEW,
+        "    epochs.truncate_from_end(next_offset)\n",
+        "",
+    ),
     # The disk
+    _tiering(
+        "a disk believes the highest copied offset",
+        EXPIRY,
+        "    return min(log.high_watermark, copied_until(segments, log.epochs, max(first, log.log_start_offset)))\n",
+        "    copied = max([segments.highest_offset(epoch) for epoch, _ in log.epochs], default=first - 1)\n"
+        "    return min(log.high_watermark, copied + 1)\n",
+    ),
     _tiering(
         "a disk loses what is committed, copied or not",
         EXPIRY,
@@ -109,7 +138,92 @@ TIERING_MUTATIONS = [
         "        if orphans and self._pulse.beats:\n",
         "        if orphans and not self._pulse.beats:\n",
     ),
+    _tiering(
+        "a deletion that failed is not tried again",
+        DELETING,
+        "        found.is_under_way = False\n",
+        "        found.is_under_way = True\n",
+    ),
+    _tiering(
+        "retention counts what is below the log start",
+        EXPIRY,
+        "        if each.end_offset >= log.log_start_offset and not is_counted:\n",
+        "        if not is_counted:\n",
+    ),
+    _tiering(
+        "retention deletes a segment that is larger than the excess",
+        EXPIRY,
+        "            is_too_much = excess > 0 and segment.size_bytes <= excess\n",
+        "            is_too_much = excess > 0\n",
+    ),
+    _tiering(
+        "segments below the log start stay",
+        EXPIRY,
+        "        if _is_below_start(segment, log.log_start_offset, epochs):\n",
+        "        if _is_below_start(segment, 0, epochs):\n",
+    ),
+    _tiering(
+        "a topic that is no longer tiered leaves its segments in the store",
+        EXPIRY,
+        "    return RemoteExpiry(start, tuple(listed), (), 0)\n",
+        "    return RemoteExpiry(start, tuple(listed[:1]) if start else (), (), 0)\n",
+    ),
+    _tiering(
+        "objects of no segment are deleted at once",
+        SWEEP,
+        "                is_old = now_ms - since_ms >= self._wait_ms\n",
+        "                is_old = now_ms >= since_ms\n",
+    ),
+    _tiering(
+        "objects of another cluster are deleted",
+        SWEEPING,
+        "        is_known = topic_id in self._topics or ",
+        "        is_known = bool(topic_id) or ",
+    ),
+    # Taking over
+    _tiering(
+        "a new leader does not copy what a former one left out",
+        LED_TIER,
+        "            self._copies.copied = yield from lineage.copied_without_gap(segments, *of_log)\n",
+        "            self._copies.copied = lineage.highest_copied(segments, *of_log[:2])\n",
+    ),
+    _tiering(
+        "a new leader's log begins with records that a former one deleted",
+        LED_TIER,
+        "            if start > log_now.log_start_offset:\n",
+        "            if start > log_now.end_offset:\n",
+    ),
     # Reads
+    _tiering(
+        "records of a leader that lost them are served",
+        LINEAGE,
+        "        if our_next != their_next or until == segment.next_offset:\n            return until\n",
+        "        if our_next != their_next or until == segment.next_offset:\n            return segment.next_offset\n",
+    ),
+    _tiering(
+        "copies within one that is deleted are not read in its place",
+        CACHE,
+        "        if state is DELETING:\n            self._read_again(row)\n",
+        "",
+    ),
+    _tiering(
+        "aborted transactions whose marker is on the disk are not named",
+        READS,
+        "        if log.is_open:\n            for each in log.aborted",
+        "        if not log.is_open:\n            for each in log.aborted",
+    ),
+    _tiering(
+        "a read begins behind the place that the index names",
+        SEGMENT_READS,
+        "    position = _OFFSET_ENTRY.unpack_from(index, 8 * (at - 1))[1] if at else 0\n    file",
+        "    position = _OFFSET_ENTRY.unpack_from(index, 8 * min(at, count - 1))[1] if count else 0\n    file",
+    ),
+    _tiering(
+        "a search by time leaves out the segment whose newest record has it",
+        TIME_SEARCH,
+        "        return is_in_reach and segment.max_timestamp_ms >= self.timestamp\n",
+        "        return is_in_reach and segment.max_timestamp_ms > self.timestamp\n",
+    ),
     _tiering(
         "readers of committed records get no aborted transactions from the store",
         SEGMENT_READS,
@@ -125,10 +239,28 @@ TIERING_MUTATIONS = [
     _tiering(
         "a read leaves out the batch in whose end it begins",
         SEGMENT_READS,
-        "        if found[1].last_offset >= offset:\n",
-        "        if found[1].last_offset > offset:\n",
+        "        if header.last_offset >= offset:\n",
+        "        if header.last_offset > offset:\n",
     ),
     # Logs that begin in the middle
+    _tiering(
+        "a follower takes the end of a copy that its leader has lost",
+        FOLLOWER,
+        "        if epoch != segment.leader_epochs[-1][0] or end_offset < segment.next_offset:\n",
+        "        if epoch < 0:\n",
+    ),
+    _tiering(
+        "a follower asks for the epoch behind the one that ends there",
+        FOLLOWER,
+        "        return AskEpochEnd(epoch - 1)\n",
+        "        return AskEpochEnd(epoch)\n",
+    ),
+    _tiering(
+        "a leader without records begins behind the oldest epoch",
+        EMPTY_LEADER,
+        "        newest = epochs[-1]\n",
+        "        newest = epochs[0]\n",
+    ),
     _tiering(
         "a follower that begins in the middle knows one leader epoch",
         FOLLOWER,

@@ -1,5 +1,5 @@
 """The simulation that tiered storage has of its own (`tests/remote_log/tier_chaos.py`), by seeds: three nodes of one
-partition, without clients and controllers, and so many histories in little time."""
+partition, without clients and controllers, so a history takes little time."""
 
 
 def failure(seed: int) -> str:

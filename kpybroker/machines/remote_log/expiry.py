@@ -110,8 +110,9 @@ def remote_expiry(
     counted_to, last_bytes = -1, 0
     for number, each in enumerate(lineage(segments, log.end_offset, epochs)):
         # Those below the log start are being deleted. Counted, they would make retention delete as much again; so would
-        # records that two leaders have copied.
-        if each.end_offset >= log.log_start_offset and each.end_offset > counted_to:
+        # records that two leaders have copied, and those of a former leader's last copy that are on the disk, too.
+        is_counted = each.end_offset <= counted_to or each.start_offset > copied_offset
+        if each.end_offset >= log.log_start_offset and not is_counted:
             is_apart = each.start_offset > counted_to
             size_bytes += each.size_bytes if is_apart else max(0, each.size_bytes - last_bytes)
             counted_to, last_bytes = each.end_offset, each.size_bytes
