@@ -201,6 +201,35 @@ def test_sessions_with_too_many_partitions_together_are_not_kept(monkeypatch: py
     assert cache.partitions == 1
 
 
+@pytest.mark.parametrize("packed", [False, True], ids=["plain", "packed"])
+@pytest.mark.parametrize(("added", "forgotten"), [(9, 0), (0, 9), (3, 5)])
+def test_a_session_takes_few_changes_at_a_time_and_ends_at_more(
+    monkeypatch: pytest.MonkeyPatch, added: int, forgotten: int, packed: bool
+) -> None:
+    """Topics and partitions count alike."""
+    monkeypatch.setattr(sessions_module, "MOST_CHANGED", 10)
+    for more in (0, 1):
+        cache = sessions()
+        session = cache.begin(fetch(0, 0, dict.fromkeys(range(9), 0)), uses_ids=False, is_follower=False, now_ms=0)
+        wanted = dict.fromkeys(range(100, 100 + added + (more if added else 0)), 0)
+        request = fetch(session.id, 1, wanted, tuple(range(forgotten + (0 if added else more))))
+        if packed and added:
+            monkeypatch.setattr("kpywire.fetch.PACKED_FROM_BYTES", 0)
+            plain = fetch(session.id, 1, wanted)
+            (topic,) = codec_for(12).decode(memoryview(encode(plain, 12)), 0)[0].topics
+            assert isinstance(topic, PackedTopic)
+            request.topics = [topic]
+        if not more:
+            assert cache.resume(request, uses_ids=False, now_ms=1) is session
+            assert len(session.entries) == 9 + added - forgotten
+            continue
+        with pytest.raises(KafkaError) as error:
+            cache.resume(request, uses_ids=False, now_ms=1)
+        assert error.value.code == error_codes.FETCH_SESSION_ID_NOT_FOUND
+        assert not cache.sessions
+        assert cache.partitions == 0
+
+
 def test_only_what_changed_is_due_and_what_had_data_goes_behind() -> None:
     cache = sessions()
     session = cache.begin(fetch(0, 0, {0: 0, 1: 0, 2: 0}), uses_ids=False, is_follower=False, now_ms=0)

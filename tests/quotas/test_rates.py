@@ -54,6 +54,14 @@ def test_an_amount_counts_for_all_windows_after_the_last_one_of_its_sample() -> 
     assert rate.per_second(11_999) == 0
 
 
+def test_the_time_of_a_rate_begins_again_when_all_its_samples_are_over() -> None:
+    rate = Rate(QuotaWindows(11, 1_000))
+    rate.record(100.0, 0)
+    assert rate.elapsed_ms(10_999) == 10_999
+    assert rate.elapsed_ms(11_000) == 10_000
+    assert rate.elapsed_ms(11_500) == 10_500
+
+
 def test_a_window_that_is_over_is_followed_by_another_sample() -> None:
     rate = Rate(QuotaWindows(11, 1_000))
     rate.record(100.0, 0)

@@ -166,6 +166,10 @@ HOSTILE = {
     "a huge index": (put("segmentIndexes", "transaction", "size", 2**31 - 1), "indexes of"),
     "no key": (put("encryption", {"aad": "AAAA"}), "encryption without dataKey"),
     "no aad": (put("encryption", {"dataKey": "k:AAAA"}), "encryption without aad"),
+    "an unknown field of encryption": (
+        put("encryption", {"dataKey": "k:AAAA", "aad": "AAAA", "cipher": 1}),
+        "encryption with 'cipher', which is not known",
+    ),
     "an aad that is none": (put("encryption", {"dataKey": "k:AAAA", "aad": "?"}), "no base64"),
     "a huge aad": (put("encryption", {"dataKey": "k:AAAA", "aad": "AAAA" * 10_000}), "more than 1024 bytes"),
     "encrypted chunks without room": (put("encryption", {"dataKey": "k:AAAA", "aad": "AAAA"}), "stored in 100"),

@@ -52,6 +52,22 @@ def test_both_halves_agree_on_a_right_password_alone(mechanism: ScramMechanism) 
         assert server.authorization_id == "alice"
 
 
+def test_a_user_that_does_not_exist_is_refused_whatever_the_proof() -> None:
+    """Even one that matches the made-up credential."""
+    made_up = login(SCRAM_SHA_256, "guessed", "").credential
+    for password in ("guessed", "wrong"):
+        for by_token, kind in ((False, "SCRAM-SHA-256 credential"), (True, "delegation token")):
+            server = ScramServer(SCRAM_SHA_256, lambda _name, _token: None, "more", lambda _name, _token: made_up)
+            client = ScramClient(SCRAM_SHA_256, "bob", password, "once", by_token=by_token)
+            proof = client.respond(server.respond(client.first()))
+            assert proof is not None
+            with pytest.raises(AuthenticationFailed) as failed:
+                server.respond(proof)
+            assert f"no such {kind}" in failed.value.reason
+            assert not server.is_complete
+            assert server.authorization_id == ""
+
+
 def test_challenges_do_not_reveal_which_users_exist() -> None:
     known = {"alice": login(SCRAM_SHA_256, "pencil", "alice")}
     texts = []

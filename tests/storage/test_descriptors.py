@@ -19,6 +19,7 @@ from kpystorage.real_descriptor import RealDescriptor
 from kpystorage.real_disk import RealDisk
 from kpystorage.real_file import Descriptors
 from kpystorage.recovery import Shutdown
+from kpystorage.set_aside import set_aside_oldest
 
 PARTITIONS_UNDER_A_LIMIT = """
 import resource, sys
@@ -88,6 +89,23 @@ def test_files_that_are_used_keep_their_descriptors(tmp_path: Path) -> None:
         disk.create(str(tmp_path / str(number)))
         assert files[0].descriptor() is used
         assert len(disk.descriptors) <= 3
+
+
+def test_files_of_segments_that_are_set_aside_are_closed(tmp_path: Path) -> None:
+    disk = RealDisk()
+    directory = open_directory(disk, str(tmp_path))
+    log = directory.create_log("t", 0, TOPIC_ID, LogConfig(), NOW_MS)
+    for _ in range(3):
+        append_records(log, 2)
+        log.roll(NOW_MS)
+    log.flush()
+    oldest = log.segments[:2]
+    for segment in oldest:
+        for file in segment.files():
+            file.pread(1, 0)
+    opened = len(disk.descriptors)
+    set_aside_oldest(log, 2, NOW_MS)
+    assert len(disk.descriptors) <= opened - sum(len(list(segment.files())) for segment in oldest)
 
 
 def test_a_descriptor_that_is_held_is_shared_by_the_file_when_it_opens_again(tmp_path: Path) -> None:

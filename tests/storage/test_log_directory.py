@@ -415,6 +415,23 @@ def test_a_log_without_its_files_begins_again_where_it_had_started() -> None:
     assert log.end.offset == 46
 
 
+def test_a_log_whose_records_were_all_deleted_is_loaded_as_it_is() -> None:
+    disk = MemoryDisk()
+    disk.make_directory(PATH)
+    directory = filled(PATH, disk)
+    log = directory.logs["t", 0]
+    end = log.end.offset
+    log.advance_log_start(end)
+    bases = list(log.base_offsets)
+    directory.close()
+    reported: list[str] = []
+    again = open_directory(disk, config=SMALL, report=reported.append)
+    log = again.logs["t", 0].open()
+    assert (log.log_start_offset, log.end.offset) == (end, end)
+    assert list(log.base_offsets) == bases
+    assert reported == []
+
+
 def test_an_empty_partition_metadata_means_that_no_id_is_known() -> None:
     disk = MemoryDisk()
     disk.make_directory(PATH)

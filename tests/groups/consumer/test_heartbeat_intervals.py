@@ -188,6 +188,21 @@ def test_a_member_of_a_share_group_at_rest_beats_often_as_well(software: str, sh
     assert answer.heartbeat_interval_ms == at_rest
 
 
+def test_only_the_answer_to_a_member_of_a_share_group_that_says_nothing_is_given_again() -> None:
+    """A heartbeat that names topics is answered with the assignment, which the next one need not have."""
+    world = world_with()
+    epoch = share_heartbeat(world, JAVA, member_epoch=0, subscribed_topic_names=["t"]).member_epoch
+    for _ in range(3):
+        world.advance(1_000)
+        epoch = share_heartbeat(world, JAVA, member_epoch=epoch, subscribed_topic_names=None).member_epoch
+    for topics, again in ((["t"], 0), (["t"], 0), (None, 1), (None, 2)):
+        if topics and not again:
+            world.given_again = 0
+        answer = share_heartbeat(world, JAVA, member_epoch=epoch, subscribed_topic_names=topics)
+        assert (answer.assignment is None) == (topics is None)
+        assert world.given_again == again
+
+
 def test_the_dynamic_heartbeat_interval_can_be_switched_off() -> None:
     world = world_with(consumer_unsettled_heartbeat_interval_ms=0)
     one = Member(world, "1")
