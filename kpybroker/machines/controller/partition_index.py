@@ -131,10 +131,12 @@ class PartitionIndex:
         if number is None:
             return
         entry, partition = number << INDEX_BITS | index, topic.partitions[index]
-        self._forget(entry, before)
-        self._led[partition.leader] = self._led.get(partition.leader, 0) + 1
-        self._note_leader(entry, partition)
-        if before.replicas is not partition.replicas or before.elr != partition.elr or before.isr != partition.isr:
+        same_replicas = before.replicas is partition.replicas
+        if not same_replicas or before.leader != partition.leader:
+            self._forget(entry, before)
+            self._led[partition.leader] = self._led.get(partition.leader, 0) + 1
+            self._note_leader(entry, partition)
+        if not same_replicas or partition.elr or not set(partition.isr).issubset(partition.replicas):
             members = _members(before)
             for member in _members(partition):
                 if member not in members:
