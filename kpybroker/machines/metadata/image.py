@@ -161,9 +161,8 @@ class MetadataImage:
         for name in self.__slots__:
             value = getattr(self, name)
             setattr(copy, name, value.copy() if isinstance(value, dict | list) else value)
-        copy.topics = {}
-        for topic_id, topic in self.topics_by_id.items():
-            copy.topics_by_id[topic_id] = copy.topics[topic.name] = topic.copy()
+        copy.topics_by_id = {topic_id: topic.copy() for topic_id, topic in self.topics_by_id.items()}
+        copy.topics = {topic.name: topic for topic in copy.topics_by_id.values()}
         copy.configs = {resource: dict(configs) for resource, configs in self.configs.items()}
         copy.client_quotas = {entity: dict(quotas) for entity, quotas in self.client_quotas.items()}
         return copy

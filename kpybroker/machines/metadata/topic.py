@@ -187,18 +187,17 @@ class Topic:
 
     __slots__ = ("_is_shared", "id", "name", "partitions")
 
-    def __init__(self, name: str, topic_id: bytes) -> None:
+    def __init__(self, name: str, topic_id: bytes, shared: dict[int, Partition] | None = None) -> None:
+        """``shared`` are the partitions of the topic of which this is a copy."""
         self.name = name
         self.id = topic_id
-        self.partitions: dict[int, Partition] = {}
-        self._is_shared = False
+        self.partitions: dict[int, Partition] = {} if shared is None else shared
+        self._is_shared = shared is not None
 
     def copy(self) -> "Topic":
         """Return an independent copy of the topic with the same partitions."""
-        copy = Topic(self.name, self.id)
-        copy.partitions = self.partitions
-        copy._is_shared = self._is_shared = True
-        return copy
+        self._is_shared = True
+        return Topic(self.name, self.id, self.partitions)
 
     def own(self) -> dict[int, Partition]:
         """The partitions, to be changed: no copy has this dictionary too."""
