@@ -69,7 +69,7 @@ class ThinBroker:
 
     @property
     def committed_offset(self) -> int:
-        """What it has read and knows to be committed ends here."""
+        """The end of the records that it has read and knows to be committed."""
         return min(self.offset, self.high_watermark)
 
     def _send(self, request: Any, answered: Callable[[Any], object]) -> None:
