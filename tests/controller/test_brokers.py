@@ -3,6 +3,7 @@
 import pytest
 from controller_world import CLUSTER_ID, ControllerWorld, directory_of
 
+from kpybroker.machines.controller import brokers
 from kpybroker.machines.controller.controller import Controller, FenceStaleBrokers
 from kpybroker.machines.controller.heartbeats import BrokerSession
 from kpybroker.machines.controller.state import ControllerState
@@ -159,6 +160,36 @@ def test_silent_brokers_are_fenced_and_their_leaderships_move() -> None:
     kinds = [type(record) for record in world.log[before:]]
     assert kinds.count(BrokerRegistrationChangeRecord) == 2
     assert kinds[-1] is BrokerRegistrationChangeRecord
+
+
+def test_a_silent_broker_leaves_its_partitions_some_at_a_time_and_is_fenced_last(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(brokers, "MOST_LEFT_AT_ONCE", 3)
+    world = ControllerWorld().start_brokers(1, 2)
+    world.created("orders", {number: [1, 2] for number in range(7)})
+    world.pass_time(10_000, 2)
+    sizes: list[int] = []
+    event: FenceStaleBrokers | None = FenceStaleBrokers()
+    while event is not None:
+        effects = world.controller.decide(event, world.now_ms)
+        world.write(effects.records)
+        sizes.append(len(effects.records))
+        event = effects.then
+    assert sizes == [3, 3, 2, 0], "seven partitions, and the broker itself behind them"
+    assert world.image.brokers[1].fenced
+    assert {each.leader for each in world.image.topics["orders"].partitions.values()} == {2}
+
+
+def test_a_silent_broker_that_is_heard_again_midway_is_not_fenced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(brokers, "MOST_LEFT_AT_ONCE", 3)
+    world = ControllerWorld().start_brokers(1, 2)
+    world.created("orders", {number: [1, 2] for number in range(7)})
+    world.pass_time(10_000, 2)
+    world.write(world.controller.decide(FenceStaleBrokers(), world.now_ms).records)
+    assert not world.heartbeat(1).is_fenced
+    assert not world.controller.decide(FenceStaleBrokers(), world.now_ms).records
+    assert not world.image.brokers[1].fenced
 
 
 def test_a_broker_that_is_known_to_have_ended_is_fenced_and_may_register_anew_before_its_session_is_over() -> None:

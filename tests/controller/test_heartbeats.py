@@ -13,10 +13,11 @@ def test_a_session_lasts_as_long_as_its_time_and_not_longer() -> None:
     assert not heartbeats.has_valid_session(session, 0)
     heartbeats.contact(session, 1_000)
     assert heartbeats.has_valid_session(session, 10_000)
-    assert heartbeats.take_expired(10_000) is None
+    assert heartbeats.expired(10_000) is None
     assert not heartbeats.has_valid_session(session, 10_001)
-    assert heartbeats.take_expired(10_001) == session
-    assert heartbeats.take_expired(10_001) is None
+    assert heartbeats.expired(10_001) == session
+    heartbeats.forget_session(session)
+    assert heartbeats.expired(10_001) is None
     heartbeats.contact(session, 20_000)
     heartbeats.end(session)
     assert not heartbeats.has_valid_session(session, 20_000)
@@ -28,9 +29,10 @@ def test_sessions_last_longer_by_the_time_in_which_no_heartbeat_was_read() -> No
         heartbeats.contact(each, 0)
     heartbeats.end(ended)
     heartbeats.stood_still(5_000)
-    assert heartbeats.take_expired(14_000) == ended
-    assert heartbeats.take_expired(14_000) is None
-    assert heartbeats.take_expired(14_001) == session
+    assert heartbeats.expired(14_000) == ended
+    heartbeats.forget_session(ended)
+    assert heartbeats.expired(14_000) is None
+    assert heartbeats.expired(14_001) == session
 
 
 def test_a_connection_of_an_earlier_incarnation_does_not_end_that_of_this_one() -> None:

@@ -52,3 +52,20 @@ def test_zeros_behind_the_metadata_log_of_a_clean_stop_hide_no_record_that_is_wr
     again = metadata_log(disk)
     again.append([second], 0)
     assert [batch for _, batch in again.batches(0)] == [first, second]
+
+
+def test_records_are_read_once_for_many_brokers_and_again_after_a_cut() -> None:
+    disk = SimDisk(Random(1))
+    disk.make_directory(PATH)
+    log = metadata_log(disk)
+    first, second, other = (
+        build_batch([Record(value=value)], base_offset=at) for at, value in ((0, b"a"), (1, b"b"), (1, b"c"))
+    )
+    log.append([first, second], 1)
+    asked = log.read(1, 1 << 20)
+    assert asked == second
+    assert log.read(1, 1 << 20) is asked, "no second copy in memory"
+    log.truncate_to(1, 2)
+    log.append([other], 3)
+    assert log.read(1, 1 << 20) == other
+    assert log.read(0, 1 << 20) == first + other

@@ -25,12 +25,20 @@ ROOT = Path(__file__).resolve().parents[2]
 @click.option("--per-topic", default=10, show_default=True, help="Partitions of each topic.")
 @click.option("--restarts", default=3, show_default=True, help="Brokers that are restarted one by one.")
 @click.option("--failover/--no-failover", default=True, help="Also play a failover, with three controllers.")
+@click.option(
+    "--stories/--no-stories", "tells", default=True, help="Play the stories; else the controller's machine alone."
+)
 @click.option("--write", type=click.Path(dir_okay=False, path_type=Path), help="Also write all figures as JSON.")
-def main(nodes: int, partitions: int, per_topic: int, restarts: int, failover: bool, write: Path | None) -> None:
+def main(
+    nodes: int, partitions: int, per_topic: int, restarts: int, failover: bool, tells: bool, write: Path | None
+) -> None:
     """Play the stories of a large cluster, with real controllers and thin brokers on virtual time."""
-    figures = played(nodes, partitions, per_topic, restarts, failover=failover)
-    Console(width=170).print(shown(figures), shown_causes(figures))
-    click.echo(json.dumps(figures["a controller starts cold"], indent=1))
+    figures = played(nodes, partitions, per_topic, restarts, failover=failover) if tells else {}
+    if tells:
+        Console(width=170).print(shown(figures), shown_causes(figures))
+        click.echo(json.dumps(figures["a controller starts cold"], indent=1))
+    figures["the machine alone"] = alone(nodes, partitions)
+    click.echo(json.dumps(figures["the machine alone"], indent=1))
     if write is not None:
         write.write_text(json.dumps(figures, indent=1) + "\n")
 
@@ -52,6 +60,16 @@ def played(nodes: int, partitions: int, per_topic: int, restarts: int, *, failov
         found["a controller starts cold"] = json.loads(ended.stdout)
         if failover:
             found["a controller fails over"] = failed_over(Path(folder) / "three", nodes, partitions, per_topic)
+    return found
+
+
+def alone(nodes: int, partitions: int) -> dict[str, Any]:
+    """The figures of the controller's machine without a cluster."""
+    with tempfile.NamedTemporaryFile(prefix="kpyscale-") as file:
+        command = [sys.executable, "-m", "tests.scale.machine", file.name]
+        subprocess.run([*command, str(nodes), str(partitions)], cwd=ROOT, check=True)
+        ended = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+    found: dict[str, Any] = json.loads(ended.stdout)
     return found
 
 

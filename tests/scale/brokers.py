@@ -10,6 +10,7 @@ from zlib import crc32
 
 from kpybroker.machines.metadata import features
 from kpybroker.machines.raft.messages import Fetch, FetchSnapshot, FetchSnapshotResponse, OffsetAndEpoch, ReplicaKey
+from kpybroker.machines.raft.timing import DEFAULT_TIMING
 from kpybroker.machines.raft.wire_form import response_from_wire, to_wire
 from kpywire import error_codes
 from kpywire.batch import batch_headers
@@ -30,8 +31,7 @@ if TYPE_CHECKING:
 HEARTBEAT_MS = 2_000
 FETCH_WAIT_MS = 500
 RETRY_MS = 100
-FETCH_BYTES = 8 << 20
-SNAPSHOT_BYTES = 1 << 20
+FETCH_BYTES, SNAPSHOT_BYTES = DEFAULT_TIMING.fetch_max_bytes, DEFAULT_TIMING.fetch_snapshot_max_bytes
 
 
 class ThinBroker:
@@ -69,7 +69,7 @@ class ThinBroker:
 
     @property
     def committed_offset(self) -> int:
-        """What it has read and knows to be committed ends here."""
+        """The end of the records that it has read and knows to be committed."""
         return min(self.offset, self.high_watermark)
 
     def _send(self, request: Any, answered: Callable[[Any], object]) -> None:

@@ -84,7 +84,7 @@ class Cluster:
         return self.until(lambda: all(not broker.is_fenced for broker in self.brokers.values()))
 
     def create_topics(self, partitions: int, per_topic: int, prefix: str = "topic") -> None:
-        """Create topics until there are so many partitions, a request after the other."""
+        """Create topics until they have this number of partitions, a request after the other."""
         made = 0
         while made < partitions:
             topics = []

@@ -258,14 +258,13 @@ MUTATIONS = [
     Mutation(
         "a fenced broker stays in in-sync sets",
         BROKERS,
-        "    records = leave_partitions(state, broker.id, lambda _topic, _id, partition: broker.id in partition.isr)\n"
-        "    records.append(BrokerRegistrationChangeRecord(",
-        "    records: list[Any] = []\n    records.append(BrokerRegistrationChangeRecord(",
+        "lambda _topic, _id, partition: broker_id in partition.isr, most=most)",
+        "lambda _topic, _id, partition: False, most=most)",
     ),
     Mutation(
         "a silent broker is never fenced",
         BROKERS,
-        "session = state.heartbeats.take_expired(now_ms)",
+        "session = state.heartbeats.expired(now_ms)",
         "session = None",
     ),
     Mutation(

@@ -55,6 +55,8 @@ class MetadataLog:
         log.configure(config)
         log.open()
         self._log: Log = log
+        self._last_read: tuple[tuple[int, int, int], bytes] | None = None
+        """The question and answer of the last read, until the log is cut: many brokers fetch the same records."""
         self.loss: Loss | None = None
         """The records that were lost from the log; the log ends before them."""
         self._cut_at_a_gap(now_ms)
@@ -145,6 +147,9 @@ class MetadataLog:
         """Read whole batches from ``offset`` on, at least one if there is one. Raises DiskFailure, OffsetOutOfRange.
         If the file does not hold the batches that were written, that is CorruptLog."""
         log, whole = self._log, 0
+        wanted = offset, max_bytes, log.log_end_offset
+        if self._last_read is not None and self._last_read[0] == wanted:
+            return self._last_read[1]
         try:
             found = log.read(offset, max_bytes, log.end, min_one_batch=True)
             if found is None:
@@ -154,7 +159,8 @@ class MetadataLog:
                 whole = position + header.size
         except (Malformed, CorruptRecord) as error:
             raise CorruptLog(self._damage(offset, error)) from None
-        return data[:whole]
+        self._last_read = wanted, data[:whole]
+        return self._last_read[1]
 
     def _damage(self, offset: int, error: Exception) -> str:
         remedy = "Restore it from a copy; `kpybroker check` says what else is wrong"
@@ -162,15 +168,18 @@ class MetadataLog:
 
     def truncate_to(self, offset: int, now_ms: int) -> None:
         """Cut off everything from ``offset`` on. May raise DiskFailure."""
+        self._last_read = None
         self._log.truncate_to(offset, now_ms)
 
     def start_at(self, offset: int, now_ms: int) -> None:
         """Remove everything, since a snapshot stands for it; the log continues at that offset. May raise
         DiskFailure."""
+        self._last_read = None
         self._log.truncate_fully_and_start_at(offset, now_ms)
 
     def truncate_below(self, offset: int, now_ms: int) -> None:
         """Delete the records that a snapshot stands for. May raise DiskFailure."""
+        self._last_read = None
         self._log.advance_log_start(offset)
         self._log.delete_old_segments(now_ms, offset)
 

@@ -126,16 +126,15 @@ def _lacks(log: MetadataLog, snapshot: SnapshotId) -> bool:
 
 
 def _load_snapshot(log: MetadataLog, snapshot: SnapshotId, loader: MetadataLoader, history: VoterHistory) -> None:
-    records: list[Any] = []
     complete = False
     for header, batch in log.read_snapshot(snapshot):
         if header.is_control:
             complete = control_records.read_control_batch(header, batch, history, snapshot.end_offset - 1)
         elif snapshot != BOOTSTRAP_ID:  # its records are not in the log before the first leader writes them there
-            records += _records(header, batch)
+            loader.load_snapshot(_records(header, batch), snapshot.end_offset, snapshot.epoch)
     if not complete:
         raise Malformed(f"{snapshot_name(snapshot)} has no footer")
-    loader.load_snapshot(records, snapshot.end_offset, snapshot.epoch)
+    loader.load_snapshot((), snapshot.end_offset, snapshot.epoch)
 
 
 def _records(header: BatchHeader, batch: bytes) -> list[Any]:

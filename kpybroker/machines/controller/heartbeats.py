@@ -69,13 +69,16 @@ class Heartbeats:
             if last_contact_ms != LONG_AGO_MS:
                 self._last_contact_ms[session] = last_contact_ms + duration_ms
 
-    def take_expired(self, now_ms: int) -> BrokerSession | None:
-        """Forget one incarnation whose session is over and return it; None when there is none."""
+    def expired(self, now_ms: int) -> BrokerSession | None:
+        """One incarnation whose session is over; None when there is none."""
         for session, last_contact_ms in self._last_contact_ms.items():
             if now_ms - last_contact_ms > self._session_timeout_ms:
-                del self._last_contact_ms[session]
                 return session
         return None
+
+    def forget_session(self, session: BrokerSession) -> None:
+        """Forget an incarnation whose session is over."""
+        self._last_contact_ms.pop(session, None)
 
     def touch(self, broker_id: int, metadata_offset: int, *, fenced: bool) -> None:
         """Note how far a broker has read. A fenced broker is no longer in a controlled shutdown."""

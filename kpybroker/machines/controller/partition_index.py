@@ -9,7 +9,7 @@ Invariant: a topic that is indexed is known as it is in the image; all others ar
 """
 
 from array import array
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import Final
 
 from kpybroker.machines.metadata.image import MetadataImage
@@ -46,7 +46,13 @@ class PartitionIndex:
     def held_by(self, broker_id: int) -> Iterator[Found]:
         """The partitions that a broker holds or is eligible for, in the order of their topics."""
         self._finish()
-        return self._found(self._clean(broker_id))
+        held: Sequence[int] = self._held.get(broker_id, ())
+        if self._compacted.get(broker_id, 0) != len(held):
+            held = self._clean(broker_id)
+        for entry in held:
+            found = self._known(broker_id, entry)
+            if found is not None:
+                yield found
 
     def leads_any(self, broker_id: int) -> bool:
         """Whether a broker leads a partition."""
@@ -131,10 +137,12 @@ class PartitionIndex:
         if number is None:
             return
         entry, partition = number << INDEX_BITS | index, topic.partitions[index]
-        self._forget(entry, before)
-        self._led[partition.leader] = self._led.get(partition.leader, 0) + 1
-        self._note_leader(entry, partition)
-        if before.replicas is not partition.replicas or before.elr != partition.elr or before.isr != partition.isr:
+        same_replicas = before.replicas is partition.replicas
+        if not same_replicas or before.leader != partition.leader:
+            self._forget(entry, before)
+            self._led[partition.leader] = self._led.get(partition.leader, 0) + 1
+            self._note_leader(entry, partition)
+        if not same_replicas or partition.elr or not set(partition.isr).issubset(partition.replicas):
             members = _members(before)
             for member in _members(partition):
                 if member not in members:
@@ -163,12 +171,9 @@ class PartitionIndex:
 
     def _clean(self, broker_id: int) -> list[int]:
         """The partitions that a broker still holds, each once; entries of others are removed."""
-        entries = []
-        for entry in sorted(set(self._held.get(broker_id, ()))):
-            topic = self._topics.get(entry >> INDEX_BITS)
-            partition = None if topic is None else topic.partitions.get(entry & INDEX_MASK)
-            if partition is not None and broker_id in _members(partition):
-                entries.append(entry)
+        entries = [
+            entry for entry in sorted(set(self._held.get(broker_id, ()))) if self._known(broker_id, entry) is not None
+        ]
         if entries:
             self._held[broker_id] = array("Q", entries)
             self._compacted[broker_id] = len(entries)
@@ -176,6 +181,14 @@ class PartitionIndex:
             self._held.pop(broker_id, None)
             self._compacted.pop(broker_id, None)
         return entries
+
+    def _known(self, broker_id: int, entry: int) -> Found | None:
+        """The partition of an entry; None if it is gone, or the broker does not hold it any more."""
+        topic, index = self._topics.get(entry >> INDEX_BITS), entry & INDEX_MASK
+        partition = None if topic is None else topic.partitions.get(index)
+        if topic is None or partition is None or broker_id not in _members(partition):
+            return None
+        return topic, index, partition
 
 
 def _members(partition: Partition) -> tuple[int, ...]:

@@ -148,6 +148,8 @@ class ControllerState:
         self.tokens = None if settings.tokens is None else _index_of(settings.tokens, image)
         self.existing_acls = ExistingAcls(image.acls)
         self._names_by_unified: dict[str, dict[str, None]] = {}
+        self._defaults: dict[str, str] = {}
+        """The values of configs for topics without configs of their own."""
         self.index = PartitionIndex(image)
         for topic in image.topics.values():
             self._note_name(topic)
@@ -241,9 +243,14 @@ class ControllerState:
 
     def topic_config(self, topic_name: str, config: str) -> str:
         """The value of a config of a topic, from whichever layer sets it."""
-        return self.rules.effective_topic_config(
-            config, self.image.configs_of(TOPIC_RESOURCE, topic_name), *self.broker_configs()
-        )
+        own = self.image.configs_of(TOPIC_RESOURCE, topic_name)
+        if own:
+            return self.rules.effective_topic_config(config, own, *self.broker_configs())
+        default = self._defaults.get(config)
+        if default is None:
+            default = self.rules.effective_topic_config(config, own, *self.broker_configs())
+            self._defaults[config] = default
+        return default
 
     def broker_configs(self) -> tuple[dict[str, str], dict[str, str]]:
         """The configs that the metadata hold for this node, and for all nodes."""
@@ -304,8 +311,9 @@ class ControllerState:
     def controller_changed(self, controller_id: int) -> None:
         """Nothing is derived from controllers."""
 
-    def config_changed(self, resource: ConfigResource, name: str) -> None:
-        """Nothing is derived from configs."""
+    def config_changed(self, resource: ConfigResource, name: str) -> None:  # noqa: ARG002
+        if resource[0] == BROKER_RESOURCE:
+            self._defaults.clear()
 
     def feature_changed(self, name: str) -> None:
         """Nothing is derived from features."""

@@ -155,14 +155,14 @@ class MetadataImage:
         return {**known, **self.features}
 
     def copy(self) -> "MetadataImage":
-        """Return an independent copy of the image; immutable parts are shared."""
+        """Return an independent copy of the image. Immutable parts are shared, and so are the partitions of a topic
+        until one of both changes."""
         copy = MetadataImage.__new__(MetadataImage)
         for name in self.__slots__:
             value = getattr(self, name)
             setattr(copy, name, value.copy() if isinstance(value, dict | list) else value)
-        copy.topics = {}
-        for topic_id, topic in self.topics_by_id.items():
-            copy.topics_by_id[topic_id] = copy.topics[topic.name] = topic.copy()
+        copy.topics_by_id = {topic_id: topic.copy() for topic_id, topic in self.topics_by_id.items()}
+        copy.topics = {topic.name: topic for topic in copy.topics_by_id.values()}
         copy.configs = {resource: dict(configs) for resource, configs in self.configs.items()}
         copy.client_quotas = {entity: dict(quotas) for entity, quotas in self.client_quotas.items()}
         return copy
@@ -196,12 +196,12 @@ class MetadataImage:
     def _apply_partition(self, record: PartitionRecord, _offset: int, changes: Changes) -> None:
         topic = self._topic(record.topic_id, record)
         before = topic.partitions.get(record.partition_id)
-        topic.partitions[record.partition_id] = Partition.from_record(record)
+        topic.own()[record.partition_id] = Partition.from_record(record)
         changes.partition_changed(topic, record.partition_id, before)
 
     def _apply_new_partitions(self, new: NewPartitions, _offset: int, changes: Changes) -> None:
         topic = self._topic(new.topic_id, new)
-        topic.partitions.update(new.partitions)
+        topic.own().update(new.partitions)
         changes.partitions_added(topic, new.partitions)
 
     def _apply_partition_change(self, record: PartitionChangeRecord, _offset: int, changes: Changes) -> None:
@@ -209,7 +209,7 @@ class MetadataImage:
         before = topic.partitions.get(record.partition_id)
         if before is None:
             raise InvalidMetadata(f"PartitionChangeRecord for {topic.name}-{record.partition_id}, which is not there")
-        topic.partitions[record.partition_id] = before.merge(record)
+        topic.own()[record.partition_id] = before.merge(record)
         changes.partition_changed(topic, record.partition_id, before)
 
     def _apply_remove_topic(self, record: RemoveTopicRecord, _offset: int, changes: Changes) -> None:
@@ -224,9 +224,9 @@ class MetadataImage:
             raise InvalidMetadata(f"ClearElrRecord for {record.topic_name!r}, which is not there")
         topics = [self.topics[record.topic_name]] if record.topic_name else self.topics.values()
         for topic in topics:
-            for partition_id, before in topic.partitions.items():
+            for partition_id, before in list(topic.partitions.items()):
                 if before.elr or before.last_known_elr:
-                    topic.partitions[partition_id] = before.without_elr()
+                    topic.own()[partition_id] = before.without_elr()
                     changes.partition_changed(topic, partition_id, before)
 
     def _apply_register_broker(self, record: RegisterBrokerRecord, offset: int, changes: Changes) -> None:

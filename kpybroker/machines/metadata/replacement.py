@@ -55,7 +55,7 @@ def _topics(before: MetadataImage, image: MetadataImage, changes: Changes) -> No
         if known is None:
             changes.topic_created(topic)
         else:  # others hold this object
-            known.partitions = topic.partitions
+            known.become(topic)
             image.topics_by_id[topic_id] = image.topics[topic.name] = topic = known
         for partition_id, partition in topic.partitions.items():
             was = were.get(partition_id)

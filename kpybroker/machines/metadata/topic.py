@@ -1,7 +1,8 @@
 """A topic and its partitions as the metadata log describes them (Kafka's ``TopicImage`` and ``PartitionRegistration``).
 
 A :class:`Partition` is never changed: a change record makes another one. So a delta can refer to the state before, and
-nothing is copied in advance. Equal fields share one tuple, because a node may know 10 000 partitions.
+nothing is copied in advance. Because a node may know a million partitions, equal fields share one tuple, and all
+partitions share the objects for ids of brokers and directories.
 """
 
 from collections.abc import Iterable, Sequence
@@ -26,6 +27,11 @@ LOST_DIRECTORY: Final = (2).to_bytes(16, "big")
 RESERVED_DIRECTORIES: Final = 100
 
 _Value = TypeVar("_Value")
+
+_SHARED: Final[dict[object, object]] = {}
+"""Ids of brokers and directories that records contained: each record brings equal objects of its own."""
+MOST_SHARED: Final = 1 << 16
+"""More ids than this are not remembered: then all are forgotten, and shared again as they come."""
 
 
 def directory_is_reserved(directory: bytes) -> bool:
@@ -77,17 +83,17 @@ class Partition:
         elr: Sequence[int] = (),
         last_known_elr: Sequence[int] = (),
     ) -> None:
-        self.replicas = tuple(replicas)
-        self.isr = self.replicas if tuple(isr) == self.replicas else tuple(isr)
+        self.replicas = _shared(replicas)
+        self.isr = self.replicas if tuple(isr) == self.replicas else _shared(isr)
         self.leader = leader
         self.leader_epoch = leader_epoch
         self.partition_epoch = partition_epoch
         self.directories = _directories(directories, len(self.replicas))
         self.leader_recovery_state = leader_recovery_state
-        self.removing_replicas = tuple(removing_replicas)
-        self.adding_replicas = tuple(adding_replicas)
-        self.elr = tuple(elr)
-        self.last_known_elr = tuple(last_known_elr)
+        self.removing_replicas = _shared(removing_replicas)
+        self.adding_replicas = _shared(adding_replicas)
+        self.elr = _shared(elr)
+        self.last_known_elr = _shared(last_known_elr)
 
     @classmethod
     def from_record(cls, record: PartitionRecord) -> "Partition":
@@ -175,20 +181,35 @@ class Partition:
 
 
 class Topic:
-    """A topic: a name, an id of 16 bytes that is not used again after a deletion, and partitions by their number."""
+    """A topic: a name, an id of 16 bytes that is not used again after a deletion, and partitions by their number.
 
-    __slots__ = ("id", "name", "partitions")
+    Copies have the same dictionary of partitions until one of them changes: that one calls `own` before."""
 
-    def __init__(self, name: str, topic_id: bytes) -> None:
+    __slots__ = ("_is_shared", "id", "name", "partitions")
+
+    def __init__(self, name: str, topic_id: bytes, shared: dict[int, Partition] | None = None) -> None:
+        """``shared`` are the partitions of the topic of which this is a copy."""
         self.name = name
         self.id = topic_id
-        self.partitions: dict[int, Partition] = {}
+        self.partitions: dict[int, Partition] = {} if shared is None else shared
+        self._is_shared = shared is not None
 
     def copy(self) -> "Topic":
         """Return an independent copy of the topic with the same partitions."""
-        copy = Topic(self.name, self.id)
-        copy.partitions = dict(self.partitions)
-        return copy
+        self._is_shared = True
+        return Topic(self.name, self.id, self.partitions)
+
+    def own(self) -> dict[int, Partition]:
+        """The partitions, to be changed: no copy has this dictionary too."""
+        if self._is_shared:
+            self.partitions = dict(self.partitions)
+            self._is_shared = False
+        return self.partitions
+
+    def become(self, newer: "Topic") -> None:
+        """Take over the partitions of a newer state of the topic."""
+        self.partitions, self._is_shared = newer.partitions, True
+        newer._is_shared = True
 
     def to_record(self) -> TopicRecord:
         """The TopicRecord that creates this topic."""
@@ -205,9 +226,18 @@ class Topic:
         return f"Topic({self.name!r}, {self.id.hex()}, {len(self.partitions)} partitions)"
 
 
+def _shared(values: Iterable[_Value]) -> tuple[_Value, ...]:
+    """These ids as a tuple of objects that other partitions have too."""
+    if isinstance(values, tuple):
+        return values
+    if len(_SHARED) > MOST_SHARED:
+        _SHARED.clear()
+    return tuple([_SHARED.setdefault(value, value) for value in values])  # type: ignore[misc]
+
+
 def _directories(directories: Iterable[bytes], replicas: int) -> tuple[bytes, ...]:
     """One directory per replica; records from before KIP-858 have none and mean "migrating"."""
-    known = tuple(directories)
+    known = _shared(directories)
     if not known or (known[0] == MIGRATING_DIRECTORY and set(known) == {MIGRATING_DIRECTORY}):
         return (MIGRATING_DIRECTORY,) * replicas
     if len(known) != replicas:

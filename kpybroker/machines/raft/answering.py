@@ -168,8 +168,11 @@ class Answering(QuorumState):
             return
         leading.note_fetch(leader, self.history.voters, fetch, self.next_offset, now_ms, self._wall_ms)
         self._heard(leader, fetch.replica.id, now_ms)
-        self._parked.append(leading.ParkedFetch(ticket, fetch, now_ms + fetch.max_wait_ms))
+        parked = leading.ParkedFetch(ticket, fetch, now_ms + fetch.max_wait_ms)
+        self._parked.append(parked)
         self._advance(leader, now_ms)
+        if self._parked and self._parked[-1] is parked and self._is_answered(parked, leader, now_ms):
+            self._parked.pop()  # the others were asked when something last happened
 
     def _fetch_snapshot(self, ticket: Any, fetch: FetchSnapshot, now_ms: float) -> None:
         leader, error_code = self.role, self._wrong_epoch(fetch.epoch)
@@ -235,23 +238,23 @@ class Answering(QuorumState):
 
     def _advance(self, leader: Leader, now_ms: float) -> None:
         """Commit the records that a majority has, and answer the fetches that waited for news."""
-        committed = leading.committed(leader, self.local.id, self.history.voters)
+        committed, known = leading.committed(leader, self.local.id, self.history.voters), leader.high_watermark
         if committed is not None:
             leader.high_watermark = committed
             self.high_watermark = max(self.high_watermark or 0, committed)
             if self.leaders_high_watermark is None:
                 self.leaders_high_watermark = committed
-        self._wake_parked(leader, now_ms)
+        if leader.high_watermark != known:
+            self._wake_parked(leader, now_ms)
 
     def _wake_parked(self, leader: Leader, now_ms: float = 0) -> None:
-        if not self._parked:
-            return
+        if self._parked:
+            self._parked = [parked for parked in self._parked if not self._is_answered(parked, leader, now_ms)]
+
+    def _is_answered(self, parked: leading.ParkedFetch, leader: Leader, now_ms: float) -> bool:
+        """Answer a fetch if there is news for it or its time is up."""
         high_watermark = -1 if leader.high_watermark is None else leader.high_watermark
-        waiting = []
-        for parked in self._parked:
-            if parked.has_news(self.next_offset, high_watermark) or now_ms >= parked.deadline_ms:
-                response = FetchResponse(self._known(), high_watermark)
-                self._talks.answer(parked.ticket, response, parked.fetch.offset)
-            else:
-                waiting.append(parked)
-        self._parked = waiting
+        if not parked.has_news(self.next_offset, high_watermark) and now_ms < parked.deadline_ms:
+            return False
+        self._talks.answer(parked.ticket, FetchResponse(self._known(), high_watermark), parked.fetch.offset)
+        return True
