@@ -25,7 +25,7 @@ RECORD_BYTES = 100
 LATENCY_RECORDS_PER_S = 1500
 """About what EndToEndLatency gets through, so that its round lasts as long as the others."""
 SHORTEST_TAIL_S = 4.0
-"""Of the records of one second, four are behind the percentile 99.9: too few to compare two sides by."""
+"""The shortest round: of the records of one second, four are behind the percentile 99.9, too few to compare."""
 
 
 class RawRow(Row):

@@ -15,9 +15,7 @@ from kpybroker.requests.handlers import (
 from kpywire.api import API_KEYS
 from release.documents import kips
 
-MISSING = (
-    ("Old message formats", "Record batches of version 2 only (Kafka 0.11 and later), as in Kafka 4."),
-)
+MISSING = (("Old message formats", "Record batches of version 2 only (Kafka 0.11 and later), as in Kafka 4."),)
 
 _HEAD = """\
 # What is supported

@@ -48,7 +48,7 @@ TIERING_MUTATIONS = [
         "a copy that failed is reported as finished",
         LED_TIER,
         "        if error is None:\n            self._figures.copied_bytes",
-        "        if error is None or isinstance(error, StoreFailed):\n            self._figures.copied_bytes",
+        "        if error is None or not was_stopped:\n            self._figures.copied_bytes",
     ),
     _tiering(
         "records are copied that are not stable",
