@@ -6,7 +6,7 @@ A plain start needs few of them: a broker registers and sends heartbeats, and ev
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
-from inspect import isgeneratorfunction
+from inspect import isfunction, isgeneratorfunction
 from typing import Any, Final
 
 from kpybroker.machines.apis import APIS
@@ -38,8 +38,11 @@ def decides_in_steps(message: Any) -> bool:
 
 @cache
 def _is_in_steps(name: str) -> bool:
-    """Whether the decider of requests whose class has this name is a generator."""
-    return name in DECIDERS and isgeneratorfunction(decider_of(name))
+    """Whether the decider of requests whose class has this name may be a generator. A compiled one does not say it."""
+    if name not in DECIDERS:
+        return False
+    decider = decider_of(name)
+    return isgeneratorfunction(decider) or not isfunction(decider)
 
 
 def has_no_time(message: Any) -> bool:

@@ -4,13 +4,13 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any
 
 from kpybroker.machines.controller.allowance import Allowance
+from kpybroker.machines.controller.in_steps import counted, kept, refused_twice
 from kpybroker.machines.controller.partition_change import Election
 from kpybroker.machines.controller.partition_index import Found
 from kpybroker.machines.controller.state import LAST_OF_STEP, STEP, ControllerRequest, ControllerState, Decision, Steps
 from kpybroker.machines.controller.topics import (
     MAX_PARTITIONS_PER_REQUEST,
     assigned_partition,
-    counted,
     partition_records,
     placed_partitions,
 )
@@ -234,22 +234,20 @@ def create_partitions(state: ControllerState, request: ControllerRequest, now_ms
     """Add partitions to topics; existing partitions stay where they are."""
     message: CreatePartitionsRequest = request.message
     occurrences = yield from counted(wanted.name for wanted in message.topics)
-    duplicates = [name for name, times in occurrences.items() if times > 1]
-    results = [
-        CreatePartitionsTopicResult(
+    results = yield from refused_twice(
+        occurrences,
+        lambda name: CreatePartitionsTopicResult(
             name=name, error_code=error_codes.INVALID_REQUEST, error_message="Duplicate topic name."
-        )
-        for name in duplicates
-    ]
-    yield from _check_total_growth(state, [each for each in message.topics if occurrences[each.name] == 1])
+        ),
+    )
+    once = yield from kept(message.topics, lambda wanted: occurrences[wanted.name] == 1)
+    yield from _check_total_growth(state, once)
     quota = state.mutation_quota(request, now_ms, strict_from=STRICT_GROWTH_FROM)
-    topics = [topic for name in occurrences if (topic := state.image.topics.get(name)) is not None]
-    allowance = yield from Allowance(state, request.principal).count(topics)
+    names = yield from kept(occurrences, state.image.topics.__contains__)
+    allowance = yield from Allowance(state, request.principal).count([state.image.topics[name] for name in names])
     records: list[Any] = []
-    for wanted in message.topics:
+    for wanted in once:
         yield
-        if occurrences[wanted.name] > 1:
-            continue
         try:
             records += yield from _add_partitions(state, wanted, allowance, lambda count: quota.record(count, now_ms))
         except KafkaError as error:

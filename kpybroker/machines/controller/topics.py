@@ -6,10 +6,12 @@ TopicRecord, its ConfigRecords, its PartitionRecords.
 
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Sequence
-from typing import Any, Final, TypeVar
+from operator import attrgetter
+from typing import Any, Final
 
 from kpybroker.machines.controller.allowance import Allowance
 from kpybroker.machines.controller.config_rules import MAX_VALUE_LENGTH
+from kpybroker.machines.controller.in_steps import counted, kept, refused_twice
 from kpybroker.machines.controller.placement import place
 from kpybroker.machines.controller.state import LAST_OF_STEP, STEP, ControllerRequest, ControllerState, Steps
 from kpybroker.machines.errors import KafkaError
@@ -36,16 +38,17 @@ STRICT_CREATION_FROM: Final = 6
 STRICT_DELETION_FROM: Final = 5
 """The versions of requests from which on a quota of mutations refuses instead of only throttling (KIP-599)."""
 
-_T = TypeVar("_T")
+_NAME: Final = attrgetter("name")
 
 
 def create_topics(state: ControllerState, request: ControllerRequest, now_ms: int) -> Steps:
     """Create topics, or with ``validate_only`` only report what the request would do."""
     message: CreateTopicsRequest = request.message
-    occurrences = yield from counted(topic.name for topic in message.topics)
-    wanted = [topic for topic in message.topics if occurrences[topic.name] == 1 and topic.name != CLUSTER_METADATA]
-    yield
-    _check_total_partitions(wanted, state.settings.default_partitions)
+    occurrences = yield from counted(map(_NAME, message.topics))
+    wanted = yield from kept(
+        message.topics, lambda topic: occurrences[topic.name] == 1 and topic.name != CLUSTER_METADATA
+    )
+    yield from _check_total_partitions(wanted, state.settings.default_partitions)
     quota = state.mutation_quota(request, now_ms, strict_from=STRICT_CREATION_FROM)
     allowance = yield from Allowance(state, request.principal).count()
     records: list[Any] = []
@@ -75,24 +78,16 @@ def create_topics(state: ControllerState, request: ControllerRequest, now_ms: in
     )
 
 
-def counted(keys: Iterable[_T]) -> Generator[None, None, "Counter[_T]"]:
-    """Count how often each item occurs. Yields now and then."""
-    times: Counter[_T] = Counter()
-    for number, key in enumerate(keys):
-        times[key] += 1
-        if number % STEP == LAST_OF_STEP:
-            yield
-    return times
-
-
 def _invalid(name: str, message: str) -> CreatableTopicResult:
     return CreatableTopicResult(name=name, error_code=error_codes.INVALID_REQUEST, error_message=message)
 
 
-def _check_total_partitions(topics: Sequence[CreatableTopic], default_partitions: int) -> None:
+def _check_total_partitions(topics: Sequence[CreatableTopic], default_partitions: int) -> Generator[None, None, None]:
     """Check that they are few enough, those that could not be placed among them."""
     total = 0
-    for topic in topics:
+    for number, topic in enumerate(topics):
+        if number % STEP == LAST_OF_STEP:
+            yield
         if topic.assignments:
             total += len(topic.assignments)
         elif topic.num_partitions == -1:
@@ -326,9 +321,8 @@ def delete_topics(state: ControllerState, request: ControllerRequest, now_ms: in
             names[wanted.name] += 1
         else:
             results.append(_refusal(wanted.name, wanted.topic_id, "You may not specify both topic name and topic id."))
-    results += [_refusal(name, ZERO_UUID, "Duplicate topic name.") for name, times in names.items() if times > 1]
-    yield
-    results += [_refusal(None, topic_id, "Duplicate topic id.") for topic_id, times in ids.items() if times > 1]
+    results += yield from refused_twice(names, lambda name: _refusal(name, ZERO_UUID, "Duplicate topic name."))
+    results += yield from refused_twice(ids, lambda topic_id: _refusal(None, topic_id, "Duplicate topic id."))
     doomed: dict[bytes, str] = {}
     results += yield from _find_by_id(state, ids, doomed)
     results += yield from _find_by_name(state, names, ids, doomed)
@@ -359,17 +353,15 @@ def _missing(name: str | None, topic_id: bytes, code: int) -> DeletableTopicResu
     return DeletableTopicResult(name=name, topic_id=topic_id, error_code=code, error_message=error_codes.message(code))
 
 
-def _named_once(keys: "Counter[_T]") -> list[_T]:
-    return [key for key, times in keys.items() if times == 1]
-
-
 def _find_by_id(
     state: ControllerState, ids: "Counter[bytes]", doomed: dict[bytes, str]
 ) -> Generator[None, None, list[DeletableTopicResult]]:
     missing = []
-    for number, topic_id in enumerate(_named_once(ids)):
+    for number, (topic_id, times) in enumerate(ids.items()):
         if number % STEP == LAST_OF_STEP:
             yield
+        if times > 1:
+            continue
         topic = state.image.topics_by_id.get(topic_id)
         if topic is None:
             missing.append(_missing(None, topic_id, error_codes.UNKNOWN_TOPIC_ID))
@@ -382,9 +374,11 @@ def _find_by_name(
     state: ControllerState, names: "Counter[str]", ids: "Counter[bytes]", doomed: dict[bytes, str]
 ) -> Generator[None, None, list[DeletableTopicResult]]:
     refused = []
-    for number, name in enumerate(_named_once(names)):
+    for number, (name, times) in enumerate(names.items()):
         if number % STEP == LAST_OF_STEP:
             yield
+        if times > 1:
+            continue
         topic = state.image.topics.get(name)
         if topic is None:
             refused.append(_missing(name, ZERO_UUID, error_codes.UNKNOWN_TOPIC_OR_PARTITION))
