@@ -248,20 +248,27 @@ class RemoteReads:
             self._aborted_on_disk(key, read)
             return
         work = partial(segment_reads.aborted_transactions, self._storage, segment, key.offset, read.found.next_offset)
-        self._reader(work, partial(self._aborted_in, key, read, segment))
+        self._reader(work, partial(self._aborted_in, key, read, segment, offset))
 
-    def _aborted_in(self, key: _Key, read: _Read, segment: RemoteLogSegment, found: Any, error: Any) -> None:
+    def _aborted_in(
+        self, key: _Key, read: _Read, segment: RemoteLogSegment, offset: int, found: Any, error: Any
+    ) -> None:
+        """Take the entries of an index that was searched from ``offset`` on. Where the copy leaves the log's history,
+        its index names transactions that another leader has aborted."""
         if error is not None:
             self._done(key, read, error)
             return
         entries, are_all = found
-        read.aborted += entries
-        if are_all:
+        log = read.role.log
+        until = lineage.agrees_until(segment, log.epochs.entries(), max(segment.start_offset, key.offset))
+        read.aborted += [each for each in entries if each.last_offset < until]
+        following = until if until > offset else segment.next_offset
+        if are_all and until == segment.next_offset:
             self._done(key, read, None)
-        elif segment.next_offset >= read.role.log.local_log_start_offset:
+        elif following >= log.local_log_start_offset:
             self._aborted_on_disk(key, read)
         else:
-            self._look_for_aborted(key, read, segment.next_offset)
+            self._look_for_aborted(key, read, following)
 
     def _aborted_on_disk(self, key: _Key, read: _Read) -> None:
         """The transactions whose marker is on the disk alone."""
