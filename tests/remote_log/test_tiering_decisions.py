@@ -22,6 +22,7 @@ from kpybroker.machines.remote_log.follower import (
     EARLIEST_LOCAL,
     EARLIEST_PENDING_UPLOAD,
     LATEST,
+    LATEST_TIERED,
     AskEpochEnd,
     AskOffset,
     AuxiliaryState,
@@ -225,7 +226,19 @@ def test_an_empty_replica_begins_with_what_is_not_tiered_yet() -> None:
     assert state.offset(100, 2) == AskOffset(EARLIEST)
     assert state.offset(0, 0) == AskOffset(EARLIEST_PENDING_UPLOAD)
     assert state.offset(-1, -1) == AskOffset(EARLIEST_LOCAL)
-    assert isinstance(state.offset(7, 1), TryLater)
+    assert state.offset(7, 1) == AskOffset(LATEST_TIERED)
+    assert isinstance(state.offset(98, 2), TryLater)
+
+
+@pytest.mark.parametrize("tiered", [99, 103])
+def test_an_empty_replica_begins_behind_the_store_that_has_all_of_its_leaders_disk_too(tiered: int) -> None:
+    state = AuxiliaryState(log_end_offset=0, is_compacted=False, fetch_last_tiered=True)
+    state.begin()
+    state.offset(100, 3)
+    state.offset(0, 0)
+    state.offset(-1, -1)
+    state.offset(90, 2)
+    assert state.offset(tiered, 2) == FindSegment(2, tiered)
 
 
 def test_an_empty_replica_begins_at_the_end_of_a_leader_that_has_everything_in_the_store() -> None:

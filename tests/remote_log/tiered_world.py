@@ -284,6 +284,7 @@ class TieredWorld:
             follower.LATEST: of.end,
             follower.EARLIEST: of.log_start,
             follower.EARLIEST_LOCAL: max(of.local_start, of.log_start),
+            follower.LATEST_TIERED: copied,
             follower.EARLIEST_PENDING_UPLOAD: -1 if copied < 0 else max(copied + 1, of.log_start),
         }[timestamp]
         return offset, max((epoch for epoch, start in of.epochs if start <= offset), default=-1)

@@ -22,6 +22,7 @@ from kpybroker.machines.partition.follower import PartitionFollower
 from kpybroker.machines.remote_log.cache import RemoteSegments
 from kpybroker.machines.remote_log.follower import (
     EARLIEST_PENDING_UPLOAD,
+    MAY_BE_UNKNOWN,
     AskEpochEnd,
     AskOffset,
     AuxiliaryState,
@@ -172,7 +173,7 @@ class AuxiliaryStates:
             self._take(of, of.state.begin())
         elif answer.error_code != error_codes.NONE:
             self._fail(of, f"the leader answers {error_codes.name(answer.error_code)} to ListOffsets of {timestamp}")
-        elif answer.offset < 0 and not is_upload:
+        elif answer.offset < 0 and timestamp not in MAY_BE_UNKNOWN:
             self._fail(of, f"the leader has no offset for {timestamp}")
         else:
             self._take(of, of.state.offset(answer.offset, answer.leader_epoch))

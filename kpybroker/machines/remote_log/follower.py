@@ -24,8 +24,10 @@ from kpybroker.machines.remote_log.segments import RemoteLogSegment
 LATEST: Final = -1
 EARLIEST: Final = -2
 EARLIEST_LOCAL: Final = -4
+LATEST_TIERED: Final = -5
 EARLIEST_PENDING_UPLOAD: Final = -6
 """The timestamps of ListOffsets."""
+MAY_BE_UNKNOWN: Final = (LATEST_TIERED, EARLIEST_PENDING_UPLOAD)
 UNKNOWN_OFFSET: Final = -1
 
 
@@ -80,11 +82,12 @@ class AuxiliaryStage(Enum):
     LOG_START = 1
     PENDING_UPLOAD = 2
     LOCAL_START = 3
-    EPOCH_END = 4
-    SEGMENT = 5
-    AGREEMENT = 6
-    INDEXES = 7
-    DONE = 8
+    TIERED_END = 4
+    EPOCH_END = 5
+    SEGMENT = 6
+    AGREEMENT = 7
+    INDEXES = 8
+    DONE = 9
 
 
 class AuxiliaryState:
@@ -124,8 +127,19 @@ class AuxiliaryState:
         # A leader that has nothing on its disk has nothing to copy: its end is where the store ends.
         is_known = offset in (self._log_start, self._end)
         if self.stage is AuxiliaryStage.LOCAL_START and self._skips and not is_known:
-            return self._later("the leader does not know yet which offset it copies next")
+            self.stage = AuxiliaryStage.TIERED_END
+            return AskOffset(LATEST_TIERED)
+        if self.stage is AuxiliaryStage.TIERED_END:
+            return self._starts_behind(offset, epoch)
         return self._starts_at(offset, epoch)
+
+    def _starts_behind(self, tiered: int, epoch: int) -> Step:
+        """The leader's disk has records, and none of them is yet to be copied: they are all in the store, too, or it
+        is not known what is there."""
+        if tiered + 1 < self._end:
+            return self._later("the leader does not know yet which offset it copies next")
+        self._start, self._start_epoch = tiered + 1, epoch
+        return self._find(epoch)
 
     def _starts_at(self, offset: int, epoch: int) -> Step:
         self._start, self._start_epoch = offset, epoch
