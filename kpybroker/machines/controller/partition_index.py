@@ -38,8 +38,7 @@ class PartitionIndex:
         """The number of entries of each broker after its last clean-up."""
         self._led: dict[int, int] = {}
         self._leaderless: dict[int, None] = {}
-        self._displaced: dict[int, dict[int, None]] = {}
-        """The partitions that another broker than their preferred leader leads, or none, by their preferred leader."""
+        self._displaced: dict[int, None] = {}
 
     # Questions.
 
@@ -64,10 +63,10 @@ class PartitionIndex:
         self._finish()
         return self._found(sorted(self._leaderless))
 
-    def displaced_from(self, broker_ids: Iterable[int]) -> Iterator[Found]:
-        """The partitions whose preferred leaders are these brokers, but which they do not lead."""
+    def displaced(self) -> Iterator[Found]:
+        """The partitions that another broker than their preferred leader leads, or none."""
         self._finish()
-        return self._found(sorted(entry for each in broker_ids for entry in self._displaced.get(each, ())))
+        return self._found(sorted(self._displaced))
 
     def _found(self, entries: Iterable[int]) -> Iterator[Found]:
         for entry in entries:
@@ -151,17 +150,13 @@ class PartitionIndex:
     def _forget(self, entry: int, partition: Partition) -> None:
         self._led[partition.leader] -= 1
         self._leaderless.pop(entry, None)
-        displaced = self._displaced.get(partition.preferred_leader)
-        if displaced is not None:
-            displaced.pop(entry, None)
-            if not displaced:
-                del self._displaced[partition.preferred_leader]
+        self._displaced.pop(entry, None)
 
     def _note_leader(self, entry: int, partition: Partition) -> None:
         if partition.leader < 0:
             self._leaderless[entry] = None
         if partition.leader != partition.preferred_leader:
-            self._displaced.setdefault(partition.preferred_leader, {})[entry] = None
+            self._displaced[entry] = None
 
     def _hold(self, broker_id: int, entry: int) -> None:
         entries = self._held.setdefault(broker_id, array("Q"))

@@ -211,8 +211,7 @@ def _plain(code: int) -> KafkaError:
 
 def elect_preferred_leaders(state: ControllerState, limit: int) -> list[Any]:
     """Move up to ``limit`` partitions back to their preferred leaders (``auto.leader.rebalance.enable``)."""
-    active = [broker.id for broker in state.image.brokers.values() if broker.is_active]
-    return _elect_each(state, state.index.displaced_from(active), PREFERRED, limit)
+    return _elect_each(state, state.index.displaced(), PREFERRED, limit)
 
 
 def elect_unclean_leaders(state: ControllerState, limit: int) -> list[Any]:
