@@ -25,7 +25,7 @@ class Sized(LakeTopic):
         super().__init__(client, lambda: client, "t")
         self._sizes = sizes
 
-    def batches(self, step: LaneStep, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+    def _batches(self, step: LaneStep, columns: tuple[str, ...], _copied: Any) -> Iterator[pa.RecordBatch]:
         value = b"x" * self._sizes[step.partition]
         for start in range(step.start, step.end, RECORDS):
             offsets = list(range(start, min(start + RECORDS, step.end)))

@@ -11,9 +11,10 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from time import perf_counter_ns, time_ns
-from typing import Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
-from kpybroker.runtime.io.loose_threads import LooseThreads
+if TYPE_CHECKING:
+    from kpybroker.runtime.io.loose_threads import LooseThreads
 
 log = logging.getLogger("kpybroker")
 
@@ -208,6 +209,8 @@ class LoopScheduler:
         self._submit(self._upkeep, work, done)
 
     def pool(self, name: str, threads: int) -> Submit:
+        from kpybroker.runtime.io.loose_threads import LooseThreads  # not of a plain start
+
         executor = LooseThreads(threads, f"kpybroker-{name}")
         self._pools.append(executor)
         return lambda work, done: self._submit(executor, work, done, self._outside)
