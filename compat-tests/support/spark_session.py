@@ -63,10 +63,10 @@ def small_spark(directory: Path, memory: str = "768m", jvm: str = SMALL_JVM) -> 
         yield session
     finally:
         session.stop()
-        _end_jvm()
+        end_jvm()
 
 
-def _end_jvm() -> None:
+def end_jvm() -> None:
     """Stopping a session leaves its JVM to the end of this process; close its standard input, and it goes now."""
     gateway: Any = SparkContext._gateway
     if gateway is None:

@@ -23,11 +23,14 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 def spark() -> Iterator[Any]:
     from pyspark.sql import SparkSession
 
+    from support.spark_session import end_jvm
+
     builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
     builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.pyspark.python", sys.executable)
     session = builder.config("spark.executorEnv.PYTHONPATH", os.pathsep.join(filter(None, sys.path))).getOrCreate()
     yield session
     session.stop()
+    end_jvm()
 
 
 def test_a_job_finds_the_same_as_the_command(spark: Any, tmp_path: Path) -> None:

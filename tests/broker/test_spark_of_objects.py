@@ -20,6 +20,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A session without any package, whose processes of Python start fast."""
     from pyspark.sql import SparkSession
 
+    from support.spark_session import end_jvm
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPARK_HOME", str(home_with_bytecode()))
         patch.setenv("PYSPARK_PYTHON", sys.executable)
@@ -30,6 +32,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         session = builder.getOrCreate()
         yield session
         session.stop()
+        end_jvm()
 
 
 def options(tier: Tier, **given: str) -> Store:
