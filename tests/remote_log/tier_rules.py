@@ -92,6 +92,8 @@ class TierRules:
         """The rules that do not hold: they may be found in a thread, or in a callback whose errors are logged."""
         self._starts: dict[tuple[int, int, int], int] = {}
         """The log start of each leader, by node, life and epoch."""
+        self._moved_to = 0
+        """The log start that retention was last seen to reach."""
         self._contents: dict[str, tuple[bytes, dict[int, Batch]]] = {}
         self.foreign = {object_key(PREFIX, FOREIGN, kind): kind.value.encode() for kind in ObjectKind}
         """The objects of another cluster on the same prefix."""
@@ -271,8 +273,9 @@ class TierRules:
         self.start = max(self.start, leader.log.local_log_start_offset if self.deletes_uncopied else start)
         copied = node.remote_log.copied_offset(node.replica())
         self.must(copied <= self.copied, f"{copied} is copied, and no finished segment has more than {self.copied}")
-        if start <= self.asked_start or self.losses:
+        if start <= max(self.asked_start, self._moved_to) or self.losses:
             return
+        self._moved_to = start  # later on the leader may lose records that are not committed, and counted here
         self.must(
             self.retention_bytes >= 0, f"the log start is {start}, and nothing asked for more than {self.asked_start}"
         )
