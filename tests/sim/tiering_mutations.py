@@ -203,8 +203,8 @@ TIERING_MUTATIONS = [
     _tiering(
         "copies within one that is deleted are not read in its place",
         CACHE,
-        "        if state is DELETING:\n            self._read_again(row)\n",
-        "",
+        "            self.deletions += 1\n            self._read_again(row)\n",
+        "            self.deletions += 1\n",
     ),
     _tiering(
         "aborted transactions whose marker is on the disk are not named",
