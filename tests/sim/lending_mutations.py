@@ -113,9 +113,9 @@ LENDING_MUTATIONS = [
     ),
     _lending(
         "a batch that is cut off at the end of a piece is left out",
-        FILES,
-        "position, length = position + whole, self._piece_bytes if whole else 2 * length",
-        "position, length = position + len(data), self._piece_bytes if whole else 2 * length",
+        "kpybroker/pipeline/scan/whole_batches.py",
+        "position, length = position + whole, piece_bytes if whole else 2 * length",
+        "position, length = position + len(data), piece_bytes if whole else 2 * length",
     ),
     _lending(
         "a reader that begins at the marker of an abort leaves out what follows",
