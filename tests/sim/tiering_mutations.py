@@ -233,7 +233,7 @@ TIERING_MUTATIONS = [
     _tiering(
         "aborted transactions are searched in one segment alone",
         READS,
-        "            self._look_for_aborted(key, read, segment.next_offset)\n",
+        "            self._look_for_aborted(key, read, following)\n",
         "            self._done(key, read, None)\n",
     ),
     _tiering(
