@@ -114,7 +114,7 @@ class S3Proxy:
         await asyncio.sleep(
             rng.choice((1.0, 2.0, 4.0)) if rng.random() < faults.slow else rng.random() * faults.latency_s
         )
-        if rng.random() < faults.refused and not any("kpybroker-check" in key for key in request.keys):
+        if rng.random() < faults.refused:
             await self._refuse(rng.choice(sorted(ERRORS)), writer)
         elif rng.random() < faults.cut:
             self.counted["cut"] += 1

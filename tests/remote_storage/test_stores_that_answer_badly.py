@@ -83,7 +83,14 @@ def call(endpoint: str, name: str) -> None:
 @pytest.mark.parametrize("name", CALLS)
 @pytest.mark.parametrize(
     ("status", "code", "kind"),
-    [(403, "AccessDenied", StoreRefuses), (404, "NoSuchBucket", StoreRefuses), (503, "SlowDown", StoreAway)],
+    [
+        (403, "AccessDenied", StoreRefuses),
+        (404, "NoSuchBucket", StoreRefuses),
+        (503, "SlowDown", StoreAway),
+        (403, "ExpiredToken", StoreAway),
+        (400, "ExpiredToken", StoreAway),
+        (403, "RequestTimeTooSkewed", StoreAway),
+    ],
 )
 def test_answers_of_a_server_are_refusals_or_mean_that_it_is_away(
     name: str, status: int, code: str, kind: type[StoreFailed]

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from configparser import ConfigParser
 from configparser import Error as NotReadable
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
@@ -36,6 +36,8 @@ _QUERY: Final = re.compile(r"\?[^\s\"')]*")
 _DETAILS: Final = " Debug source:"
 _REFUSED: Final = re.compile(r"status code: 4(?!08|29)\d\d")
 """A status that does not become another by trying again."""
+_PASSES: Final = re.compile(r"ExpiredToken|RequestExpired|TokenRefreshRequired|RequestTimeTooSkewed")
+"""Codes of S3 that pass without a change of a setting: credentials are renewed, and a clock is set after a boot."""
 _NO_BUCKET: Final = ("NoSuchBucket", "ContainerNotFound", "The specified bucket does not exist")
 
 
@@ -93,9 +95,17 @@ class ObstoreStore:
             try:
                 return memoryview(obstore.get_range(self._library, key, start=start, end=end))
             except (BaseError, ValueError):
-                if obstore.head(self._library, key)["size"] > start:
+                if not self._ends_before(key, start):
                     raise
                 return b""  # a store refuses a range behind the end
+
+    def _ends_before(self, key: str, start: int) -> bool:
+        import obstore
+        from obstore.exceptions import BaseError
+
+        with suppress(BaseError, ValueError):
+            return obstore.head(self._library, key)["size"] <= start
+        return False
 
     def size(self, key: str) -> int:
         import obstore
@@ -202,7 +212,8 @@ def failure(what: str, error: Exception) -> StoreFailed:
         return ObjectMissing(f"{what}: it does not exist")
     why = f"{what}: {line}"
     is_of_network = isinstance(error, GenericError) or not isinstance(error, BaseError | ValueError)
-    return StoreAway(why) if is_of_network and not _REFUSED.search(text) else StoreRefuses(why)
+    may_succeed = (is_of_network and not _REFUSED.search(text)) or _PASSES.search(text)
+    return StoreAway(why) if may_succeed else StoreRefuses(why)
 
 
 def open_s3(place: S3Place) -> ObstoreStore:
