@@ -2,6 +2,7 @@
 
 import ast
 import functools
+import gc
 import shutil
 import subprocess
 from pathlib import Path
@@ -50,4 +51,9 @@ def python_files(*below: str) -> list[Path]:
 
 @functools.cache
 def tree_of(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(), str(path))
+    gc.disable()  # it would walk the millions of nodes that are kept again and again
+    try:
+        return ast.parse(path.read_text(), str(path))
+    finally:
+        gc.freeze()
+        gc.enable()

@@ -58,8 +58,7 @@ def reported_by(processes: "Sequence[subprocess.Popen[str]]") -> list[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize("nodes", [1, 3])
 def test_whatever_happens_to_nodes_what_must_hold_holds(nodes: int) -> None:
-    ranges = ["0-5", "6-11"]
-    reported_by([simulating("--nodes", str(nodes), "--seeds", each) for each in ranges])
+    reported_by([simulating("--nodes", str(nodes), "--seeds", each) for each in ("0-2", "3-5")])
 
 
 @pytest.mark.slow
@@ -99,7 +98,7 @@ def test_whatever_happens_while_programs_change_no_node_is_given_a_level_that_it
 
 @pytest.mark.slow
 def test_whatever_happens_to_nodes_and_their_store_tiered_records_are_read_and_nothing_is_left_over() -> None:
-    reported_by([simulating("--nodes", "3", "--seeds=", "--tiering", each) for each in ("0-1", "2-3")])
+    reported_by([simulating("--nodes", "3", "--seeds=", "--tiering", each) for each in ("0", "1")])
 
 
 @pytest.mark.slow
@@ -133,8 +132,8 @@ def repeated(nodes: str, worlds: Sequence[str]) -> list[Any]:
 def test_the_same_seed_is_the_same_history_whatever_hashes_and_addresses_are_and_whatever_ran_before() -> None:
     one, other, alone = reported_by(
         [
-            simulating("--nodes", "3", "--seeds", "3-7", "--digests", hash_seed="1"),
-            simulating("--nodes", "3", "--seeds", "4-7", "--digests", hash_seed="2"),
+            simulating("--nodes", "3", "--seeds", "5-7", "--digests", hash_seed="1"),
+            simulating("--nodes", "3", "--seeds", "6-7", "--digests", hash_seed="2"),
             simulating("--nodes", "3", "--seeds", "7", "--digests", hash_seed="3"),
         ]
     )
