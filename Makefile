@@ -208,7 +208,7 @@ grafana: ## fetch the components that Grafana draws panels with, and what they n
 	mkdir -p build/grafana && cp tests/metrics/grafana/package*.json build/grafana/ && cd build/grafana && \
 	npm ci --ignore-scripts --no-audit --no-fund && cp package-lock.json node_modules/fetched.json
 
-# The chart is rendered by helm itself. It is built once, in minutes, and stays in build/helm.
+# The chart is rendered by helm itself. It is built once, in minutes, without optimising, and stays in build/helm.
 
 HELM := helm.sh/helm/v3/cmd/helm@v3.16.4
 
@@ -216,7 +216,7 @@ HELM := helm.sh/helm/v3/cmd/helm@v3.16.4
 helm: ## build helm with Go into build/, which the tests of the chart render it with
 	@if command -v helm > /dev/null || [ -x build/helm/helm ]; then exit 0; fi; \
 	command -v go > /dev/null || { echo "no Go, no helm: the tests of the chart are skipped"; exit 0; }; \
-	echo "Building $(HELM): some minutes"; GOBIN=$(CURDIR)/build/helm go install -ldflags '-s -w' $(HELM)
+	echo "Building $(HELM): some minutes"; GOBIN=$(CURDIR)/build/helm go install -gcflags 'all=-N -l' -ldflags '-s -w' $(HELM)
 
 # The third side of the benchmarks, which a test plays a row on: it finds all compiled that `go build` has kept.
 

@@ -142,7 +142,7 @@ def command(
 def _end(code: int) -> NoReturn:
     """End the process without taking the interpreter apart, which takes longer than all that a node does to stop.
 
-    Whoever profiles or traces the process has something to do at its usual end."""
+    A profiler or a tracer of the process writes what it has at the usual end."""
     if sys.getprofile() is None and sys.gettrace() is None:
         with suppress(OSError):
             sys.stdout.flush()
