@@ -19,6 +19,7 @@ from kpybroker.config.synonyms import broker_synonyms
 from kpybroker.config.topic_configs import TOPIC_CONFIGS, TOPIC_SYNONYMS
 from kpybroker.config.zookeeper_configs import ZOOKEEPER_CONFIGS
 from kpybroker.machines.config_def import ConfigError, ConfigKey, Definitions, java_int, to_text
+from kpybroker.machines.metadata import mirror_configs
 from kpybroker.machines.metadata.topic_name import reason_invalid
 from kpywire import error_codes
 from kpywire.messages.describe_configs import (
@@ -227,6 +228,18 @@ def _topic(name: str, view: DescribeView, document: Document) -> Entries:
         if key.name in overrides:
             synonyms = [_synonym(key.name, text, TOPIC_CONFIG), *synonyms]
         yield _entry(key.name, text, synonyms, key, document("topic", key.name), read_only=False)
+    if mirror_configs.is_mirror(overrides):
+        yield from _mirror(overrides)
+
+
+def _mirror(overrides: Mapping[str, str]) -> Entries:
+    """The configs of a mirror, which other topics do not have."""
+    from kpybroker.config.mirrored_topics import MIRRORED_TOPIC_CONFIGS  # not of a plain start
+
+    for name, key in MIRRORED_TOPIC_CONFIGS.items():
+        if name in overrides:
+            text = overrides[name]
+            yield _entry(name, text, [_synonym(name, text, TOPIC_CONFIG)], key, None, read_only=False)
 
 
 def _group(overrides: Mapping[str, str], config: BrokerConfig, document: Document) -> Entries:

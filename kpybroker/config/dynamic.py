@@ -54,7 +54,7 @@ def is_password(name: str) -> bool:
 
 def is_read_only(name: str) -> bool:
     """Whether a name is not among those that can be updated (``DynamicBrokerConfig.ALL_DYNAMIC_CONFIGS``)."""
-    key = BROKER_CONFIGS.get(name) or QUOTA_CONFIGS.get(name)
+    key = BROKER_CONFIGS.get(name) or QUOTA_CONFIGS.get(name) or OWN_CONFIGS.get(name)
     return key is None or key.update == READ_ONLY
 
 

@@ -9,8 +9,11 @@ from typing import Final
 from kpybroker.config.validators import HostAndPort, HttpUrl, at_least, between, list_of, one_of
 from kpybroker.machines.config_def import (
     BOOLEAN,
+    CLUSTER_WIDE,
     INT,
     LIST,
+    LONG,
+    LONG_MAX,
     LOW,
     MEDIUM,
     PASSWORD,
@@ -21,6 +24,7 @@ from kpybroker.machines.config_def import (
     define,
     invalid_value,
 )
+from kpybroker.machines.metadata.mirror_configs import MIRRORS
 
 CONSOLE_URL: Final = "kpybroker.console.url"
 HTTP_FIRST_PORT: Final = "kpybroker.http.first.port"
@@ -33,6 +37,8 @@ LOG_FORMAT: Final = "kpybroker.log.format"
 REMOTE_COMPACTED_ENABLE: Final = "kpybroker.remote.compacted.enable"
 REMOTE_COPY_DEADLINE_MS: Final = "kpybroker.remote.copy.deadline.ms"
 REMOTE_SWEEP_INTERVAL_MS: Final = "kpybroker.remote.sweep.interval.ms"
+MIRROR_DIRECTORY: Final = "kpybroker.mirror.directory"
+MIRROR_RATE: Final = "kpybroker.mirror.max.bytes.per.second"
 GROUP_READABLE: Final = "kpybroker.log.dirs.group.readable"
 REMOTE_STORE: Final = "kpybroker.remote.store"
 TEXT_LOG: Final = "text"
@@ -79,6 +85,7 @@ METRIC_LABELS: Final = frozenset(
     }
 )
 """The label names that metrics use themselves."""
+_MIRROR = re.compile(r"[a-zA-Z0-9_-]{1,64}:[a-zA-Z0-9._*-]+(\|[a-zA-Z0-9._*-]+)*", re.ASCII)
 _LABEL = re.compile(r"(?!__)[a-zA-Z_][a-zA-Z0-9_]*\s*=.*", re.ASCII)
 
 
@@ -98,6 +105,22 @@ class StaticLabels:
 
     def __str__(self) -> str:
         return "name=value,..."
+
+
+class MirrorEntries:
+    """``name:pattern|pattern`` entries, one for each mirror."""
+
+    __slots__ = ()
+
+    def check(self, name: str, value: ConfigValue) -> None:
+        assert isinstance(value, tuple)
+        names = [entry.partition(":")[0] for entry in value]
+        for entry in value:
+            if _MIRROR.fullmatch(entry) is None or names.count(entry.partition(":")[0]) > 1:
+                raise invalid_value(name, value, f"{entry!r} is not name:pattern|pattern, with another name for each")
+
+    def __str__(self) -> str:
+        return "name:pattern|pattern,..."
 
 
 OWN_CONFIGS: Definitions = define(
@@ -134,6 +157,9 @@ OWN_CONFIGS: Definitions = define(
         ),
         ConfigKey("kpybroker.metrics.max.partitions", INT, 10_000, LOW, at_least(0)),
         ConfigKey("kpybroker.metrics.static.labels", LIST, (), LOW, StaticLabels()),
+        ConfigKey(MIRROR_DIRECTORY, STRING, None, MEDIUM),
+        ConfigKey(MIRROR_RATE, LONG, LONG_MAX, MEDIUM, at_least(1), update=CLUSTER_WIDE),
+        ConfigKey(MIRRORS, LIST, (), MEDIUM, MirrorEntries(), update=CLUSTER_WIDE),
         ConfigKey("kpybroker.oauthbearer.allowed.urls", LIST, (), MEDIUM),
         ConfigKey(OTLP_ENDPOINT, STRING, "", LOW, HttpUrl()),
         ConfigKey(OTLP_HEADERS, PASSWORD, None, LOW),
@@ -244,6 +270,15 @@ OWN_DOCUMENTATION: Final = {
     ),
     "kpybroker.metrics.static.labels": (
         "Labels that every metric carries, as name=value,name=value: what dashboards select by and nobody else adds."
+    ),
+    MIRROR_DIRECTORY: (
+        "The directory with a file NAME.properties for each mirror: how this broker connects to the source, with the "
+        "properties of Kafka's clients, bootstrap.servers among them."
+    ),
+    MIRROR_RATE: "The most bytes per second that this broker fetches for one mirror from its source.",
+    MIRRORS: (
+        "The mirrors of this cluster, each with the patterns of the source's topics, as in dr:orders.*|payments; * "
+        "stands for any characters. kpybroker mirror sets it for all brokers."
     ),
     "kpybroker.oauthbearer.allowed.urls": (
         "The URLs that sasl.oauthbearer.jwks.endpoint.url and sasl.oauthbearer.token.endpoint.url may have; by default "

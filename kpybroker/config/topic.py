@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from kpybroker.config.topic_configs import TOPIC_CONFIGS, TOPIC_SYNONYMS
 from kpybroker.machines.config_def import ConfigError, ConfigValue
+from kpybroker.machines.metadata import mirror_configs
 
 if TYPE_CHECKING:
     from kpybroker.config.broker_values import BrokerValues
@@ -119,6 +120,17 @@ class TopicConfig:
         unless compacted topics may be tiered, even if the broker's default made it compacted after it was tiered."""
 
     @property
+    def is_mirror(self) -> bool:
+        """Whether the topic is a mirror of another cluster's: clients do not write to it, and its source alone decides
+        what is deleted or compacted."""
+        return mirror_configs.is_mirror(self.overrides)
+
+    @property
+    def is_fed(self) -> bool:
+        """Whether batches of its source are appended to it."""
+        return mirror_configs.is_fed(self.overrides)
+
+    @property
     def max_segment_ms(self) -> int:
         """The longest time for which a segment may stay active: with compaction, no longer than its records may stay
         uncompacted."""
@@ -149,8 +161,8 @@ class TopicConfig:
             index_interval_bytes=self.index_interval_bytes,
             max_decompressed_message_bytes=self.max_decompressed_message_bytes,
             preallocate=self.preallocate,
-            retention_bytes=self.retention_bytes,
-            retention_ms=self.retention_ms,
+            retention_bytes=-1 if self.is_mirror else self.retention_bytes,
+            retention_ms=-1 if self.is_mirror else self.retention_ms,
             cleanup_delete=self.delete,
             cleanup_compact=self.compact,
             file_delete_delay_ms=self.file_delete_delay_ms,
@@ -240,8 +252,13 @@ def effective(overrides: Mapping[str, str], config: NodeConfig) -> TopicConfig:
 def validate(overrides: Mapping[str, str], config: NodeConfig, existing: Mapping[str, str] | None = None) -> None:
     """Raise ConfigError if a topic cannot have these configs (``LogConfig.validate``); it has ``existing`` now."""
     for name in overrides:
-        if name not in TOPIC_CONFIGS:
+        if name in TOPIC_CONFIGS:
+            continue
+        if not name.startswith(mirror_configs.PREFIX) or config.is_in_zookeeper_mode:
             raise ConfigError(f"Unknown topic config name: {name}")
+        from kpybroker.config import mirrored_topics  # not of a plain start
+
+        mirrored_topics.check(name, overrides)
     values = effective(overrides, config).values
     check_compaction_lag(values["min.compaction.lag.ms"], values["max.compaction.lag.ms"])
     if any(name.startswith("remote.") for name in (*overrides, *(existing or ()))):

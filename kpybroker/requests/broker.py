@@ -32,6 +32,7 @@ from kpybroker.machines.metadata.absences import Absences
 from kpybroker.machines.metadata.delta import MetadataDelta
 from kpybroker.machines.metadata.features import SHARE_VERSION, SUPPORTED_LEVELS
 from kpybroker.machines.metadata.image import CLIENT_METRICS_RESOURCE, MetadataImage
+from kpybroker.machines.metadata.mirror_configs import MIRRORS
 from kpybroker.machines.metadata.unclean import unclean_elections
 from kpybroker.requests.serving.context import ActiveController, Context
 from kpybroker.requests.serving.expected_topics import ExpectedTopics
@@ -42,6 +43,7 @@ from kpybroker.runtime.io.scheduler import Scheduler
 
 if TYPE_CHECKING:
     from kpybroker.hosts.labour.labour import Labour
+    from kpybroker.hosts.mirror.mirrors import Mirrors
     from kpybroker.hosts.remote_log.remote_log import RemoteLog
     from kpybroker.machines.telemetry.receiver import Receiver
     from kpybroker.requests.serving.share.share_leader import ShareLeader
@@ -159,6 +161,8 @@ class Broker:
         self._labour: Labour | None = None
         self._telemetry: Receiver | None = None
         self._share_leader: ShareLeader | None = None
+        self._mirrors: Mirrors | None = None
+        self._has_started = False
 
     def start(self) -> None:
         """Start the work in the background, once clients may be served."""
@@ -170,9 +174,13 @@ class Broker:
         self.share_states.start()
         if self.remote_log is not None:
             self.remote_log.start()
+        self._has_started = True
+        self._follow_mirrors()
 
     def stop(self) -> None:
         """End the work on the logs."""
+        if self._mirrors is not None:
+            self._mirrors.stop()
         if self._labour is not None:
             self._labour.stop()
         if self._share_leader is not None:
@@ -219,6 +227,8 @@ class Broker:
             self.remote_log.apply(image, delta)
         self.marker_writer.look_again()
         self.expected_topics.look(image.topics)
+        if self._mirrors is not None:
+            self._mirrors.apply()
         if self._share_leader is not None and SHARE_VERSION in delta.features and not image.features.get(SHARE_VERSION):
             self._share_leader.stop()
 
@@ -240,6 +250,25 @@ class Broker:
         self.fetchers.reconfigure()
         self.replicas.directories.cordon(cordoned_paths(self.config))
         self.lifecycle.report()
+        self._follow_mirrors()
+
+    def _follow_mirrors(self) -> None:
+        """Begin and end mirrors as ``kpybroker.mirrors`` names them."""
+        if self._mirrors is not None:
+            self._mirrors.reconfigure()
+        elif self.config[MIRRORS] and self._has_started and not self.config.is_in_zookeeper_mode:
+            from kpybroker.hosts.mirror.mirrors import MirrorParts, Mirrors
+
+            parts = MirrorParts(
+                self.node_id,
+                self.scheduler,
+                self.replicas,
+                self.nodes,
+                self.controller.send,
+                lambda: self.config,
+                self.image,
+            )
+            self._mirrors = Mirrors(parts)
 
     @property
     def labour(self) -> "Labour":

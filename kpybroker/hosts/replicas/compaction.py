@@ -152,7 +152,7 @@ class Compaction:
             self.cleaners.rest()
         self._forget_gone()
         self._candidates = []
-        self._looking = deque(each for each in self.replicas if each.topic.config.compact and each.is_here)
+        self._looking = deque(each for each in self.replicas if _is_cleaned(each))
         self._look_at_some()
 
     def _look_at_some(self) -> None:
@@ -288,3 +288,9 @@ class Compaction:
         """Write the offsets up to which the logs of a directory have been compacted; deleted logs are left out."""
         content = directory.render_cleaner_offsets()
         self.replicas.directories.write_checkpoint(directory, names.CLEANER_OFFSETS, content, then)
+
+
+def _is_cleaned(replica: Replica) -> bool:
+    """Whether a log is compacted here. That of a mirror has what its source's cleaner left."""
+    config = replica.topic.config
+    return config.compact and not config.is_mirror and replica.is_here

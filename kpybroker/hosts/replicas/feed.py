@@ -15,7 +15,7 @@ import logging
 from collections.abc import Callable, Iterator
 from functools import partial
 from math import inf
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from kpybroker.hosts.network.peer import NoResponse, Peer
 from kpybroker.hosts.replicas.log_starts import LogStarts
@@ -81,10 +81,23 @@ class FeedParts(NamedTuple):
     tiering: Tiering
 
 
+class FedOver(Protocol):
+    """The connection to a leader: a `Peer`, or one to a broker of another cluster."""
+
+    host: str
+    port: int
+
+    def send(self, request: Any, done: Callable[[Any], object]) -> None: ...
+    def close(self) -> None: ...
+
+
 class Feed:
     """The connection, with the partitions that are fetched over it."""
 
-    def __init__(self, parts: FeedParts, leader_id: int, peer: Peer, fetcher: Fetcher) -> None:
+    leader_kind = "broker"
+    """The words for the leader in the log."""
+
+    def __init__(self, parts: FeedParts, leader_id: int, peer: FedOver, fetcher: Fetcher) -> None:
         self.leader_id = leader_id
         self.peer = peer
         self.fetcher = fetcher
@@ -211,7 +224,7 @@ class Feed:
         """Connect again: at once the first time, then after longer and longer pauses."""
         self._failures += 1
         if self._failures == 1:
-            log.info("Fetching from broker %d is interrupted: %s", self.leader_id, reason)
+            log.info("Fetching from %s %d is interrupted: %s", self.leader_kind, self.leader_id, reason)
         at_once = self._failures <= at_once
         backoff_ms = self._parts.limits().backoff_ms
         self._later(0.0 if at_once else min(FIRST_RETRY_MS * 2.0 ** min(self._failures, 20), backoff_ms))
@@ -286,6 +299,7 @@ class Feed:
     def _begin_in_middle(self, following: Following) -> None:
         """Fetch a partition only when its log begins where the leader has its records on the disk."""
         if self._second is None:
+            assert isinstance(self.peer, Peer)  # no other cluster says so to its consumers
             self._second = self.peer.beside()
         self.fetcher.stop(following, FetchState.ASKING)
         self._parts.tiering.begin_in_middle(following.replica, self._second, partial(self._has_begun, following))
@@ -308,8 +322,10 @@ class Feed:
         name, epoch = error_codes.name(code), following.follower.epoch
         level = logging.DEBUG if code in EXPECTED else logging.WARNING
         log.log(
-            level, "%s, epoch %d: broker %d answered the fetch with %s", following.replica, epoch, self.leader_id, name
-        )
+            level,
+            "%s, epoch %d: %s %d answered the fetch with %s",
+            following.replica, epoch, self.leader_kind, self.leader_id, name,
+        )  # fmt: skip
         if fails:
             self.fetcher.stop(following, FetchState.FAILED)
         else:
@@ -328,7 +344,7 @@ class Feed:
             isinstance(error, KafkaError) and error.code == error_codes.CORRUPT_MESSAGE
         ):
             self.damaged_answers += 1
-            log.warning("Broker %d sent damaged records, which are fetched again: %s", self.leader_id, error)
+            log.warning("Damaged records of %s %d are fetched again: %s", self.leader_kind, self.leader_id, error)
             self.fetcher.delay(following, now_ms)
         else:
             is_known = isinstance(error, KafkaError | StorageError)

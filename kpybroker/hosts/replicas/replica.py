@@ -40,6 +40,7 @@ class HeldTopic:
         "failed_produces",
         "fetches",
         "id",
+        "is_guarded",
         "is_internal",
         "name",
         "produces",
@@ -54,6 +55,8 @@ class HeldTopic:
         self.config = config
         self.validation = validation
         self.is_internal = name in INTERNAL
+        self.is_guarded = self.is_internal or config.is_mirror
+        """Whether ordinary producers may not write to it."""
         self.replicas: dict[int, Replica] = {}
         self.records_in = self.bytes_in = self.bytes_out = 0
         self.produces = self.failed_produces = self.fetches = self.failed_fetches = 0
@@ -150,6 +153,7 @@ class Replica:
             rules=self._rules,
             min_isr=self.topic.config.min_insync_replicas,
             now_ms=self._monotonic_ms(),
+            is_fed=self.topic.config.is_fed,
         )
         return leader
 

@@ -234,6 +234,7 @@ class Replicas:
         """Apply a change of a topic's configuration, or of a default below it."""
         held.config = self._config_of(held.name, overrides)
         held.validation = held.config.validation(is_internal=held.is_internal)
+        held.is_guarded = held.is_internal or held.config.is_mirror
         changed = held.config.log()
         for replica in held.replicas.values():
             found = self.find_log(replica)
@@ -241,6 +242,8 @@ class Replicas:
                 found.configure(changed)
             self._fetchers.configured(replica)
             leader = replica.leader
+            if leader is not None and leader.is_fed and not held.config.is_fed:
+                leader.end_feed()
             if leader is not None and leader.require_in_sync(
                 held.config.min_insync_replicas, self.scheduler.monotonic_ms()
             ):

@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from kpybroker.machines.config_def import edited_list, edited_list_in_steps
+from kpybroker.machines.controller import mirrored_topics
 from kpybroker.machines.controller.config_rules import MAX_VALUE_LENGTH
 from kpybroker.machines.controller.state import (
     LAST_OF_STEP,
@@ -18,6 +19,7 @@ from kpybroker.machines.controller.state import (
     Steps,
 )
 from kpybroker.machines.errors import KafkaError
+from kpybroker.machines.metadata import mirror_configs
 from kpybroker.machines.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
 from kpybroker.runtime.calls.scattered import Scattered
 from kpybroker.runtime.calls.steps import in_blocks
@@ -49,13 +51,15 @@ class _Resource(Protocol):
 
 
 def alter_configs(state: ControllerState, request: ControllerRequest, _now_ms: int) -> Steps:
-    """Replace all configs of the named resources; configs that the request does not name are deleted."""
+    """Replace all configs of the named resources; configs that the request does not name are deleted.
+    Those of a mirror stay: nobody ends one by this."""
     message: legacy.AlterConfigsRequest = request.message
 
     def wanted(resource: _Resource, current: Mapping[str, str]) -> Generator[None, None, Alterations]:
         alterations: Alterations = {config.name: config.value for config in resource.configs}
         yield
-        return {**alterations, **dict.fromkeys(name for name in current if name not in alterations)}
+        kept = (*alterations, *(name for name in current if name.startswith(mirror_configs.PREFIX)))
+        return {**alterations, **dict.fromkeys(name for name in current if name not in kept)}
 
     records, outcomes = yield from _alter(state, message.resources, wanted)
     responses = yield from in_blocks(outcomes, lambda outcome: legacy.AlterConfigsResourceResponse(**outcome))
@@ -175,6 +179,8 @@ def _records(
     yield
     state.rules.check(resource_type, name, after, current)
     _check_exists(state, resource_type, name)
+    if resource_type == TOPIC_RESOURCE:
+        records += mirrored_topics.alteration(state, name, current, after)
     return records
 
 

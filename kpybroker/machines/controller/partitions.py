@@ -3,6 +3,7 @@
 from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any
 
+from kpybroker.machines.controller import mirrored_topics
 from kpybroker.machines.controller.allowance import Allowance
 from kpybroker.machines.controller.in_steps import counted, kept, refused_twice
 from kpybroker.machines.controller.partition_change import Election
@@ -15,6 +16,7 @@ from kpybroker.machines.controller.topics import (
     placed_partitions,
 )
 from kpybroker.machines.errors import KafkaError
+from kpybroker.machines.metadata.image import TOPIC_RESOURCE
 from kpybroker.machines.metadata.topic import NO_LEADER, NO_LEADER_CHANGE, RECOVERED, RECOVERING, Partition, Topic
 from kpywire import error_codes
 from kpywire.messages.alter_partition import (
@@ -308,4 +310,5 @@ def _add_partitions(
             if partition_id % STEP == LAST_OF_STEP:
                 yield
             partitions.append(assigned_partition(state, partition_id, assignment.broker_ids, replication_factor))
-    return (yield from partition_records(state, topic.id, enumerate(partitions, present)))
+    added = yield from partition_records(state, topic.id, enumerate(partitions, present))
+    return mirrored_topics.fenced(added, state.image.configs_of(TOPIC_RESOURCE, topic.name))

@@ -9,6 +9,7 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from operator import attrgetter
 from typing import Any, Final
 
+from kpybroker.machines.controller import mirrored_topics
 from kpybroker.machines.controller.allowance import Allowance
 from kpybroker.machines.controller.config_rules import MAX_VALUE_LENGTH
 from kpybroker.machines.controller.in_steps import counted, kept, refused_twice
@@ -103,6 +104,7 @@ def _create_topic(
 ) -> Generator[None, None, tuple[CreatableTopicResult, list[Any]]]:
     _check_name(state, topic.name)
     configs = _checked_configs(state, topic)
+    source = mirrored_topics.named_source(state, topic.name, configs)
     if topic.assignments:
         partitions = yield from _assigned_partitions(state, topic)
     else:
@@ -110,14 +112,15 @@ def _create_topic(
     allowance.check_new(topic.name, len(partitions))
     charge(len(partitions))
     allowance.created(topic.name, len(partitions))
-    topic_id = allowance.new_topic_id()
+    topic_id = allowance.new_topic_id() if source is None else source.topic_id
     records = [
         TopicRecord(name=topic.name, topic_id=topic_id),
         *(
             ConfigRecord(resource_type=TOPIC_RESOURCE, resource_name=topic.name, name=name, value=value)
             for name, value in configs.items()
         ),
-        *(yield from partition_records(state, topic_id, partitions.items())),
+        *mirrored_topics.fenced((yield from partition_records(state, topic_id, partitions.items())), configs),
+        *([] if source is None else mirrored_topics.distant_producer_ids(state)),
     ]
     result = CreatableTopicResult(
         error_code=error_codes.NONE,

@@ -201,8 +201,14 @@ class MetadataImage:
 
     def _apply_new_partitions(self, new: NewPartitions, _offset: int, changes: Changes) -> None:
         topic = self._topic(new.topic_id, new)
-        topic.own().update(new.partitions)
-        changes.partitions_added(topic, new.partitions)
+        known = topic.own()
+        changed = {index: known[index] for index in new.partitions if index in known} if known else {}
+        known.update(new.partitions)
+        for index, before in changed.items():
+            changes.partition_changed(topic, index, before)
+        added = [index for index in new.partitions if index not in changed] if changed else new.partitions
+        if added:
+            changes.partitions_added(topic, added)
 
     def _apply_partition_change(self, record: PartitionChangeRecord, _offset: int, changes: Changes) -> None:
         topic = self._topic(record.topic_id, record)

@@ -1,6 +1,7 @@
 """This node leads a partition, in one leader epoch.
 
-The leader orders records: it checks a produced batch, stamps its offset and epoch, and appends it. Followers fetch the
+The leader orders records: it checks a produced batch, stamps its offset and epoch, and appends it. The leader of a
+mirror orders nothing: it is fed with the batches of another cluster (`kpybroker.machines.mirror.feeding`). Followers fetch the
 records they lack, so the leader knows how far each has come (`kpybroker.machines.partition.in_sync`), and with that the
 high watermark: the smallest log end offset over the replicas that are in sync or may be by now. It does not move while
 fewer replicas are in sync than ``min.insync.replicas`` (KIP-966). If this node is the only replica, an append moves it
@@ -76,7 +77,7 @@ class PartitionLeader(Role):
     A term is the time in which this node leads without a break; the leader epoch may rise meanwhile.
     """
 
-    __slots__ = ("_alone", "_bounds", "epoch_start_offset", "in_sync", "term", "verifications", "waits")
+    __slots__ = ("_alone", "_bounds", "epoch_start_offset", "in_sync", "is_fed", "term", "verifications", "waits")
 
     def __init__(
         self,
@@ -88,15 +89,19 @@ class PartitionLeader(Role):
         rules: Rules = NO_RULES,
         min_isr: int = 1,
         now_ms: float = 0.0,
+        is_fed: bool = False,
     ) -> None:
-        """``now_ms`` is of a monotonic clock, as everywhere with followers."""
+        """``now_ms`` is of a monotonic clock, as everywhere with followers. ``is_fed``: the batches come from another
+        cluster, and so do their epochs."""
         epoch = state.leader_epoch
         super().__init__(log, epoch, high_watermark)
         self.term = epoch
         self.in_sync = InSync(node_id, state, rules, now_ms, min_isr)
         self.verifications = Verifications()
         self.epoch_start_offset = log.log_end_offset
-        log.epochs.assign(epoch, log.log_end_offset)
+        self.is_fed = is_fed
+        if not is_fed:
+            log.epochs.assign(epoch, log.log_end_offset)
         self._alone = False
         """Whether this node's own log alone determines the high watermark."""
         self._bounds: tuple[FollowerState, ...] = ()
@@ -125,7 +130,8 @@ class PartitionLeader(Role):
         if epoch > self.epoch:
             self.epoch = epoch
             self.epoch_start_offset = self.log.log_end_offset
-            self.log.epochs.assign(epoch, self.epoch_start_offset)
+            if not self.is_fed:
+                self.log.epochs.assign(epoch, self.epoch_start_offset)
             self.in_sync.begin_epoch(self.epoch_start_offset, now_ms)
         self.recount(now_ms)
 
@@ -402,6 +408,23 @@ class PartitionLeader(Role):
             log.append((parse_header(batch),), batch, now_ms)
         self._appended()
         return offset
+
+    # Batches of another cluster
+
+    def cut_to_source(self) -> None:
+        """Note that the log was cut, or began again, as its source's: nothing is known of what followers have behind
+        its end."""
+        log = self.log
+        start_offset, end_offset = max(log.local_log_start_offset, log.log_start_offset), log.end.offset
+        for follower in self.in_sync.followers.values():
+            follower.log_end = LogOffset(min(follower.log_end.offset, end_offset))
+        self.high_watermark = log.position_of(min(max(self.high_watermark.offset, start_offset), end_offset))
+
+    def end_feed(self) -> None:
+        """Begin to order records: from the log's end on they are of this leader's epoch."""
+        self.is_fed = False
+        self.epoch_start_offset = self.log.log_end_offset
+        self.log.epochs.assign(self.epoch, self.epoch_start_offset)
 
     def advance_high_watermark(self) -> bool:
         """Set the high watermark by the log ends that bound it; whether it moved."""

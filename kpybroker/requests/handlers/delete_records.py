@@ -2,7 +2,7 @@
 
 - Offset -1 means the high watermark. An offset above that, or below -1, is OFFSET_OUT_OF_RANGE. An offset below the log
   start changes nothing.
-- A topic that is only compacted is POLICY_VIOLATION; an internal topic is INVALID_TOPIC_EXCEPTION.
+- A topic that is only compacted, or a mirror, is POLICY_VIOLATION; an internal topic is INVALID_TOPIC_EXCEPTION.
 - Answered when all replicas on alive brokers have followed, or with REQUEST_TIMED_OUT after ``timeout_ms``.
 
 A log start moves only when the new one is on disk. So it never moves back, not even for a client that read it just
@@ -117,7 +117,7 @@ def _delete(
 
     def delete(replica: Replica, leader: PartitionLeader) -> DeleteRecordsPartitionResult:
         config = replica.topic.config
-        if config.compact and not config.delete:
+        if config.is_mirror or (config.compact and not config.delete):
             raise KafkaError(error_codes.POLICY_VIOLATION)
         high_watermark = leader.high_watermark.offset
         start = high_watermark if offset == HIGH_WATERMARK else offset

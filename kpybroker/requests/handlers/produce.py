@@ -7,6 +7,7 @@
   batch counts.
 - A request that writes into a transaction without a transactional id fails as a whole:
   TRANSACTIONAL_ID_AUTHORIZATION_FAILED.
+- A topic that is a mirror of another cluster's is read-only: POLICY_VIOLATION.
 - In a transaction only partitions that its coordinator knows are written (KIP-890). A request with a transactional id
   waits until that is verified. Its batches must have one producer, else INVALID_PRODUCER_ID_MAPPING. From v11 on:
   TRANSACTION_ABORTABLE. From v12 on: the verification adds the partitions to the transaction.
@@ -286,7 +287,7 @@ class Appending:
                 answers.append(b"")
                 continue
             try:
-                if held is None or held.is_internal or not -2 < self.acks < 2:
+                if held is None or held.is_guarded or not -2 < self.acks < 2:
                     held = self._checked(key, held, index, records)
                 if self.refused and (held.name, index) in self.refused:
                     answers.append(self._refused_before(held, index))
@@ -374,6 +375,9 @@ class Appending:
             raise KafkaError(error_codes.INVALID_REQUIRED_ACKS)
         if held.is_internal and self.call.client_id != ADMIN_CLIENT_ID:
             raise KafkaError(error_codes.INVALID_TOPIC_EXCEPTION)
+        if held.config.is_mirror:
+            message = f"Topic {held.name} is a mirror: only its source writes to it"
+            raise KafkaError(error_codes.POLICY_VIOLATION, message)
         return held
 
     def _partition(

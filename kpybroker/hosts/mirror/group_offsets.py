@@ -1,0 +1,190 @@
+"""The offsets of a mirror's groups: each second those that changed at the source are committed here.
+
+An offset is never above what is mirrored: it is cut to the high watermark here, and committed again when more is there.
+So a group that is cut over skips nothing. Groups with members here are left alone: their coordinator refuses the commit.
+"""
+
+import logging
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from kpybroker.client.client import Spot
+from kpybroker.client.group_requests import WITH_NAMES
+from kpybroker.hosts.mirror.reading import read_groups
+from kpybroker.hosts.mirror.source import Source
+from kpybroker.hosts.network.peer import NoResponse
+from kpybroker.machines.metadata.image import TOPIC_RESOURCE
+from kpybroker.machines.metadata.mirror_configs import SOURCE, is_fed
+from kpybroker.machines.mirror.group_offsets import Commits, GroupOffset, clamped
+from kpybroker.machines.mirror.mirror import Mirror
+from kpybroker.runtime.io.scheduler import Timer
+from kpywire import error_codes
+from kpywire.messages.find_coordinator import FindCoordinatorRequest
+from kpywire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from kpywire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+
+if TYPE_CHECKING:
+    from kpybroker.hosts.mirror.mirrors import MirrorParts
+
+log = logging.getLogger("kpybroker.mirror")
+
+LOOK_MS: Final = 1_000
+LATEST: Final = -1
+CONSUMER: Final = -1
+GROUP: Final = 0
+
+
+class GroupOffsets:
+    """The groups of one mirror, carried over by one broker."""
+
+    def __init__(self, parts: "MirrorParts", mirror: Mirror) -> None:
+        self._parts = parts
+        self._mirror = mirror
+        self._read = parts.scheduler.pool(f"mirror-groups-{mirror.name}", 1)
+        self._source: Source | None = None
+        self._timer: Timer | None = None
+        self._is_reading = False
+        self._committed: dict[str, dict[tuple[str, int], GroupOffset]] = {}
+        """The offsets that were committed here, by group."""
+
+    def begin(self, source: Source) -> None:
+        """Carry the groups of the source over from now on."""
+        self._source = source
+        if self._timer is None and not self._is_reading:
+            self._look()
+
+    def stop(self) -> None:
+        """Leave the groups alone."""
+        self._source = None
+        self._committed.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _look(self) -> None:
+        self._timer, source, mirror = None, self._source, self._mirror
+        if source is None:
+            return
+        self._is_reading = True
+
+        def read() -> dict[str, Commits]:
+            with source.client() as client:
+                return read_groups(client, mirror)
+
+        self._read(read, self._has_read)
+
+    def _has_read(self, groups: dict[str, Commits] | None, error: BaseException | None) -> None:
+        self._is_reading = False
+        if self._source is None:
+            return
+        self._timer = self._parts.scheduler.call_later(LOOK_MS, self._look)
+        if groups is None:
+            log.debug("The groups of mirror %s cannot be read: %s", self._mirror.name, error)
+            return
+        changed = {group: self._changed(group, commits) for group, commits in groups.items()}
+        wanted = {group: commits for group, commits in changed.items() if commits}
+        if wanted:
+            self._find_ends(wanted)
+
+    def _changed(self, group: str, commits: Commits) -> Commits:
+        """The offsets that differ from those committed here, in topics that are fed."""
+        image, before = self._parts.image, self._committed.get(group, {})
+        return {
+            spot: commit
+            for spot, commit in commits.items()
+            if before.get(spot) != commit and self._is_fed(image.configs_of(TOPIC_RESOURCE, spot[0]))
+        }
+
+    def _is_fed(self, configs: Mapping[str, str]) -> bool:
+        return is_fed(configs) and configs[SOURCE] == self._mirror.name
+
+    # The ends of the partitions here
+
+    def _find_ends(self, wanted: dict[str, Commits]) -> None:
+        led: dict[int, dict[str, set[int]]] = {}
+        topics = self._parts.image.topics
+        for commits in wanted.values():
+            for name, index in commits:
+                topic = topics.get(name)
+                partition = None if topic is None else topic.partitions.get(index)
+                if partition is not None and partition.leader >= 0:
+                    led.setdefault(partition.leader, {}).setdefault(name, set()).add(index)
+        ends: dict[tuple[str, int], int] = {}
+        outstanding = set(led)
+
+        def found(node_id: int, response: Any) -> None:
+            if not isinstance(response, NoResponse):
+                for topic in response.topics:
+                    for each in topic.partitions:
+                        if each.error_code == error_codes.NONE:
+                            ends[Spot(topic.name, each.partition_index)] = each.offset
+            outstanding.discard(node_id)
+            if not outstanding:
+                self._commit(wanted, ends)
+
+        for node_id, partitions in led.items():
+            request = ListOffsetsRequest(
+                replica_id=CONSUMER,
+                topics=[
+                    ListOffsetsTopic(
+                        name=name,
+                        partitions=[ListOffsetsPartition(partition_index=each, timestamp=LATEST) for each in indexes],
+                    )
+                    for name, indexes in partitions.items()
+                ],
+            )
+            self._parts.nodes.send(node_id, request, partial(found, node_id))
+
+    # Committing
+
+    def _commit(self, wanted: dict[str, Commits], ends: Mapping[tuple[str, int], int]) -> None:
+        due = {group: clamped(commits, ends) for group, commits in wanted.items()}
+        due = {
+            group: {
+                spot: commit for spot, commit in commits.items() if self._committed.get(group, {}).get(spot) != commit
+            }
+            for group, commits in due.items()
+        }
+        groups = [group for group, commits in due.items() if commits]
+        if groups and self._source is not None:
+            request = FindCoordinatorRequest(key_type=GROUP, coordinator_keys=groups)
+            self._parts.nodes.send(self._parts.node_id, request, partial(self._coordinators, due))
+
+    def _coordinators(self, due: dict[str, Commits], response: Any) -> None:
+        if isinstance(response, NoResponse):
+            return
+        for each in response.coordinators:
+            if each.error_code == error_codes.NONE:
+                commits = due[each.key]
+                request = _request(each.key, commits)
+                answered = partial(self._has_committed, each.key, commits)
+                self._parts.nodes.send(each.node_id, request, answered, newest=WITH_NAMES)
+
+    def _has_committed(self, group: str, commits: Commits, response: Any) -> None:
+        if isinstance(response, NoResponse):
+            return
+        done = self._committed.setdefault(group, {})
+        for topic in response.topics:
+            for each in topic.partitions:
+                spot = Spot(topic.name, each.partition_index)
+                if each.error_code == error_codes.NONE:
+                    done[spot] = commits[spot]
+                else:
+                    name = error_codes.name(each.error_code)
+                    log.debug("The offset of group %s in %s is not carried over: %s", group, spot, name)
+
+
+def _request(group: str, commits: Commits) -> OffsetCommitRequest:
+    topics: dict[str, OffsetCommitRequestTopic] = {}
+    for (name, index), commit in commits.items():
+        topic = topics.setdefault(name, OffsetCommitRequestTopic(name=name, partitions=[]))
+        topic.partitions.append(
+            OffsetCommitRequestPartition(
+                partition_index=index,
+                committed_offset=commit.offset,
+                committed_leader_epoch=commit.leader_epoch,
+                committed_metadata=commit.metadata,
+            )
+        )
+    return OffsetCommitRequest(group_id=group, topics=list(topics.values()))

@@ -1,0 +1,227 @@
+"""One mirror on one broker: the partitions that this broker leads are fetched from their leaders at the source.
+
+The metadata of the source are read again and again in a thread. The live broker with the lowest id also makes the topics
+here those of the source (`topic_changes`), and carries the offsets of groups over (`group_offsets`).
+
+Not here: requests and answers (`mirror_feed`), what is appended (`kpybroker.machines.mirror.feeding`).
+"""
+
+import logging
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from kpybroker.config.own_configs import MIRROR_RATE
+from kpybroker.hosts.mirror.group_offsets import GroupOffsets
+from kpybroker.hosts.mirror.mirror_feed import MirrorFeed
+from kpybroker.hosts.mirror.reading import SourceMetadata, read_metadata
+from kpybroker.hosts.mirror.source import LOST, Source, SourcePeer, read_source
+from kpybroker.hosts.mirror.topic_changes import TopicChanges
+from kpybroker.hosts.replicas.feed import FeedParts
+from kpybroker.hosts.replicas.log_starts import LogStarts
+from kpybroker.hosts.replicas.replica import Replica
+from kpybroker.hosts.replicas.throttle import ReplicaThrottle
+from kpybroker.hosts.replicas.tiering import NoTiering
+from kpybroker.machines.config_def import LONG_MAX
+from kpybroker.machines.errors import KafkaError
+from kpybroker.machines.metadata.mirror_configs import SOURCE
+from kpybroker.machines.mirror.feeding import FedPartition
+from kpybroker.machines.mirror.mirror import Mirror
+from kpybroker.machines.replica_fetcher import FetchLimits, Following, Key
+from kpybroker.runtime.io.scheduler import Timer
+from kpystorage.errors import DiskFailure
+
+if TYPE_CHECKING:
+    from kpybroker.hosts.mirror.mirrors import MirrorParts
+
+log = logging.getLogger("kpybroker.mirror")
+
+LOOK_MS: Final = 1_000
+"""The pause between two looks at the metadata of the source."""
+SOON_MS: Final = 100
+"""The pause if an answer has shown that they are old."""
+
+
+class FedPlace(NamedTuple):
+    """The feed of a partition, and the leader epoch here for which it was made."""
+
+    feed: MirrorFeed
+    leader_epoch: int
+
+
+class RunningMirror:
+    """A mirror, as long as it is configured."""
+
+    def __init__(self, parts: "MirrorParts", mirror: Mirror) -> None:
+        self.mirror = mirror
+        self._parts = parts
+        self._read = parts.scheduler.pool(f"mirror-{mirror.name}", 1)
+        self._topics = TopicChanges(parts, mirror)
+        self._groups = GroupOffsets(parts, mirror)
+        self._source: Source | None = None
+        self._known: SourceMetadata | None = None
+        self._feeds: dict[int, MirrorFeed] = {}
+        self._places: dict[Key, FedPlace] = {}
+        self._timer: Timer | None = None
+        self._is_reading = self._stopped = False
+        self._looks_soon = False
+        self._problem = ""
+        log_starts = LogStarts(parts.scheduler, parts.replicas.directories, parts.replicas.log_start_moved)
+        throttle = ReplicaThrottle(lambda: self._rate)
+        self._feed_parts = FeedParts(
+            parts.scheduler,
+            self._limits,
+            throttle,
+            lambda: self._rate < LONG_MAX,
+            lambda _replica: True,
+            Replica.changed,
+            parts.replicas.directories.check,
+            log_starts,
+            NoTiering(),
+        )
+
+    def start(self) -> None:
+        """Begin to read the source."""
+        log.info("The mirror %s begins", self.mirror)
+        self._look()
+
+    def stop(self) -> None:
+        """Fetch no more. The topics stay read-only."""
+        log.info("The mirror %s is over on this broker", self.mirror)
+        self._stopped = True
+        self._groups.stop()
+        if self._timer is not None:
+            self._timer.cancel()
+        for feed in self._feeds.values():
+            feed.close()
+        self._feeds.clear()
+        self._places.clear()
+
+    @property
+    def _rate(self) -> int:
+        rate: int = self._parts.config()[MIRROR_RATE]
+        return rate
+
+    def _limits(self) -> FetchLimits:
+        config = self._parts.config()
+        return FetchLimits(
+            config["replica.fetch.wait.max.ms"],
+            config["replica.fetch.min.bytes"],
+            config["replica.fetch.response.max.bytes"],
+            config["replica.fetch.max.bytes"],
+            config["replica.fetch.backoff.ms"],
+        )
+
+    # The source's metadata
+
+    def look_soon(self) -> None:
+        """Read the metadata of the source again soon."""
+        if not self._looks_soon and not self._is_reading and not self._stopped:
+            self._looks_soon = True
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = self._parts.scheduler.call_later(SOON_MS, self._look)
+
+    def _look(self) -> None:
+        self._timer = None
+        self._looks_soon = False
+        self._is_reading = True
+        path, mirror, with_configs = self._parts.source_file(self.mirror.name), self.mirror, self._parts.is_lowest
+
+        def read() -> tuple[Source, SourceMetadata]:
+            source = read_source(path)
+            with source.client() as client:
+                return source, read_metadata(client, mirror, with_configs=with_configs)
+
+        self._read(read, self._has_read)
+
+    def _has_read(self, found: tuple[Source, SourceMetadata] | None, error: BaseException | None) -> None:
+        self._is_reading = False
+        if self._stopped:
+            return
+        if found is None:
+            self._note_problem(error)
+        else:
+            if self._problem:
+                log.info("The source of mirror %s is reached again", self.mirror.name)
+                self._problem = ""
+            self._source, self._known = found
+            self.follow_leaders()
+            if self._parts.is_lowest:
+                self._topics.bring_about(self._known.topics)
+                self._groups.begin(self._source)
+            else:
+                self._groups.stop()
+        self._timer = self._parts.scheduler.call_later(LOOK_MS, self._look)
+
+    def _note_problem(self, error: BaseException | None) -> None:
+        problem = str(error)
+        if problem != self._problem:
+            self._problem = problem
+            is_known = isinstance(error, LOST)
+            log.warning(
+                "The source of mirror %s cannot be read: %s",
+                self.mirror.name,
+                problem,
+                exc_info=None if is_known else error,
+            )
+
+    # Partitions
+
+    def follow_leaders(self) -> None:
+        """Fetch the partitions that this broker leads, each from its leader at the source as last known."""
+        known, source = self._known, self._source
+        if known is None or source is None or self._stopped:
+            return
+        for leader_id, feed in list(self._feeds.items()):
+            if known.addresses.get(leader_id) != (feed.peer.host, feed.peer.port):
+                self._close(leader_id)
+        wanted: dict[Key, tuple[Replica, int]] = {}
+        for replica in self._fed():
+            leader_id = known.leaders.get((replica.topic.id, replica.index), -1)
+            if leader_id in known.addresses:
+                wanted[replica.topic.id, replica.index] = replica, leader_id
+        for key, place in list(self._places.items()):
+            found = wanted.get(key)
+            if found is None or (place.feed.leader_id, place.leader_epoch) != (
+                found[1],
+                found[0].partition.leader_epoch,
+            ):
+                place.feed.remove(key)
+                place.feed.wake()
+                del self._places[key]
+        for key, (replica, leader_id) in wanted.items():
+            if key not in self._places:
+                self._follow(key, replica, leader_id, source, known.addresses[leader_id])
+
+    def _fed(self) -> Iterator[Replica]:
+        for topic in self._parts.replicas.topics.values():
+            if topic.config.is_fed and topic.config.overrides[SOURCE] == self.mirror.name:
+                for replica in topic.replicas.values():
+                    if replica.is_led_here:
+                        yield replica
+
+    def _follow(self, key: Key, replica: Replica, leader_id: int, source: Source, address: tuple[str, int]) -> None:
+        try:
+            fed = FedPartition(replica.led())
+        except DiskFailure as failure:
+            self._parts.replicas.directory_failed(failure)
+            return
+        except KafkaError as error:
+            log.debug("%s is not fetched: %s", replica, error)
+            return
+        feed = self._feeds.get(leader_id)
+        if feed is None:
+            feed = MirrorFeed(self._feed_parts, leader_id, SourcePeer(source, *address), self._limits, self.look_soon)
+            self._feeds[leader_id] = feed
+        feed.add(Following(key, fed, replica))
+        self._places[key] = FedPlace(feed, replica.partition.leader_epoch)
+        if feed.waits_since_ms >= 0:
+            feed.interrupt()
+        else:
+            feed.wake()
+
+    def _close(self, leader_id: int) -> None:
+        feed = self._feeds.pop(leader_id)
+        for key in list(feed.fetcher.followings):
+            self._places.pop(key, None)
+        feed.close()

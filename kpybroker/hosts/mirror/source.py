@@ -1,0 +1,117 @@
+"""The source of a mirror: the file that says how it is reached, and connections to its brokers.
+
+The file has the properties of Kafka's clients, TLS and every SASL mechanism among them. It lies on the broker's machine,
+so that no password is in the metadata.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from kpybroker.client import client_configs
+from kpybroker.client.asyncio_connection import AsyncioConnection
+from kpybroker.client.bad_property import BadProperty
+from kpybroker.client.client import Client, ClientSettings, parse_servers
+from kpybroker.client.connection import Unreachable
+from kpybroker.client.properties import seconds, settings_of
+from kpybroker.config.properties import read_properties
+from kpybroker.hosts.network.peer import NoResponse
+from kpybroker.machines.config_def import ConfigError
+from kpybroker.machines.errors import KafkaError
+from kpywire.messages.fetch import FetchRequest
+
+SERVERS: Final = "bootstrap.servers"
+LOST: Final = (OSError, EOFError, Unreachable, KafkaError, BadProperty)
+
+
+class Source(NamedTuple):
+    """A cluster that is mirrored, and how to connect to it."""
+
+    servers: str
+    timeout_s: float
+    settings: ClientSettings
+
+    def client(self) -> Client:
+        """A client that blocks, for a thread."""
+        return Client(self.servers, self.timeout_s, self.settings)
+
+
+def read_source(path: Path) -> Source:
+    """The source that a file of properties describes. Raises BadProperty, with the path in its text."""
+    try:
+        properties = {name: each.value for name, each in read_properties(path).items()}
+        configured = client_configs.of_file(client_configs.ADMIN, properties)
+        values = client_configs.with_defaults(client_configs.ADMIN, configured)
+        settings = settings_of(values)
+        servers = properties.get(SERVERS, "")
+        if not servers:
+            raise BadProperty(f"it names no {SERVERS}")
+        parse_servers(servers, settings.protocol)
+    except (BadProperty, ConfigError, ValueError, OSError) as error:
+        raise BadProperty(f"{path}: {error}") from None
+    return Source(servers, seconds(values, "request.timeout.ms"), settings)
+
+
+class SourcePeer:
+    """One broker of a source: requests and their answers in turn, over a connection that is made when it is needed.
+
+    Invariant: ``done`` of each request is called once, with the response or with `NoResponse`."""
+
+    def __init__(self, source: Source, host: str, port: int) -> None:
+        self.host = host
+        self.port = port
+        self._source = source
+        self._calls: deque[tuple[Any, Callable[[Any], object]]] = deque()
+        self._connection: AsyncioConnection | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    def send(self, request: Any, done: Callable[[Any], object]) -> None:
+        """Ask; ``done`` gets the answer later."""
+        self._calls.append((request, done))
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._answer_all())
+
+    def close(self) -> None:
+        """Close the connection. Requests without an answer get `NoResponse`."""
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
+        self._drop()
+        unanswered, self._calls = self._calls, deque()
+        for _, done in unanswered:
+            done(NoResponse("the connection was closed here"))
+
+    def _drop(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    async def _answer_all(self) -> None:
+        while self._calls:
+            request, _ = self._calls[0]
+            answer = await self._answer(request)
+            _, done = self._calls.popleft()
+            if not self._calls:
+                self._task = None
+            done(answer)
+            if self._task is not asyncio.current_task():
+                return
+
+    async def _answer(self, request: Any) -> Any:
+        wait_s = request.max_wait_ms / 1000 if isinstance(request, FetchRequest) else 0.0
+        settings = self._source.settings
+        try:
+            async with asyncio.timeout(self._source.timeout_s + wait_s):
+                if self._connection is None:
+                    self._connection = await AsyncioConnection.connect(
+                        self.host, self.port, settings.client_id, settings.protection
+                    )
+                return await self._connection.call(request)
+        except TimeoutError:
+            self._drop()
+            return NoResponse("no answer in time")
+        except LOST as error:
+            self._drop()
+            return NoResponse(str(error) or type(error).__name__)

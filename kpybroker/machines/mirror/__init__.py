@@ -1,0 +1,1 @@
+"""Mirrors of topics of another cluster, with equal offsets: which topics, and how their partitions are fed. Pure."""

@@ -1,0 +1,103 @@
+"""A partition's leader as a follower of another cluster: its log becomes a copy of the source's.
+
+Batches are appended unchanged, with the offsets, epochs and producers of the source, by the same code as those of a
+leader in this cluster (`kpybroker.machines.partition.follower`). The followers here copy them from this leader as usual;
+what they have in common is the high watermark here.
+
+Invariants: every batch is of an epoch below the leader's own; the high watermark is at most the source's.
+"""
+
+from typing import Final
+
+from kpybroker.machines.errors import KafkaError
+from kpybroker.machines.partition.follower import HeardOffsets, NextFetch, PartitionFollower
+from kpybroker.machines.partition.leader import PartitionLeader
+from kpystorage.log import Log
+from kpywire import error_codes
+from kpywire.batch import HEADER_BYTES, parse_header
+
+NO_EPOCH: Final = -1
+NO_OFFSET: Final = -1
+
+
+class EpochAhead(KafkaError):
+    """A batch of the source is of an epoch that is not below this leader's: it has to be raised first."""
+
+
+class FedPartition:
+    """The feed of one partition, in one leader epoch here. It has what a fetcher asks of a follower."""
+
+    epoch: Final = NO_EPOCH
+    """The epoch of the source's leader that requests name: none, since metadata of the source may be old."""
+
+    def __init__(self, leader: PartitionLeader) -> None:
+        self.leader = leader
+        self._follower = PartitionFollower(leader.log, leader.epoch - 1, leader.high_watermark.offset)
+
+    @property
+    def log(self) -> Log:
+        """The log."""
+        return self.leader.log
+
+    @property
+    def next_fetch(self) -> NextFetch:
+        """The position from which to fetch next. A consumer has no log start."""
+        found = self.leader.log
+        return NextFetch(found.end.offset, found.epochs.latest, NO_OFFSET)
+
+    def append(self, records: memoryview, position: int, now_ms: int) -> int:
+        """Append the next batches of the source's answer, from ``position`` on; the position where the rest begins.
+
+        Raises:
+            EpochAhead: the next batch is of an epoch that is too late here.
+            KafkaError, StorageError, Malformed: as a follower in this cluster.
+        """
+        if len(records) - position >= HEADER_BYTES:
+            header = parse_header(records[position : position + HEADER_BYTES])
+            if header.partition_leader_epoch > self._follower.epoch:
+                raise EpochAhead(
+                    error_codes.UNKNOWN_LEADER_EPOCH,
+                    f"{self.leader.name}: the batch at offset {header.base_offset} is of epoch "
+                    f"{header.partition_leader_epoch}, and this leader's is {self.leader.epoch}",
+                )
+        self._use_log()
+        start_offset = self.log.local_log_start_offset
+        after = self._follower.append(records, position, now_ms)
+        if self.log.local_log_start_offset < start_offset:
+            self.leader.cut_to_source()  # an empty log begins earlier now, with the batch that its start lies in
+        return after
+
+    def heard(self, _high_watermark: int, log_start_offset: int) -> HeardOffsets:
+        """Move the high watermark here after an append, and report whether the source's log begins after ours. A
+        consumer gets nothing above the source's high watermark, so ours stays below it."""
+        leader = self.leader
+        moved = leader.advance_high_watermark()
+        begins_later = leader.log.log_start_offset < log_start_offset <= leader.high_watermark.offset
+        return HeardOffsets(moved, begins_later)
+
+    def truncate(self, epoch: int, end_offset: int, now_ms: int) -> None:
+        """Truncate the log: after an unclean election the source's has nothing above ``end_offset`` of ``epoch``.
+        DiskFailure."""
+        self._use_log()
+        self._follower.truncate(epoch, end_offset, now_ms)
+        self.leader.cut_to_source()
+
+    def leader_ends(self, end_offset: int, now_ms: int) -> bool:
+        """Handle an offset out of the source's range: whether its log ends before ours, which is truncated then.
+        DiskFailure."""
+        self._use_log()
+        was_cut = self._follower.leader_ends(end_offset, now_ms)
+        self.leader.cut_to_source()
+        return was_cut
+
+    def leader_starts(self, start_offset: int, now_ms: int) -> None:
+        """Handle an offset out of the source's range if its log does not end before ours: where it begins after our
+        end, retention was faster than the mirror, and ours starts over there. DiskFailure."""
+        self._use_log()
+        self._follower.leader_starts(start_offset, now_ms)
+        self.leader.cut_to_source()
+
+    def _use_log(self) -> None:
+        """Follow a log that was moved to another directory."""
+        if self._follower.log is not self.leader.log:
+            self._follower.relocate(self.leader.log)

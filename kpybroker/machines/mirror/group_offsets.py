@@ -1,0 +1,29 @@
+"""The offsets of groups that are carried over from a source, cut to what is mirrored."""
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+NO_EPOCH: Final = -1
+
+
+class GroupOffset(NamedTuple):
+    """A committed offset, with what its committer added."""
+
+    offset: int
+    leader_epoch: int
+    metadata: str
+
+
+Commits = Mapping[tuple[str, int], GroupOffset]
+"""The offsets of one group, by topic and partition."""
+
+
+def clamped(commits: Commits, ends: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], GroupOffset]:
+    """The offsets that may be committed here: none is above the end of its partition, and partitions whose end is not
+    known are left out. The epoch of a cut offset is not known."""
+    found = {}
+    for place, commit in commits.items():
+        end = ends.get(place)
+        if end is not None:
+            found[place] = commit if commit.offset <= end else GroupOffset(end, NO_EPOCH, commit.metadata)
+    return found
