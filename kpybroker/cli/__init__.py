@@ -35,6 +35,7 @@ COMMANDS = {
     "lake": "Keep topics as Delta or Iceberg tables, and check that table = topic.",
     "metadata": "Look around in a metadata log or snapshot.",
     "migrate": "Follow the migration of a cluster from ZooKeeper to KRaft.",
+    "mirror": "Mirror topics of another cluster with equal offsets, and fail over.",
     "offsets": "Show offsets of partitions and groups, delete old records.",
     "produce": "Write lines as records to a topic.",
     "producers": "Show the producers that partitions remember.",

@@ -31,7 +31,8 @@ class ProducerIds:
         self._block = range(0)
         self._next_block: range | None = None
         self._used = 0
-        self._asking = False
+        self._asking = self._is_outdated = False
+        """Whether a block is asked for, and whether it may be one of those that were forgotten."""
         self._waiting: deque[Receiver] = deque()
 
     def next(self, receive: Receiver) -> None:
@@ -47,6 +48,11 @@ class ProducerIds:
         else:
             self._ask()
         return -1 if not taken or taken[0] is None else taken[0]
+
+    def forget_blocks(self) -> None:
+        """Hand out no more ids of the present blocks: ids go on far away, where no other cluster has them."""
+        self._block, self._next_block, self._used = range(0), None, 0
+        self._is_outdated = self._asking
 
     def _serve(self) -> None:
         while self._waiting:
@@ -78,6 +84,10 @@ class ProducerIds:
 
     def _answered(self, response: Any) -> None:
         self._asking = False
+        if self._is_outdated:
+            self._is_outdated = False
+            self._ask()
+            return
         if response.error_code != error_codes.NONE:
             self._refuse()
             return

@@ -269,6 +269,7 @@ class Broker:
                 self.image,
             )
             self._mirrors = Mirrors(parts)
+            self.producer_ids.forget_blocks()
 
     @property
     def labour(self) -> "Labour":

@@ -53,6 +53,8 @@ class TwoClusters(NamedTuple):
 
     source: RunningNode
     mirror: RunningNode
+    source_file: str
+    """The client properties of the source."""
 
     def create_mirror(self, entries: str) -> None:
         """Set ``kpybroker.mirrors`` for all brokers of the mirror."""
@@ -92,7 +94,7 @@ def two_clusters(directory: Path, **source_settings: str) -> Iterator[TwoCluster
         (sources / "dr.properties").write_text(f"bootstrap.servers=127.0.0.1:{source.port}\n")
         mirror = start(directory / "mirror", **{"kpybroker.mirror.directory": str(sources)})
         try:
-            yield TwoClusters(source, mirror)
+            yield TwoClusters(source, mirror, str(sources / "dr.properties"))
         finally:
             mirror.stop()
     finally:

@@ -1,1 +1,1 @@
-"""This broker's part of the mirrors of topics of another cluster. Imported only where ``kpybroker.mirrors`` names one."""
+"""This broker's part of mirrors of another cluster's topics. Imported only where ``kpybroker.mirrors`` names one."""

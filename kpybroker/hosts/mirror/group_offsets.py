@@ -1,7 +1,7 @@
 """The offsets of a mirror's groups: each second those that changed at the source are committed here.
 
 An offset is never above what is mirrored: it is cut to the high watermark here, and committed again when more is there.
-So a group that is cut over skips nothing. Groups with members here are left alone: their coordinator refuses the commit.
+So a group that is cut over skips nothing. Groups with members here are left alone: their coordinator refuses commits.
 """
 
 import logging
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kpybroker.client.client import Spot
 from kpybroker.client.group_requests import WITH_NAMES
+from kpybroker.client.sources import Source
 from kpybroker.hosts.mirror.reading import read_groups
-from kpybroker.hosts.mirror.source import Source
 from kpybroker.hosts.network.peer import NoResponse
 from kpybroker.machines.metadata.image import TOPIC_RESOURCE
 from kpybroker.machines.metadata.mirror_configs import SOURCE, is_fed

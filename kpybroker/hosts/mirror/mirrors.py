@@ -4,9 +4,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from kpybroker.client.bad_property import BadProperty
+from kpybroker.client.sources import Source
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.own_configs import MIRROR_DIRECTORY
 from kpybroker.hosts.mirror.running_mirror import RunningMirror
+from kpybroker.hosts.mirror.source import read_source
 from kpybroker.hosts.network.nodes import Nodes
 from kpybroker.hosts.replicas.replicas import Replicas
 from kpybroker.machines.metadata.image import MetadataImage
@@ -26,9 +29,12 @@ class MirrorParts(NamedTuple):
     config: Callable[[], BrokerConfig]
     image: MetadataImage
 
-    def source_file(self, mirror: str) -> Path:
-        """The file that says how a mirror's source is reached."""
-        return Path(self.config()[MIRROR_DIRECTORY] or ".") / f"{mirror}.properties"
+    def read_source(self, mirror: str) -> Source:
+        """The source of a mirror, as the file of its name describes it. Raises BadProperty."""
+        directory = self.config()[MIRROR_DIRECTORY]
+        if not directory:
+            raise BadProperty(f"{MIRROR_DIRECTORY} is not set on this broker")
+        return read_source(Path(directory) / f"{mirror}.properties")
 
     @property
     def is_lowest(self) -> bool:

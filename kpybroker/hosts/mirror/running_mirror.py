@@ -1,7 +1,7 @@
 """One mirror on one broker: the partitions that this broker leads are fetched from their leaders at the source.
 
-The metadata of the source are read again and again in a thread. The live broker with the lowest id also makes the topics
-here those of the source (`topic_changes`), and carries the offsets of groups over (`group_offsets`).
+The metadata of the source are read again and again in a thread. The live broker with the lowest id also makes the
+topics here those of the source (`topic_changes`), and carries the offsets of groups over (`group_offsets`).
 
 Not here: requests and answers (`mirror_feed`), what is appended (`kpybroker.machines.mirror.feeding`).
 """
@@ -10,11 +10,12 @@ import logging
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from kpybroker.client.sources import Source
 from kpybroker.config.own_configs import MIRROR_RATE
 from kpybroker.hosts.mirror.group_offsets import GroupOffsets
 from kpybroker.hosts.mirror.mirror_feed import MirrorFeed
 from kpybroker.hosts.mirror.reading import SourceMetadata, read_metadata
-from kpybroker.hosts.mirror.source import LOST, Source, SourcePeer, read_source
+from kpybroker.hosts.mirror.source import LOST, SourcePeer
 from kpybroker.hosts.mirror.topic_changes import TopicChanges
 from kpybroker.hosts.replicas.feed import FeedParts
 from kpybroker.hosts.replicas.log_starts import LogStarts
@@ -125,10 +126,10 @@ class RunningMirror:
         self._timer = None
         self._looks_soon = False
         self._is_reading = True
-        path, mirror, with_configs = self._parts.source_file(self.mirror.name), self.mirror, self._parts.is_lowest
+        mirror, with_configs, read_source = self.mirror, self._parts.is_lowest, self._parts.read_source
 
         def read() -> tuple[Source, SourceMetadata]:
-            source = read_source(path)
+            source = read_source(mirror.name)
             with source.client() as client:
                 return source, read_metadata(client, mirror, with_configs=with_configs)
 
@@ -181,17 +182,15 @@ class RunningMirror:
             if leader_id in known.addresses:
                 wanted[replica.topic.id, replica.index] = replica, leader_id
         for key, place in list(self._places.items()):
-            found = wanted.get(key)
-            if found is None or (place.feed.leader_id, place.leader_epoch) != (
-                found[1],
-                found[0].partition.leader_epoch,
-            ):
+            replica, leader_id = wanted.get(key, (None, -1))
+            is_right = place.feed.leader_id == leader_id
+            if replica is None or not is_right or place.leader_epoch != replica.partition.leader_epoch:
                 place.feed.remove(key)
                 place.feed.wake()
                 del self._places[key]
-        for key, (replica, leader_id) in wanted.items():
+        for key, (led, leader_id) in wanted.items():
             if key not in self._places:
-                self._follow(key, replica, leader_id, source, known.addresses[leader_id])
+                self._follow(key, led, leader_id, source, known.addresses[leader_id])
 
     def _fed(self) -> Iterator[Replica]:
         for topic in self._parts.replicas.topics.values():

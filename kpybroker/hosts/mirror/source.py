@@ -1,57 +1,34 @@
 """The source of a mirror: the file that says how it is reached, and connections to its brokers.
 
-The file has the properties of Kafka's clients, TLS and every SASL mechanism among them. It lies on the broker's machine,
-so that no password is in the metadata.
+The file has the properties of Kafka's clients, TLS and every SASL mechanism among them. It lies on the broker's
+machine, so that no password is in the metadata.
 """
 
 import asyncio
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from kpybroker.client import client_configs
 from kpybroker.client.asyncio_connection import AsyncioConnection
 from kpybroker.client.bad_property import BadProperty
-from kpybroker.client.client import Client, ClientSettings, parse_servers
 from kpybroker.client.connection import Unreachable
-from kpybroker.client.properties import seconds, settings_of
+from kpybroker.client.sources import Source, source_of
 from kpybroker.config.properties import read_properties
 from kpybroker.hosts.network.peer import NoResponse
 from kpybroker.machines.config_def import ConfigError
 from kpybroker.machines.errors import KafkaError
 from kpywire.messages.fetch import FetchRequest
 
-SERVERS: Final = "bootstrap.servers"
 LOST: Final = (OSError, EOFError, Unreachable, KafkaError, BadProperty)
-
-
-class Source(NamedTuple):
-    """A cluster that is mirrored, and how to connect to it."""
-
-    servers: str
-    timeout_s: float
-    settings: ClientSettings
-
-    def client(self) -> Client:
-        """A client that blocks, for a thread."""
-        return Client(self.servers, self.timeout_s, self.settings)
 
 
 def read_source(path: Path) -> Source:
     """The source that a file of properties describes. Raises BadProperty, with the path in its text."""
     try:
-        properties = {name: each.value for name, each in read_properties(path).items()}
-        configured = client_configs.of_file(client_configs.ADMIN, properties)
-        values = client_configs.with_defaults(client_configs.ADMIN, configured)
-        settings = settings_of(values)
-        servers = properties.get(SERVERS, "")
-        if not servers:
-            raise BadProperty(f"it names no {SERVERS}")
-        parse_servers(servers, settings.protocol)
-    except (BadProperty, ConfigError, ValueError, OSError) as error:
+        return source_of({name: each.value for name, each in read_properties(path).items()})
+    except (BadProperty, ConfigError, OSError) as error:
         raise BadProperty(f"{path}: {error}") from None
-    return Source(servers, seconds(values, "request.timeout.ms"), settings)
 
 
 class SourcePeer:

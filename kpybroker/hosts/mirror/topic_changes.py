@@ -9,12 +9,13 @@ from kpybroker.machines.metadata.mirror_configs import LEADER_EPOCH, SOURCE, TOP
 from kpybroker.machines.mirror.mirror import Mirror
 from kpybroker.machines.mirror.planning import SourceTopic, TopicHere, TopicPlan, carried, plan_topics
 from kpywire import error_codes, uuid
-from kpywire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from kpywire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse, CreatePartitionsTopic
 from kpywire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from kpywire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
 )
 
 if TYPE_CHECKING:
@@ -63,13 +64,15 @@ class TopicChanges:
 
     def _answered(self, response: Any) -> None:
         self._outstanding -= 1
-        for each in [
-            *getattr(response, "topics", ()),
-            *getattr(response, "results", ()),
-            *getattr(response, "responses", ()),
-        ]:
+        answers: list[tuple[str, Any]]
+        if isinstance(response, IncrementalAlterConfigsResponse):
+            answers = [(each.resource_name, each) for each in response.responses]
+        elif isinstance(response, CreatePartitionsResponse):
+            answers = [(each.name, each) for each in response.results]
+        else:
+            answers = [(each.name, each) for each in response.topics]
+        for name, each in answers:
             if each.error_code not in DONE_BEFORE:
-                name = getattr(each, "name", None) or getattr(each, "resource_name", "")
                 why = f"{error_codes.name(each.error_code)}, {each.error_message or 'without a reason'}"
                 self._note(f"Topic {name} of mirror {self._mirror.name} cannot be changed, it is tried again: {why}")
 

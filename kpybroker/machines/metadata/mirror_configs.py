@@ -1,7 +1,7 @@
 """The configs of a topic that is a mirror of another cluster's topic. A topic without them is an ordinary one.
 
-They are set when the topic is created, and deleted when the mirror ends: then nothing is left of it in the metadata, and
-Apache Kafka can go on with the directory. ``docs/mirroring.md`` says why they are configs.
+They are set when the topic is created, and deleted when the mirror ends: then nothing is left of it in the metadata,
+and Apache Kafka can go on with the directory. ``docs/mirroring.md`` says why they are configs.
 """
 
 from collections.abc import Mapping

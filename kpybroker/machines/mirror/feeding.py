@@ -1,8 +1,8 @@
 """A partition's leader as a follower of another cluster: its log becomes a copy of the source's.
 
 Batches are appended unchanged, with the offsets, epochs and producers of the source, by the same code as those of a
-leader in this cluster (`kpybroker.machines.partition.follower`). The followers here copy them from this leader as usual;
-what they have in common is the high watermark here.
+leader in this cluster (`kpybroker.machines.partition.follower`). The followers here copy them from this leader as
+usual; what they have in common is the high watermark here.
 
 Invariants: every batch is of an epoch below the leader's own; the high watermark is at most the source's.
 """

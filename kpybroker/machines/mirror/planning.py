@@ -1,7 +1,7 @@
 """The difference between the source's topics and their mirrors here, as the changes that remove it.
 
-Nothing is ever deleted: a topic that is gone at the source, or was made again there, stays here as it was, and the reason
-why it is not fed is noted. Records that have no other copy are not deleted by a rule.
+Nothing is ever deleted: a topic that is gone at the source, or was made again there, stays here as it was, and the
+reason why it is not fed is noted. Records that have no other copy are not deleted by a rule.
 
 Configs that say where and how safely records lie belong to each cluster: replicas in sync, throttles, tiered storage.
 """
@@ -89,17 +89,13 @@ def plan_topics(mirror: Mirror, source: Iterable[SourceTopic], here: Mapping[str
             owner = f"the mirror {found.mirror}" if found.mirror else "no mirror"
             plan.unfed[topic.name] = f"a topic of this name exists here, and it is of {owner}"
         elif found.id != topic.id:
-            plan.unfed[topic.name] = (
-                "it was deleted and created again at the source: delete it here to mirror the new one"
-            )
+            plan.unfed[topic.name] = "it was created again at the source: delete it here to mirror the new one"
         else:
             _compare(topic, found, plan)
     for name, found in here.items():
         if found.mirror == mirror.name and name not in seen:
-            reason = (
-                "it does not exist at the source any more" if mirror.takes(name) else "no pattern takes it any more"
-            )
-            plan.unfed[name] = reason
+            gone, left = "it does not exist at the source any more", "no pattern takes it any more"
+            plan.unfed[name] = gone if mirror.takes(name) else left
     return plan
 
 

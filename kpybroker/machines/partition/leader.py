@@ -1,11 +1,12 @@
 """This node leads a partition, in one leader epoch.
 
 The leader orders records: it checks a produced batch, stamps its offset and epoch, and appends it. The leader of a
-mirror orders nothing: it is fed with the batches of another cluster (`kpybroker.machines.mirror.feeding`). Followers fetch the
-records they lack, so the leader knows how far each has come (`kpybroker.machines.partition.in_sync`), and with that the
-high watermark: the smallest log end offset over the replicas that are in sync or may be by now. It does not move while
-fewer replicas are in sync than ``min.insync.replicas`` (KIP-966). If this node is the only replica, an append moves it
-at once.
+mirror orders nothing: it is fed with the batches of another cluster (`kpybroker.machines.mirror.feeding`).
+
+Followers fetch the records they lack, so the leader knows how far each has come
+(`kpybroker.machines.partition.in_sync`), and with that the high watermark: the smallest log end offset over the
+replicas that are in sync or may be by now. It does not move while fewer replicas are in sync than
+``min.insync.replicas`` (KIP-966). If this node is the only replica, an append moves it at once.
 
 Invariant: the high watermark never goes back and never exceeds the log's end, nor that of a replica in the in-sync set.
 (Kafka: ``Partition.appendRecordsToLeader``, ``Partition.maybeIncrementLeaderHW``, ``UnifiedLog.append``.)
@@ -79,7 +80,7 @@ class PartitionLeader(Role):
 
     __slots__ = ("_alone", "_bounds", "epoch_start_offset", "in_sync", "is_fed", "term", "verifications", "waits")
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         log: Log,
         node_id: int,

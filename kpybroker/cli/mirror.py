@@ -1,0 +1,280 @@
+"""``kpybroker mirror``: mirrors of another cluster's topics, with equal offsets, and their failover."""
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import click
+
+from kpybroker.cli.options import NOT_IN_ORDER, Command, NotReached, bootstrap_server, connected, json_output
+from kpybroker.cli.tables import columns, duration_text, plural, printable, show_json
+from kpybroker.client import mirror_requests
+from kpybroker.client.bad_property import BadProperty
+from kpybroker.client.client import Client, Spot
+from kpybroker.client.connection import Unreachable
+from kpybroker.client.mirror_requests import MirroredPartition, MirroredTopic
+from kpybroker.client.sources import source_of
+from kpybroker.machines.errors import KafkaError
+from kpybroker.machines.mirror.mirror import Mirror
+
+LOOK_EVERY_S: Final = 0.5
+TRANSACTIONS_WITHIN_S: Final = 30.0
+
+
+@click.group(name="mirror")
+def command() -> None:
+    """Mirror topics of another cluster with equal offsets, and fail over to them.
+
+    Each broker finds the source in the file NAME.properties of kpybroker.mirror.directory: properties of Kafka's
+    clients, bootstrap.servers among them.
+    """
+
+
+def source_option(help_text: str) -> Any:
+    """``--source``: the file by which this command reaches the source."""
+    path = click.Path(exists=True, dir_okay=False, path_type=Path)
+    return click.option("--source", "source", type=path, metavar="FILE", help=help_text)
+
+
+def _named(command: Command) -> Command:
+    return click.argument("name", metavar="NAME")(command)
+
+
+@command.command()
+@_named
+@click.option(
+    "--topics",
+    "patterns",
+    multiple=True,
+    required=True,
+    metavar="PATTERN",
+    help="A topic of the source; * stands for any characters. Repeatable.",
+)
+@bootstrap_server
+def create(name: str, patterns: tuple[str, ...], server: str) -> None:
+    """Begin a mirror, or go on with one that was stopped."""
+    with connected(server) as client:
+        present = mirror_requests.mirrors(client)
+        if name in present and present[name] != Mirror(name, patterns):
+            raise click.ClickException(f"mirror {name} exists: it has the topics {' '.join(present[name].patterns)}")
+        mirror_requests.set_mirrors(client, {**present, name: Mirror(name, patterns)}.values())
+    click.echo(f"Mirror {name} has begun.")
+
+
+@command.command()
+@_named
+@bootstrap_server
+def stop(name: str, server: str) -> None:
+    """Stop a mirror: nothing is fetched. Its topics stay read-only, and `create` goes on with it."""
+    with connected(server) as client:
+        present = mirror_requests.mirrors(client)
+        if name not in present:
+            raise click.ClickException(f"there is no mirror {name}")
+        del present[name]
+        mirror_requests.set_mirrors(client, present.values())
+    click.echo(f"Mirror {name} is stopped; its topics are read-only.")
+
+
+@command.command()
+@click.argument("name", metavar="[NAME]", required=False)
+@source_option("The client properties of the source; with them lags are shown, and why a partition lags.")
+@json_output
+@bootstrap_server
+def status(name: str | None, source: Path | None, as_json: bool, server: str) -> None:
+    """Show how far partitions are mirrored, and why one is behind. The exit code is 4 if one is not fed."""
+    with connected(server) as client, _source(source) as there:
+        named = mirror_requests.mirrors(client)
+        topics = mirror_requests.mirrored_topics(client, name)
+        found = mirror_requests.partitions(client, topics, there, named)
+    owners = {topic.name: topic.mirror for topic in topics}
+    if as_json:
+        show_json(
+            {
+                "mirrors": {each.name: list(each.patterns) for each in named.values() if name in (None, each.name)},
+                "partitions": [{"mirror": owners[each.spot.topic], **_as_json(each)} for each in found],
+            }
+        )
+    else:
+        rows = [
+            (owners[each.spot.topic], each.spot.topic, each.spot.partition, _shown(each.end), _shown(each.lag),
+             each.reason or "-")
+            for each in found
+        ]  # fmt: skip
+        click.echo(columns(("MIRROR", "TOPIC", "PARTITION", "END", "LAG", "REASON"), rows))
+    if any(each.reason not in ("", mirror_requests.FETCHING) for each in found):
+        raise SystemExit(NOT_IN_ORDER)
+
+
+@command.command()
+@_named
+@click.option("--now", "at_once", is_flag=True, help="Do not wait: what is not mirrored is lost.")
+@click.option(
+    "--wait-lag",
+    "most_lag",
+    type=click.IntRange(0),
+    metavar="RECORDS",
+    help="Wait until no partition lacks more records than that; 0 for none. Stop the producers before.",
+)
+@click.option("--timeout", "timeout_s", type=click.FloatRange(0), default=300.0, show_default=True, metavar="SECONDS")
+@source_option("The client properties of the source; needed by --wait-lag, and to say what is lost.")
+@json_output
+@bootstrap_server
+def failover(
+    name: str, at_once: bool, most_lag: int | None, timeout_s: float, source: Path | None, as_json: bool, server: str
+) -> None:
+    """End a mirror, and make its topics writable.
+
+    Transactions that are open in what is mirrored are aborted. The report says for each partition up to where it is
+    mirrored, and with --source how many records and how much time are lost.
+    """
+    if at_once == (most_lag is not None):
+        raise click.UsageError("say --now or --wait-lag RECORDS")
+    if most_lag is not None and source is None:
+        raise click.UsageError("--wait-lag needs --source, to know what the source has")
+    with connected(server) as client, _source(source, may_be_away=at_once) as there:
+        topics = mirror_requests.mirrored_topics(client, name)
+        present = mirror_requests.mirrors(client)
+        if not topics and name not in present:
+            raise click.ClickException(f"there is no mirror {name}")
+        if most_lag is not None and there is not None:
+            _wait(client, topics, there, present, most_lag, timeout_s)
+        mirror_requests.stop_feeding(client, topics)
+        if name in present:
+            del present[name]
+            mirror_requests.set_mirrors(client, present.values())
+        aborted = mirror_requests.end_transactions(client, topics, TRANSACTIONS_WITHIN_S)
+        losses = _losses(client, topics, there)
+        mirror_requests.make_writable(client, topics)
+    _report(name, losses, aborted, as_json=as_json)
+
+
+class Loss(NamedTuple):
+    """The end of a partition's mirror; None for what is not known."""
+
+    spot: Spot
+    end: int
+    last_time_ms: int | None
+    lost_records: int | None
+    lost_ms: int | None
+
+
+def _wait(
+    client: Client,
+    topics: Sequence[MirroredTopic],
+    source: Client,
+    named: Iterable[str],
+    most_lag: int,
+    timeout_s: float,
+) -> None:
+    deadline_s = time.monotonic() + timeout_s
+    while True:
+        found = mirror_requests.partitions(client, topics, source, named)
+        behind = [each for each in found if each.lag is None or each.lag > most_lag]
+        if not behind:
+            return
+        first = behind[0]
+        if time.monotonic() >= deadline_s:
+            lag = "an unknown number of records" if first.lag is None else plural(first.lag, "record")
+            raise click.ClickException(
+                f"{plural(len(behind), 'partition')} still behind after {timeout_s:.0f} s, {first.spot} by {lag}: "
+                f"{first.reason or 'the source does not say where it ends'}; nothing was changed"
+            )
+        time.sleep(LOOK_EVERY_S)
+
+
+def _losses(client: Client, topics: Iterable[MirroredTopic], source: Client | None) -> list[Loss]:
+    found = mirror_requests.partitions(client, topics, None, ())
+    spots = [each.spot for each in found]
+    last = mirror_requests.last_records(client, spots)
+    there: dict[Spot, tuple[int, int]] = {}
+    if source is not None:
+        try:
+            ends = source.list_offsets(dict.fromkeys(spots, mirror_requests.LATEST))
+            newest = mirror_requests.last_records(source, spots)
+            there = {spot: (ends[spot], newest[spot].timestamp) for spot in spots}
+        except (KafkaError, Unreachable) as error:
+            click.echo(
+                f"What is lost is not known, since the source does not answer: {printable(str(error))}", err=True
+            )
+    losses = []
+    for spot, end, _, _ in found:
+        time_ms = last[spot].timestamp if last[spot].timestamp >= 0 else None
+        records = lost_ms = None
+        if spot in there:
+            source_end, newest_ms = there[spot]
+            records = max(source_end - (end or 0), 0)
+            lost_ms = max(newest_ms - (time_ms or newest_ms), 0) if records else 0
+        losses.append(Loss(spot, end or 0, time_ms, records, lost_ms))
+    return losses
+
+
+def _report(name: str, losses: Sequence[Loss], aborted: int, *, as_json: bool) -> None:
+    if as_json:
+        rows = [{"topic": each.spot.topic, "partition": each.spot.partition, **_loss_json(each)} for each in losses]
+        show_json({"mirror": name, "aborted_transactions": aborted, "partitions": rows})
+        return
+    shown = [
+        (
+            each.spot.topic,
+            each.spot.partition,
+            each.end,
+            "?" if each.lost_records is None else each.lost_records,
+            "?" if each.lost_ms is None else duration_text(each.lost_ms),
+        )
+        for each in losses
+    ]
+    click.echo(columns(("TOPIC", "PARTITION", "END", "LOST RECORDS", "LOST TIME"), shown))
+    if aborted:
+        click.echo(f"{plural(aborted, 'open transaction')} aborted, counted in each partition.")
+    click.echo(f"Mirror {name} has ended; its topics are writable.")
+
+
+def _loss_json(each: Loss) -> dict[str, Any]:
+    return {
+        "end": each.end,
+        "last_time_ms": each.last_time_ms,
+        "lost_records": each.lost_records,
+        "lost_ms": each.lost_ms,
+    }
+
+
+def _as_json(each: MirroredPartition) -> dict[str, Any]:
+    return {
+        "topic": each.spot.topic,
+        "partition": each.spot.partition,
+        "end": each.end,
+        "source_end": each.source_end,
+        "lag": each.lag,
+        "reason": each.reason,
+    }
+
+
+def _shown(number: int | None) -> int | str:
+    return "?" if number is None else number
+
+
+@contextmanager
+def _source(path: Path | None, *, may_be_away: bool = False) -> Iterator[Client | None]:
+    """A client of the source; None without a file, or if the source may be away and is."""
+    if path is None:
+        yield None
+        return
+    from kpybroker.config.properties import read_properties
+    from kpybroker.machines.config_def import ConfigError
+
+    try:
+        source = source_of({name: each.value for name, each in read_properties(path).items()})
+    except (BadProperty, ConfigError) as error:
+        raise click.BadParameter(f"{path}: {error}", param_hint="--source") from None
+    with source.client() as client:
+        try:
+            client.nodes()
+        except (KafkaError, Unreachable) as error:
+            if not may_be_away:
+                raise NotReached(f"the source: {error}") from None
+            click.echo(f"The source does not answer: {printable(str(error))}", err=True)
+            yield None
+            return
+        yield client

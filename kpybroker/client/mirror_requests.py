@@ -1,0 +1,217 @@
+"""The requests of ``kpybroker mirror``: mirrors are configs of the cluster and of their topics. Errors as KafkaError.
+
+A failover goes through three states, each of which is one batch of the metadata log for all topics: they are fed; they
+are stopping, so that nothing of the source is appended, and transactions that the source left open are aborted; they
+are ordinary topics. A failover that is interrupted is repeated, and goes on where it was.
+"""
+
+import time
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+from kpybroker.client import config_requests, transaction_requests
+from kpybroker.client.client import Client, OffsetAndTimestamp, Spot, raise_for
+from kpybroker.client.config_requests import ConfigChange, ConfigOperation, ConfigResource, ConfigResourceType
+from kpybroker.client.producer_requests import producers
+from kpybroker.machines.errors import KafkaError
+from kpybroker.machines.metadata.mirror_configs import (
+    LEADER_EPOCH,
+    MIRRORING,
+    MIRRORS,
+    SOURCE,
+    STATE,
+    STOPPING,
+    TOPIC_ID,
+)
+from kpybroker.machines.mirror.mirror import Mirror, mirrors_of
+from kpywire import error_codes
+from kpywire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from kpywire.messages.metadata import MetadataResponseTopic
+
+ALL_BROKERS: Final = ConfigResource(ConfigResourceType.BROKER, "")
+LATEST: Final = -1
+LAST_TIME: Final = -3
+"""The offset and timestamp of the latest record (KIP-734)."""
+MARKER_WAIT_S: Final = 0.1
+FETCHING: Final = "it is being fetched"
+"""The reason of a partition that is behind and will not be for long."""
+
+
+class MirroredTopic(NamedTuple):
+    """A topic that is a mirror. ``state`` is mirroring or stopping."""
+
+    topic: MetadataResponseTopic
+    mirror: str
+    state: str
+
+    @property
+    def name(self) -> str:
+        return self.topic.name or ""
+
+    @property
+    def spots(self) -> list[Spot]:
+        """The partitions."""
+        return [Spot(self.name, index) for index in sorted(each.partition_index for each in self.topic.partitions)]
+
+
+class MirroredPartition(NamedTuple):
+    """How far a partition is mirrored. ``reason`` says why it is behind or not fed; empty if all is well."""
+
+    spot: Spot
+    end: int | None
+    source_end: int | None
+    reason: str
+
+    @property
+    def lag(self) -> int | None:
+        """The records that are missing here; None if one of the ends is not known."""
+        return None if self.end is None or self.source_end is None else max(self.source_end - self.end, 0)
+
+
+def mirrors(client: Client) -> dict[str, Mirror]:
+    """The mirrors that the cluster has, by their names."""
+    for each in config_requests.describe(client, ALL_BROKERS, [MIRRORS]):
+        if each.name == MIRRORS and each.value:
+            return mirrors_of(each.value.split(","))
+    return {}
+
+
+def set_mirrors(client: Client, named: Iterable[Mirror]) -> None:
+    """Have these mirrors, and no others."""
+    text = ",".join(map(str, named))
+    operation = ConfigOperation.SET if text else ConfigOperation.DELETE
+    config_requests.alter(client, ALL_BROKERS, [ConfigChange(operation, MIRRORS, text or None)])
+
+
+def mirrored_topics(client: Client, mirror: str | None = None) -> list[MirroredTopic]:
+    """The topics of one mirror, or of all, by name."""
+    topics = {topic.name or "": topic for topic in client.topics() if not topic.is_internal}
+    found = []
+    for name, configs in config_requests.describe_topics(client, sorted(topics), [SOURCE, STATE]):
+        values = {each.name: each.value or "" for each in configs}
+        if values.get(SOURCE) and mirror in (None, values[SOURCE]):
+            found.append(MirroredTopic(topics[name], values[SOURCE], values.get(STATE, MIRRORING)))
+    return found
+
+
+def partitions(
+    client: Client, topics: Iterable[MirroredTopic], source: Client | None, named: Iterable[str]
+) -> list[MirroredPartition]:
+    """How far the partitions of topics are mirrored, compared with the source if it can be asked. ``named`` are the
+    mirrors that the cluster has."""
+    wanted, known = list(topics), set(named)
+    there = {} if source is None else {topic.name or "": topic for topic in source.topics()}
+    reasons = {spot: reason for each in wanted for spot, reason in _reasons(each, there, known, source is not None)}
+    ends = _ends(client, [spot for each in wanted for spot in each.spots])
+    source_ends = {} if source is None else _ends(source, [spot for spot in reasons if _has(there, spot)])
+    found = []
+    for spot, reason in reasons.items():
+        state = MirroredPartition(spot, ends.get(spot), source_ends.get(spot), reason)
+        found.append(state if reason or not state.lag else state._replace(reason=FETCHING))
+    return found
+
+
+def _has(topics: Mapping[str, MetadataResponseTopic], spot: Spot) -> bool:
+    topic = topics.get(spot.topic)
+    return topic is not None and any(
+        each.partition_index == spot.partition and each.leader_id >= 0 for each in topic.partitions
+    )
+
+
+def _reasons(
+    topic: MirroredTopic,
+    there: Mapping[str, MetadataResponseTopic],
+    named: set[str],
+    knows_source: bool,  # noqa: FBT001
+) -> Iterable[tuple[Spot, str]]:
+    """Why each partition of a topic is not fed; empty if it is."""
+    other = there.get(topic.name)
+    whole = ""
+    if topic.state == STOPPING:
+        whole = "a failover is under way"
+    elif topic.mirror not in named:
+        whole = f"the mirror {topic.mirror} is stopped"
+    elif knows_source and other is None:
+        whole = "the topic does not exist at the source"
+    elif other is not None and other.topic_id != topic.topic.topic_id:
+        whole = "the topic was created again at the source"
+    others = {} if other is None else {each.partition_index: each for each in other.partitions}
+    for each in sorted(topic.topic.partitions, key=lambda part: part.partition_index):
+        reason, its_source = whole, others.get(each.partition_index)
+        if not reason and each.leader_id < 0:
+            reason = "it has no leader here"
+        elif not reason and its_source is not None and its_source.leader_id < 0:
+            reason = "it has no leader at the source"
+        elif not reason and its_source is not None and its_source.leader_epoch >= each.leader_epoch:
+            reason = f"it waits for a leader epoch above {its_source.leader_epoch} here"
+        yield Spot(topic.name, each.partition_index), reason
+
+
+def _ends(client: Client, spots: Iterable[Spot]) -> dict[Spot, int]:
+    return client.list_offsets(dict.fromkeys(spots, LATEST))
+
+
+def last_records(client: Client, spots: Iterable[Spot]) -> dict[Spot, OffsetAndTimestamp]:
+    """The offset and timestamp of the latest record of each partition; -1 where there is none."""
+    return client.find_offsets(dict.fromkeys(spots, LAST_TIME))
+
+
+# The steps of a failover
+
+
+def stop_feeding(client: Client, topics: Iterable[MirroredTopic]) -> None:
+    """Have nothing of the source appended any more. The topics stay read-only."""
+    _alter_all(client, topics, {STATE: STOPPING})
+
+
+def end_transactions(client: Client, topics: Iterable[MirroredTopic], within_s: float) -> int:
+    """Abort the transactions that the source left open in topics that are stopping. Return how many markers were
+    written. Raises REQUEST_TIMED_OUT."""
+    spots = [spot for each in topics for spot in each.spots]
+    deadline_s, ended = time.monotonic() + within_s, 0
+    while True:
+        left = [each for each in producers(client, spots) if each.open_since_offset is not None]
+        if not left:
+            return ended
+        if time.monotonic() > deadline_s:
+            text = f"{len(left)} transactions are still open after {within_s:.0f} s, the first in {left[0].spot}"
+            raise KafkaError(error_codes.REQUEST_TIMED_OUT, text)
+        for each in left:
+            transaction_requests.abort_in(client, each.spot, each.producer_id, each.epoch, each.coordinator_epoch)
+        ended = max(ended, len(left))
+        time.sleep(MARKER_WAIT_S)
+
+
+def make_writable(client: Client, topics: Iterable[MirroredTopic]) -> None:
+    """Make the topics ordinary ones: nothing says any more that they were mirrors."""
+    _alter_all(client, topics, dict.fromkeys((SOURCE, STATE, TOPIC_ID, LEADER_EPOCH)))
+
+
+def _alter_all(client: Client, topics: Iterable[MirroredTopic], configs: Mapping[str, str | None]) -> None:
+    resources = [
+        AlterConfigsResource(
+            resource_type=ConfigResourceType.TOPIC,
+            resource_name=each.name,
+            configs=[
+                AlterableConfig(
+                    name=name,
+                    config_operation=ConfigOperation.DELETE if value is None else ConfigOperation.SET,
+                    value=value,
+                )
+                for name, value in configs.items()
+            ],
+        )
+        for each in topics
+    ]
+    request = IncrementalAlterConfigsRequest(resources=resources, validate_only=False)
+
+    def attempt() -> None:
+        for answer in client.call(request).responses:
+            raise_for(answer.error_code, f"topic {answer.resource_name}", answer.error_message)
+
+    if resources:
+        client.retrying(attempt)
