@@ -18,7 +18,7 @@ CONFIGS = {SOURCE: "dr", TOPIC_ID: to_string(ID), LEADER_EPOCH: "1005"}
 
 @pytest.fixture
 def world() -> ControllerWorld:
-    made = ControllerWorld().start_brokers(1)
+    made = ControllerWorld(extra_features={"eligible.leader.replicas.version": 1}).start_brokers(1)
     made.send(change(BROKER, "", (MIRRORS, SET, "dr:*")))
     return made
 
@@ -55,7 +55,9 @@ def test_an_id_that_another_topic_has_is_refused(world: ControllerWorld) -> None
 
 @pytest.mark.parametrize("missing", [SOURCE, TOPIC_ID, LEADER_EPOCH])
 def test_the_configs_of_a_mirror_are_set_together(world: ControllerWorld, missing: str) -> None:
-    assert created(world, configs={key: CONFIGS[key] for key in CONFIGS if key != missing}) == error_codes.INVALID_CONFIG
+    assert (
+        created(world, configs={key: CONFIGS[key] for key in CONFIGS if key != missing}) == error_codes.INVALID_CONFIG
+    )
 
 
 def test_partitions_that_are_added_have_later_epochs_too(world: ControllerWorld) -> None:

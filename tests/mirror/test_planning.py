@@ -41,7 +41,7 @@ def here(**fields: Any) -> TopicHere:
         ("__consumer_offsets", False),
     ],
 )
-def test_a_pattern_takes_whole_names(topic: str, is_taken: bool) -> None:  # noqa: FBT001
+def test_a_pattern_takes_whole_names(topic: str, is_taken: bool) -> None:
     assert DR.takes(topic) is is_taken
 
 

@@ -1,13 +1,14 @@
 """The connection to one broker of a source: the feed of a leader's followers, with another cluster at its other end."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from kpybroker.hosts.mirror.source import SourcePeer
 from kpybroker.hosts.replicas.feed import Feed, FeedParts
 from kpybroker.machines.mirror.feeding import EpochAhead
 from kpybroker.machines.replica_fetcher import Fetcher, FetchLimits, Following
+from kpywire.messages.fetch import PartitionData
 
 log = logging.getLogger("kpybroker.mirror")
 
@@ -27,6 +28,10 @@ class MirrorFeed(Feed):
         """``outdated`` is called when an answer shows that the metadata of the source, or the epochs here, are old."""
         super().__init__(parts, leader_id, peer, Fetcher(CONSUMER, lambda: -1, limits))
         self._outdated = outdated
+
+    def _append(self, following: Following, answer: PartitionData) -> Iterator[None]:
+        yield from super()._append(following, answer)
+        following.replica.appended()  # the followers in this cluster wait for it
 
     def _refused(self, following: Following, code: int, *, fails: bool = False) -> None:
         super()._refused(following, code, fails=fails)

@@ -231,7 +231,7 @@ def _min_insync_replicas(broker: str, value: str | None) -> ConfigRecord:
     return ConfigRecord(resource_type=BROKER_RESOURCE, resource_name=broker, name=MIN_INSYNC_REPLICAS, value=value)
 
 
-def _clear_elr(state: ControllerState, records: Iterable[ConfigRecord]) -> list[Any]:
+def _clear_elr(state: ControllerState, records: Iterable[Any]) -> list[Any]:
     """Forget the eligible replicas, which were judged by the old ``min.insync.replicas``. A partition without a leader
     keeps one."""
     if not state.image.elr_enabled:
@@ -239,7 +239,7 @@ def _clear_elr(state: ControllerState, records: Iterable[ConfigRecord]) -> list[
     names = [
         record.resource_name if record.resource_type == TOPIC_RESOURCE else ""
         for record in records
-        if record.name == MIN_INSYNC_REPLICAS
+        if isinstance(record, ConfigRecord) and record.name == MIN_INSYNC_REPLICAS
     ]
     return [ClearElrRecord(topic_name=name) for name in names] + _still_eligible(state, set(names))
 
