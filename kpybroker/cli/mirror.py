@@ -140,12 +140,13 @@ def failover(
             raise click.ClickException(f"there is no mirror {name}")
         if most_lag is not None and there is not None:
             _wait(client, topics, there, present, most_lag, timeout_s)
-        mirror_requests.stop_feeding(client, topics)
-        if name in present:
+        if name in present:  # from now on no topic is added
             del present[name]
             mirror_requests.set_mirrors(client, present.values())
-        aborted = mirror_requests.end_transactions(client, topics, TRANSACTIONS_WITHIN_S)
+            topics = mirror_requests.mirrored_topics(client, name)
+        mirror_requests.stop_feeding(client, topics)
         losses = _losses(client, topics, there)
+        aborted = mirror_requests.end_transactions(client, topics, TRANSACTIONS_WITHIN_S)
         mirror_requests.make_writable(client, topics)
     _report(name, losses, aborted, as_json=as_json)
 
@@ -170,12 +171,18 @@ def _wait(
 ) -> None:
     deadline_s = time.monotonic() + timeout_s
     while True:
+        ending = [] if most_lag else mirror_requests.ending_transactions(source)
         found = mirror_requests.partitions(client, topics, source, named)
         behind = [each for each in found if each.lag is None or each.lag > most_lag]
-        if not behind:
+        if not behind and not ending:
             return
-        first = behind[0]
+        if time.monotonic() >= deadline_s and not behind:
+            raise click.ClickException(
+                f"{plural(len(ending), 'transaction')} of the source still ending after {timeout_s:.0f} s, that of "
+                f"{printable(ending[0])} among them; nothing was changed"
+            )
         if time.monotonic() >= deadline_s:
+            first = behind[0]
             lag = "an unknown number of records" if first.lag is None else plural(first.lag, "record")
             raise click.ClickException(
                 f"{plural(len(behind), 'partition')} still behind after {timeout_s:.0f} s, {first.spot} by {lag}: "

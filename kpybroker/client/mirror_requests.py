@@ -13,6 +13,7 @@ from kpybroker.client import config_requests, transaction_requests
 from kpybroker.client.client import Client, OffsetAndTimestamp, Spot, raise_for
 from kpybroker.client.config_requests import ConfigChange, ConfigOperation, ConfigResource, ConfigResourceType
 from kpybroker.client.producer_requests import producers
+from kpybroker.client.transaction_requests import TransactionFilter
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.metadata.mirror_configs import (
     LEADER_EPOCH,
@@ -37,6 +38,7 @@ LATEST: Final = -1
 LAST_TIME: Final = -3
 """The offset and timestamp of the latest record (KIP-734)."""
 MARKER_WAIT_S: Final = 0.1
+ENDING: Final = ("PrepareCommit", "PrepareAbort")
 FETCHING: Final = "it is being fetched"
 """The reason of a partition that is behind and will not be for long."""
 
@@ -158,6 +160,12 @@ def _ends(client: Client, spots: Iterable[Spot]) -> dict[Spot, int]:
 def last_records(client: Client, spots: Iterable[Spot]) -> dict[Spot, OffsetAndTimestamp]:
     """The offset and timestamp of the latest record of each partition; -1 where there is none."""
     return client.find_offsets(dict.fromkeys(spots, LAST_TIME))
+
+
+def ending_transactions(source: Client) -> list[str]:
+    """The transactional ids of a source whose markers are being written. Raises KafkaError."""
+    wanted = TransactionFilter(states=ENDING)
+    return [each.transactional_id for each in transaction_requests.transactions(source, wanted)]
 
 
 # The steps of a failover

@@ -80,7 +80,7 @@ METRIC_LABELS: Final = frozenset(
             "networkProcessor",
             "network_processor",
         ),
-        *("metric", "partition", "patchlevel", "protocol", "quantile", "request", "result", "state", "topic"),
+        *("metric", "mirror", "partition", "patchlevel", "protocol", "quantile", "request", "result", "state", "topic"),
         *("transactional_id", "user", "version"),
     }
 )

@@ -161,7 +161,8 @@ class Broker:
         self._labour: Labour | None = None
         self._telemetry: Receiver | None = None
         self._share_leader: ShareLeader | None = None
-        self._mirrors: Mirrors | None = None
+        self.mirrors: Mirrors | None = None
+        """The mirrors of other clusters' topics, made when ``kpybroker.mirrors`` names one for the first time."""
         self._has_started = False
 
     def start(self) -> None:
@@ -179,8 +180,8 @@ class Broker:
 
     def stop(self) -> None:
         """End the work on the logs."""
-        if self._mirrors is not None:
-            self._mirrors.stop()
+        if self.mirrors is not None:
+            self.mirrors.stop()
         if self._labour is not None:
             self._labour.stop()
         if self._share_leader is not None:
@@ -227,8 +228,8 @@ class Broker:
             self.remote_log.apply(image, delta)
         self.marker_writer.look_again()
         self.expected_topics.look(image.topics)
-        if self._mirrors is not None:
-            self._mirrors.apply()
+        if self.mirrors is not None:
+            self.mirrors.apply()
         if self._share_leader is not None and SHARE_VERSION in delta.features and not image.features.get(SHARE_VERSION):
             self._share_leader.stop()
 
@@ -254,8 +255,8 @@ class Broker:
 
     def _follow_mirrors(self) -> None:
         """Begin and end mirrors as ``kpybroker.mirrors`` names them."""
-        if self._mirrors is not None:
-            self._mirrors.reconfigure()
+        if self.mirrors is not None:
+            self.mirrors.reconfigure()
         elif self.config[MIRRORS] and self._has_started and not self.config.is_in_zookeeper_mode:
             from kpybroker.hosts.mirror.mirrors import MirrorParts, Mirrors
 
@@ -268,7 +269,7 @@ class Broker:
                 lambda: self.config,
                 self.image,
             )
-            self._mirrors = Mirrors(parts)
+            self.mirrors = Mirrors(parts)
             self.producer_ids.forget_blocks()
 
     @property

@@ -15,6 +15,7 @@ from kpybroker.monitoring.metrics import (
     event_loop,
     lag,
     lending,
+    mirroring,
     newcomers,
     node_state,
     partitions,
@@ -195,6 +196,7 @@ SECTIONS: Final = (
     ("Quotas", (quotas.PRODUCE, quotas.FETCH, quotas.REQUEST, quotas.DELAYED)),
     ("Damage", (damage.DAMAGED,)),
     ("Leases on segments", (lending.LEASES,)),
+    ("Mirrors", (mirroring.MIRRORS,)),
     ("Compaction", (cleaning.CLEANERS, cleaning.UNCLEANABLE)),
     ("Replication", (replication.FETCHERS, replication.BYTES)),
     (

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import confluent_kafka
+import kafka
+import kafka.errors
 import pytest
 from click.testing import CliRunner
 from two_clusters import TwoClusters, batches, client_of, two_clusters, until
@@ -128,6 +130,10 @@ def test_transactions_are_mirrored_as_they_are(clusters: TwoClusters) -> None:
 def test_producers_learn_that_a_mirror_is_read_only(clusters: TwoClusters) -> None:
     create(clusters.source, "m-read-only")
     clusters.wait_for("m-read-only")
+    writer = kafka.KafkaProducer(bootstrap_servers=f"127.0.0.1:{clusters.mirror.port}")
+    with pytest.raises(kafka.errors.PolicyViolationError):
+        writer.send("m-read-only", b"x").get(30)
+    writer.close()
     errors: list[Any] = []
     made = producer(clusters.mirror)
     made.produce("m-read-only", b"x", partition=0, on_delivery=lambda error, _: errors.append(error))
@@ -202,12 +208,20 @@ def test_a_mirror_that_was_stopped_goes_on_where_the_source_begins_now(clusters:
 def test_a_failover_makes_topics_writable_and_ends_open_transactions(clusters: TwoClusters) -> None:
     create(clusters.source, "m-failover")
     produce(clusters.source, "m-failover", 10)
+    with client_of(clusters.source) as client:
+        group_requests.commit(client, "workers", {Spot("m-failover", 0): 6})
     writer = producer(clusters.source, transactional_id="open")
     writer.init_transactions(30)
     writer.begin_transaction()
     writer.produce("m-failover", b"open", partition=0)
     writer.flush(30)
     clusters.wait_for("m-failover")
+
+    def carried() -> bool:
+        with client_of(clusters.mirror) as client:
+            return Spot("m-failover", 0) in group_requests.committed(client, "workers")
+
+    until(carried, "the group is carried over")
     report = json.loads(
         kpybroker(clusters, "failover", "dr", "--wait-lag", "0", "--source", clusters.source_file, "--json")
     )
@@ -216,5 +230,11 @@ def test_a_failover_makes_topics_writable_and_ends_open_transactions(clusters: T
     produce(clusters.mirror, "m-failover", 5)
     read = values(clusters.mirror, "m-failover", isolation_level="read_committed")
     assert read == [b"value %d" % number for number in (*range(10), *range(5))]
+    member = confluent_kafka.Consumer({"bootstrap.servers": f"127.0.0.1:{clusters.mirror.port}", "group.id": "workers"})
+    member.subscribe(["m-failover"])
+    message = member.poll(20)
+    assert message is not None
+    assert message.offset() == 6, "the group goes on where it was at the source"
+    member.close()
     configs = clusters.mirror.node.image.configs_of(2, "m-failover")
     assert not [name for name in configs if name.startswith(PREFIX)]

@@ -1,6 +1,6 @@
 """The mirrors of this broker: one `RunningMirror` for each that ``kpybroker.mirrors`` names, while it is named."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -50,6 +50,9 @@ class Mirrors:
         self._parts = parts
         self._running: dict[str, RunningMirror] = {}
         self.reconfigure()
+
+    def __iter__(self) -> Iterator[RunningMirror]:
+        return iter(self._running.values())
 
     def reconfigure(self) -> None:
         """Begin mirrors that are new in the configuration, and end those that it does not name any more."""

@@ -27,7 +27,7 @@ from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.metadata.mirror_configs import SOURCE
 from kpybroker.machines.mirror.feeding import FedPartition
 from kpybroker.machines.mirror.mirror import Mirror
-from kpybroker.machines.replica_fetcher import FetchLimits, Following, Key
+from kpybroker.machines.replica_fetcher import FetchLimits, FetchState, Following, Key
 from kpybroker.runtime.io.scheduler import Timer
 from kpystorage.errors import DiskFailure
 
@@ -49,6 +49,17 @@ class FedPlace(NamedTuple):
     leader_epoch: int
 
 
+class MirrorFigures(NamedTuple):
+    """The state of a mirror on this broker, in numbers."""
+
+    is_reached: bool
+    partitions: int
+    failed: int
+    lag: int
+    """The records that the partition lacks that is most behind."""
+    received_bytes: int
+
+
 class RunningMirror:
     """A mirror, as long as it is configured."""
 
@@ -66,6 +77,8 @@ class RunningMirror:
         self._is_reading = self._stopped = False
         self._looks_soon = False
         self._problem = ""
+        self._received_bytes = 0
+        """The bytes received over connections that are closed."""
         log_starts = LogStarts(parts.scheduler, parts.replicas.directories, parts.replicas.log_start_moved)
         throttle = ReplicaThrottle(lambda: self._rate)
         self._feed_parts = FeedParts(
@@ -96,6 +109,18 @@ class RunningMirror:
             feed.close()
         self._feeds.clear()
         self._places.clear()
+
+    def figures(self) -> MirrorFigures:
+        """The state of the mirror."""
+        followings = [each for feed in self._feeds.values() for each in feed.fetcher.followings.values()]
+        received_bytes = self._received_bytes + sum(feed.received_bytes for feed in self._feeds.values())
+        return MirrorFigures(
+            self._known is not None and not self._problem,
+            len(followings),
+            sum(each.state is FetchState.FAILED for each in followings),
+            max((each.lag or 0 for each in followings), default=0),
+            received_bytes,
+        )
 
     @property
     def _rate(self) -> int:
@@ -221,6 +246,7 @@ class RunningMirror:
 
     def _close(self, leader_id: int) -> None:
         feed = self._feeds.pop(leader_id)
+        self._received_bytes += feed.received_bytes
         for key in list(feed.fetcher.followings):
             self._places.pop(key, None)
         feed.close()

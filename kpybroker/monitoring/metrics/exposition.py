@@ -18,6 +18,7 @@ from kpybroker.monitoring.metrics import (
     clients,
     damage,
     lending,
+    mirroring,
     newcomers,
     node_state,
     quotas,
@@ -85,6 +86,7 @@ def of_broker(broker: "Broker", server: "Server", watch: "LoopWatch") -> MetricS
             lambda: damage.tables(broker),
             lambda: lending.tables(broker.leases),
             lambda: replication.tables(broker),
+            lambda: mirroring.tables(broker.mirrors),
         ],
         [loop.turn, requests.turn, quorum.turn, share_groups.turn],
     )

@@ -1,0 +1,33 @@
+"""The mirrors of a broker: how many partitions it feeds, how far behind their sources they are, and what it fetched."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from kpybroker.monitoring.metrics.table import COUNTER, GAUGE, NATIVE, MetricRow, Table, known_by
+
+if TYPE_CHECKING:
+    from kpybroker.hosts.mirror.mirrors import Mirrors
+
+MIRRORS = Table(
+    ("mirror",),
+    (
+        known_by(
+            NATIVE, GAUGE, "kpybroker_mirror_source_reached", "1 while the source's metadata can be read, 0 otherwise"
+        ),
+        known_by(NATIVE, GAUGE, "kpybroker_mirror_partitions", "Partitions that this broker fetches from the source"),
+        known_by(
+            NATIVE,
+            GAUGE,
+            "kpybroker_mirror_failed_partitions",
+            "Those that wait for an operator; the log says why",
+        ),
+        known_by(NATIVE, GAUGE, "kpybroker_mirror_lag_records", "Records that the partition that is most behind lacks"),
+        known_by(NATIVE, COUNTER, "kpybroker_mirror_bytes_total", "Bytes of records fetched from the source"),
+    ),
+)
+
+
+def tables(mirrors: "Mirrors | None") -> Iterator[Table]:
+    """The table of mirrors; none on a broker without."""
+    if mirrors is not None:
+        yield MIRRORS.with_rows([MetricRow((each.mirror.name,), tuple(each.figures())) for each in mirrors])
