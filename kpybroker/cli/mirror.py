@@ -10,7 +10,7 @@ import click
 
 from kpybroker.cli.options import NOT_IN_ORDER, Command, NotReached, bootstrap_server, connected, json_output
 from kpybroker.cli.tables import columns, duration_text, plural, printable, show_json
-from kpybroker.client import mirror_requests
+from kpybroker.client import mirror_requests, mirrored_groups
 from kpybroker.client.bad_property import BadProperty
 from kpybroker.client.client import Client, Spot
 from kpybroker.client.connection import Unreachable
@@ -146,6 +146,7 @@ def failover(
             topics = mirror_requests.mirrored_topics(client, name)
         mirror_requests.stop_feeding(client, topics)
         losses = _losses(client, topics, there)
+        _carry_groups(client, there, losses)
         aborted = mirror_requests.end_transactions(client, topics, TRANSACTIONS_WITHIN_S)
         mirror_requests.make_writable(client, topics)
     _report(name, losses, aborted, as_json=as_json)
@@ -189,6 +190,19 @@ def _wait(
                 f"{first.reason or 'the source does not say where it ends'}; nothing was changed"
             )
         time.sleep(LOOK_EVERY_S)
+
+
+def _carry_groups(client: Client, source: Client | None, losses: Iterable[Loss]) -> None:
+    """Carry the last offsets of groups over: brokers did so up to a second ago."""
+    if source is None:
+        return
+    try:
+        refused = mirrored_groups.carry_over(client, source, {each.spot: each.end for each in losses})
+    except (KafkaError, Unreachable) as error:
+        click.echo(f"The groups stay as they were carried over before: {printable(str(error))}", err=True)
+        return
+    for group, why in refused:
+        click.echo(f"Group {printable(group)} stays as it was carried over before: {printable(str(why))}", err=True)
 
 
 def _losses(client: Client, topics: Iterable[MirroredTopic], source: Client | None) -> list[Loss]:

@@ -217,11 +217,6 @@ def test_a_failover_makes_topics_writable_and_ends_open_transactions(clusters: T
     writer.flush(30)
     clusters.wait_for("m-failover")
 
-    def carried() -> bool:
-        with client_of(clusters.mirror) as client:
-            return Spot("m-failover", 0) in group_requests.committed(client, "workers")
-
-    until(carried, "the group is carried over")
     report = json.loads(
         kpybroker(clusters, "failover", "dr", "--wait-lag", "0", "--source", clusters.source_file, "--json")
     )

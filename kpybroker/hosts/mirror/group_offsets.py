@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kpybroker.client.client import Spot
 from kpybroker.client.group_requests import WITH_NAMES
+from kpybroker.client.mirrored_groups import commit_request, offsets_of_groups
 from kpybroker.client.sources import Source
-from kpybroker.hosts.mirror.reading import read_groups
 from kpybroker.hosts.network.peer import NoResponse
 from kpybroker.machines.metadata.image import TOPIC_RESOURCE
 from kpybroker.machines.metadata.mirror_configs import SOURCE, is_fed
@@ -22,7 +22,6 @@ from kpybroker.runtime.io.scheduler import Timer
 from kpywire import error_codes
 from kpywire.messages.find_coordinator import FindCoordinatorRequest
 from kpywire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from kpywire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 
 if TYPE_CHECKING:
     from kpybroker.hosts.mirror.mirrors import MirrorParts
@@ -70,7 +69,7 @@ class GroupOffsets:
 
         def read() -> dict[str, Commits]:
             with source.client() as client:
-                return read_groups(client, mirror)
+                return offsets_of_groups(client, mirror.takes)
 
         self._read(read, self._has_read)
 
@@ -157,7 +156,7 @@ class GroupOffsets:
         for each in response.coordinators:
             if each.error_code == error_codes.NONE:
                 commits = due[each.key]
-                request = _request(each.key, commits)
+                request = commit_request(each.key, commits)
                 answered = partial(self._has_committed, each.key, commits)
                 self._parts.nodes.send(each.node_id, request, answered, newest=WITH_NAMES)
 
@@ -173,18 +172,3 @@ class GroupOffsets:
                 else:
                     name = error_codes.name(each.error_code)
                     log.debug("The offset of group %s in %s is not carried over: %s", group, spot, name)
-
-
-def _request(group: str, commits: Commits) -> OffsetCommitRequest:
-    topics: dict[str, OffsetCommitRequestTopic] = {}
-    for (name, index), commit in commits.items():
-        topic = topics.setdefault(name, OffsetCommitRequestTopic(name=name, partitions=[]))
-        topic.partitions.append(
-            OffsetCommitRequestPartition(
-                partition_index=index,
-                committed_offset=commit.offset,
-                committed_leader_epoch=commit.leader_epoch,
-                committed_metadata=commit.metadata,
-            )
-        )
-    return OffsetCommitRequest(group_id=group, topics=list(topics.values()))

@@ -1,13 +1,10 @@
-"""The topics, leaders and group offsets of a source. Everything here blocks: a thread does it."""
+"""The topics of a source and their leaders. Everything here blocks: a thread does it."""
 
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from kpybroker.client import config_requests, group_requests
+from kpybroker.client import config_requests
 from kpybroker.client.client import Client
-from kpybroker.client.group_listing import list_groups
-from kpybroker.client.share_group_requests import SHARE
-from kpybroker.machines.mirror.group_offsets import Commits, GroupOffset
 from kpybroker.machines.mirror.mirror import Mirror
 from kpybroker.machines.mirror.planning import SourceTopic
 from kpywire import error_codes
@@ -53,16 +50,3 @@ def read_metadata(client: Client, mirror: Mirror, *, with_configs: bool) -> Sour
     ]
     leaders = {(topic.topic_id, each.partition_index): each.leader_id for topic in found for each in topic.partitions}
     return SourceMetadata(topics, leaders, {each.node_id: (each.host, each.port) for each in answer.brokers})
-
-
-def read_groups(client: Client, mirror: Mirror) -> dict[str, Commits]:
-    """The offsets that groups of a source have committed in topics of a mirror. Raises KafkaError and Unreachable."""
-    found = {}
-    for group in list_groups(client):
-        if group.group_type.lower() == SHARE:
-            continue
-        commits = group_requests.committed(client, group.group_id)
-        wanted = {spot: GroupOffset(*commit) for spot, commit in commits.items() if mirror.takes(spot.topic)}
-        if wanted:
-            found[group.group_id] = wanted
-    return found

@@ -1,0 +1,68 @@
+"""The offsets of a source's groups, and the commits that carry them over to a mirror. Errors as KafkaError."""
+
+from collections.abc import Callable, Mapping
+
+from kpybroker.client import group_requests
+from kpybroker.client.client import Client, Spot, raise_for
+from kpybroker.client.group_listing import list_groups
+from kpybroker.client.group_requests import WITH_NAMES
+from kpybroker.client.share_group_requests import SHARE
+from kpybroker.machines.errors import KafkaError
+from kpybroker.machines.mirror.group_offsets import Commits, GroupOffset, clamped
+from kpywire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+
+
+def offsets_of_groups(client: Client, takes: Callable[[str], bool]) -> dict[str, Commits]:
+    """The offsets that groups have committed in the topics that ``takes`` takes. Share groups have none."""
+    found = {}
+    for group in list_groups(client):
+        if group.group_type.lower() != SHARE:
+            commits = group_requests.committed(client, group.group_id)
+            wanted = {spot: GroupOffset(*commit) for spot, commit in commits.items() if takes(spot.topic)}
+            if wanted:
+                found[group.group_id] = wanted
+    return found
+
+
+def commit_request(group: str, commits: Commits) -> OffsetCommitRequest:
+    """The request that commits these offsets for a group without members."""
+    topics: dict[str, OffsetCommitRequestTopic] = {}
+    for (name, index), commit in commits.items():
+        topic = topics.setdefault(name, OffsetCommitRequestTopic(name=name, partitions=[]))
+        topic.partitions.append(
+            OffsetCommitRequestPartition(
+                partition_index=index,
+                committed_offset=commit.offset,
+                committed_leader_epoch=commit.leader_epoch,
+                committed_metadata=commit.metadata,
+            )
+        )
+    return OffsetCommitRequest(group_id=group, topics=list(topics.values()))
+
+
+def carry_over(client: Client, source: Client, ends: Mapping[Spot, int]) -> list[tuple[str, KafkaError]]:
+    """Commit the offsets of the source's groups in these partitions, up to their ``ends`` here. Return the groups whose
+    coordinator refuses, such as those with members."""
+    topics = {spot.topic for spot in ends}
+    refused = []
+    for group, commits in offsets_of_groups(source, topics.__contains__).items():
+        due = clamped(commits, ends)
+        present = group_requests.committed(client, group, [Spot(*place) for place in due])
+        different = {place: commit for place, commit in due.items() if present.get(Spot(*place)) != tuple(commit)}
+        if different:
+            try:
+                _commit(client, group, different)
+            except KafkaError as error:
+                refused.append((group, error))
+    return refused
+
+
+def _commit(client: Client, group: str, commits: Commits) -> None:
+    request = commit_request(group, commits)
+
+    def attempt() -> None:
+        for topic in client.call_coordinator(group, request, newest=WITH_NAMES).topics:
+            for each in topic.partitions:
+                raise_for(each.error_code, f"offset of {Spot(topic.name, each.partition_index)}")
+
+    client.retrying(attempt)
