@@ -3,14 +3,16 @@
 from collections.abc import Mapping
 from typing import Final
 
-from kpybroker.config.validators import at_least, one_of
+from kpybroker.config.validators import between, one_of
 from kpybroker.machines.config_def import INT, MEDIUM, STRING, ConfigError, ConfigKey, Definitions, define
 from kpybroker.machines.metadata.mirror_configs import LEADER_EPOCH, MIRRORING, SOURCE, STATE, STOPPING, TOPIC_ID
 from kpywire.uuid import from_string
 
+LATEST_EPOCH: Final = 1 << 30
+"""The latest epoch that may be set: elections go on from there."""
 MIRRORED_TOPIC_CONFIGS: Definitions = define(
     (
-        ConfigKey(LEADER_EPOCH, INT, 0, MEDIUM, at_least(0)),
+        ConfigKey(LEADER_EPOCH, INT, 0, MEDIUM, between(0, LATEST_EPOCH)),
         ConfigKey(SOURCE, STRING, "", MEDIUM),
         ConfigKey(STATE, STRING, MIRRORING, MEDIUM, one_of(MIRRORING, STOPPING)),
         ConfigKey(TOPIC_ID, STRING, "", MEDIUM),

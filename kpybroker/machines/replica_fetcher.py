@@ -15,9 +15,10 @@ import heapq
 from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from math import inf
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
-from kpybroker.machines.partition.follower import PartitionFollower
+from kpybroker.machines.partition.follower import HeardOffsets, NextFetch
+from kpystorage.log import Log
 from kpywire import error_codes
 from kpywire.messages.fetch import (
     FetchPartition,
@@ -72,12 +73,32 @@ class FetchLimits(NamedTuple):
     backoff_ms: float
 
 
+class Fetched(Protocol):
+    """A partition whose log becomes a copy of its leader's: that of a follower, or one that another cluster feeds."""
+
+    @property
+    def log(self) -> Log: ...
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the leader that is asked; -1 if it is not to be compared."""
+
+    @property
+    def next_fetch(self) -> NextFetch: ...
+
+    def append(self, records: memoryview, position: int, now_ms: int, /) -> int: ...
+    def heard(self, high_watermark: int, log_start_offset: int, /) -> HeardOffsets: ...
+    def truncate(self, leader_epoch: int, end_offset: int, now_ms: int, /) -> None: ...
+    def leader_ends(self, end_offset: int, now_ms: int, /) -> bool: ...
+    def leader_starts(self, start_offset: int, now_ms: int, /) -> None: ...
+
+
 class Following:
     """One partition that follows its leader. ``replica`` is for the caller; this module does not use it."""
 
     __slots__ = ("errors", "follower", "key", "lag", "replica", "state")
 
-    def __init__(self, key: Key, follower: PartitionFollower, replica: Any) -> None:
+    def __init__(self, key: Key, follower: Fetched, replica: Any) -> None:
         self.key = key
         self.follower = follower
         self.replica = replica

@@ -229,7 +229,7 @@ class Broker:
         self.marker_writer.look_again()
         self.expected_topics.look(image.topics)
         if self.mirrors is not None:
-            self.mirrors.apply()
+            self.mirrors.apply(delta)
         if self._share_leader is not None and SHARE_VERSION in delta.features and not image.features.get(SHARE_VERSION):
             self._share_leader.stop()
 

@@ -12,7 +12,8 @@ from kpybroker.hosts.mirror.running_mirror import RunningMirror
 from kpybroker.hosts.mirror.source import read_source
 from kpybroker.hosts.network.nodes import Nodes
 from kpybroker.hosts.replicas.replicas import Replicas
-from kpybroker.machines.metadata.image import MetadataImage
+from kpybroker.machines.metadata.delta import MetadataDelta
+from kpybroker.machines.metadata.image import TOPIC_RESOURCE, MetadataImage
 from kpybroker.machines.metadata.mirror_configs import MIRRORS
 from kpybroker.machines.mirror.mirror import mirrors_of
 from kpybroker.runtime.io.scheduler import Scheduler
@@ -65,10 +66,12 @@ class Mirrors:
                 self._running[name] = RunningMirror(self._parts, mirror)
                 self._running[name].start()
 
-    def apply(self) -> None:
+    def apply(self, delta: MetadataDelta) -> None:
         """Follow a change of the metadata, which the replicas have followed already."""
-        for running in self._running.values():
-            running.follow_leaders()
+        topics = {name for kind, name in delta.configs if kind == TOPIC_RESOURCE}
+        if topics or delta.partitions or delta.deleted_topics:
+            for running in self._running.values():
+                running.configured(topics)
 
     def stop(self) -> None:
         """End all mirrors."""

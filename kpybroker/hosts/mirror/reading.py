@@ -21,17 +21,23 @@ class SourceMetadata(NamedTuple):
     addresses: Mapping[int, tuple[str, int]]
 
 
-def read_metadata(client: Client, mirror: Mirror, *, with_configs: bool) -> SourceMetadata:
-    """The metadata of a source. Raises KafkaError and Unreachable."""
+TopicConfigs = Mapping[str, Mapping[str, str]]
+"""The configs that are set on topics, by their names."""
+
+
+def read_metadata(client: Client, mirror: Mirror, known: TopicConfigs | None) -> SourceMetadata:
+    """The metadata of a source. Configs are read for topics that ``known`` does not have; without it, no topics are
+    returned, but their leaders. Raises KafkaError and Unreachable."""
     answer: MetadataResponse = client.call(MetadataRequest(topics=None, allow_auto_topic_creation=False))
     found = [
         topic
         for topic in answer.topics
         if topic.error_code == error_codes.NONE and not topic.is_internal and mirror.takes(topic.name or "")
     ]
-    configs: dict[str, dict[str, str]] = {}
-    if with_configs:
-        for name, described in config_requests.describe_topics(client, [topic.name or "" for topic in found], ()):
+    configs: dict[str, Mapping[str, str]] = dict(known or {})
+    if known is not None:
+        new = [topic.name for topic in found if topic.name not in known]
+        for name, described in config_requests.describe_topics(client, new, ()):
             configs[name] = {
                 each.name: each.value
                 for each in described
@@ -43,10 +49,10 @@ def read_metadata(client: Client, mirror: Mirror, *, with_configs: bool) -> Sour
             topic.topic_id,
             len(topic.partitions),
             max((each.leader_epoch for each in topic.partitions), default=-1),
-            configs.get(topic.name or "", {}),
+            configs[topic.name],
         )
         for topic in found
-        if not with_configs or topic.name in configs
+        if topic.name in configs
     ]
     leaders = {(topic.topic_id, each.partition_index): each.leader_id for topic in found for each in topic.partitions}
     return SourceMetadata(topics, leaders, {each.node_id: (each.host, each.port) for each in answer.brokers})

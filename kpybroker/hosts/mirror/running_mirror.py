@@ -7,14 +7,14 @@ Not here: requests and answers (`mirror_feed`), what is appended (`kpybroker.mac
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kpybroker.client.sources import Source
 from kpybroker.config.own_configs import MIRROR_RATE
 from kpybroker.hosts.mirror.group_offsets import GroupOffsets
 from kpybroker.hosts.mirror.mirror_feed import MirrorFeed
-from kpybroker.hosts.mirror.reading import SourceMetadata, read_metadata
+from kpybroker.hosts.mirror.reading import SourceMetadata, TopicConfigs, read_metadata
 from kpybroker.hosts.mirror.source import LOST, SourcePeer
 from kpybroker.hosts.mirror.topic_changes import TopicChanges
 from kpybroker.hosts.replicas.feed import FeedParts
@@ -38,6 +38,8 @@ log = logging.getLogger("kpybroker.mirror")
 
 LOOK_MS: Final = 1_000
 """The pause between two looks at the metadata of the source."""
+CONFIGS_EVERY: Final = 10
+"""The configs of topics that are known already are read with every tenth look."""
 SOON_MS: Final = 100
 """The pause if an answer has shown that they are old."""
 
@@ -76,6 +78,7 @@ class RunningMirror:
         self._timer: Timer | None = None
         self._is_reading = self._stopped = False
         self._looks_soon = False
+        self._looks = 0
         self._problem = ""
         self._received_bytes = 0
         """The bytes received over connections that are closed."""
@@ -151,14 +154,21 @@ class RunningMirror:
         self._timer = None
         self._looks_soon = False
         self._is_reading = True
-        mirror, with_configs, read_source = self.mirror, self._parts.is_lowest, self._parts.read_source
+        mirror, read_source = self.mirror, self._parts.read_source
+        configs = self._configs() if self._parts.is_lowest else None
 
         def read() -> tuple[Source, SourceMetadata]:
             source = read_source(mirror.name)
             with source.client() as client:
-                return source, read_metadata(client, mirror, with_configs=with_configs)
+                return source, read_metadata(client, mirror, configs)
 
         self._read(read, self._has_read)
+
+    def _configs(self) -> TopicConfigs:
+        """The configs of the source's topics that are not read again in this look."""
+        self._looks += 1
+        is_due = self._known is None or self._looks % CONFIGS_EVERY == 0
+        return {} if is_due or self._known is None else {topic.name: topic.configs for topic in self._known.topics}
 
     def _has_read(self, found: tuple[Source, SourceMetadata] | None, error: BaseException | None) -> None:
         self._is_reading = False
@@ -192,6 +202,19 @@ class RunningMirror:
             )
 
     # Partitions
+
+    def configured(self, topics: Container[str]) -> None:
+        """Try failed partitions of these topics again, since their configs have changed."""
+        for key, place in list(self._places.items()):
+            following = place.feed.fetcher.followings.get(key)
+            if (
+                following is not None
+                and following.state is FetchState.FAILED
+                and following.replica.topic.name in topics
+            ):
+                place.feed.remove(key)
+                del self._places[key]
+        self.follow_leaders()
 
     def follow_leaders(self) -> None:
         """Fetch the partitions that this broker leads, each from its leader at the source as last known."""

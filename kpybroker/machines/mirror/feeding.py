@@ -27,7 +27,7 @@ class EpochAhead(KafkaError):
 class FedPartition:
     """The feed of one partition, in one leader epoch here. It has what a fetcher asks of a follower."""
 
-    epoch: Final = NO_EPOCH
+    epoch = NO_EPOCH
     """The epoch of the source's leader that requests name: none, since metadata of the source may be old."""
 
     def __init__(self, leader: PartitionLeader) -> None:
