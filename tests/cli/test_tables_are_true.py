@@ -14,12 +14,13 @@ from click.testing import CliRunner
 from confluent_kafka import Consumer, TopicPartition
 
 from kpybroker import cli
-from kpybroker.cli import group_view, main, property_option, quotas, replicas, tables
-from kpybroker.client import dead_letters, reassignment_requests, token_requests, transaction_requests
+from kpybroker.cli import group_view, main, mirror, property_option, quotas, replicas, tables
+from kpybroker.client import dead_letters, mirror_requests, reassignment_requests, token_requests, transaction_requests
 from kpybroker.client.client import Spot
 from kpybroker.client.client_configs import PROPERTIES
 from kpybroker.client.dead_letters import DeadLetter
 from kpybroker.client.group_requests import GroupDescription, MemberDescription
+from kpybroker.client.mirror_requests import MirroredPartition, MirroredTopic
 from kpybroker.client.producer_requests import RememberedProducer
 from kpybroker.client.reassignment_requests import MovingPartition
 from kpybroker.client.streams_applications import Application, ApplicationTasks
@@ -28,6 +29,7 @@ from kpybroker.client.topology_descriptions import TopologyNode
 from kpybroker.client.transaction_requests import DescribedTransaction, HangingTransaction, ListedTransaction
 from kpybroker.machines.metadata.creator import mark_of
 from kpybroker.testing import Broker
+from kpywire.messages.metadata import MetadataResponseTopic
 from kpywire.record import Record
 from support.waiting import eventually
 
@@ -203,6 +205,26 @@ def watched_move(state: State) -> str:
         return state.run_text("balance", "watch", "--once")
 
 
+def mirrored_partition(state: State) -> str:
+    topic = MirroredTopic(MetadataResponseTopic(name="flights", partitions=[]), "dr", "mirroring")
+    found = MirroredPartition(Spot("flights", 1), 17, 20, mirror_requests.FETCHING)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(mirror_requests, "mirrored_topics", lambda *_: [topic])
+        patched.setattr(mirror_requests, "partitions", lambda *_: [found])
+        return state.run_text("mirror", "status")
+
+
+def failed_over(state: State) -> str:
+    topic = MirroredTopic(MetadataResponseTopic(name="flights", partitions=[]), "dr", "mirroring")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(mirror_requests, "mirrored_topics", lambda *_: [topic])
+        for step in ("stop_feeding", "make_writable"):
+            patched.setattr(mirror_requests, step, lambda *_: None)
+        patched.setattr(mirror_requests, "end_transactions", lambda *_: 0)
+        patched.setattr(mirror, "_losses", lambda *_: [mirror.Loss(Spot("flights", 1), 17, 1_000, 3, 4_000)])
+        return state.run_text("mirror", "failover", "dr", "--now")
+
+
 def replica_away(state: State) -> str:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(replicas, "_away", lambda *_: [("flights", 1, 3)])
@@ -292,6 +314,8 @@ TABLES = (
             ["flights", "2", "77", "3", "42", "1970-01-01T00:00:01Z", re.compile(r"\d+ d( \d+ h)?"), "no id has it"]
         ],
     ),
+    Table("mirror status", mirrored_partition, lambda _: [["dr", "flights", "1", "17", "3", mirror_requests.FETCHING]]),
+    Table("mirror failover", failed_over, lambda _: [["flights", "1", "17", "3", "4 s"]]),
     Table("topics reassignments", moving_partition, lambda _: [["flights", "1", "1,2,3", "3", "1"]]),
     Table(
         "balance plan",
