@@ -1,7 +1,7 @@
 """Two nodes, a source and the cluster that mirrors it, and the batches of their logs."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -85,9 +85,9 @@ def client_of(node: RunningNode) -> Client:
 
 
 @contextmanager
-def two_clusters(directory: Path, **source_settings: str) -> Iterator[TwoClusters]:
-    """A source and a cluster that can mirror it as ``dr``."""
-    source = start(directory / "source", **source_settings)
+def two_clusters(directory: Path, settings: Mapping[str, str] = {}) -> Iterator[TwoClusters]:
+    """A source with these settings, and a cluster that can mirror it as ``dr``."""
+    source = RunningNode({"log.dirs": str(directory / "source"), **settings})
     try:
         sources = directory / "sources"
         sources.mkdir()

@@ -79,7 +79,8 @@ class RunningMirror:
         self._is_reading = self._stopped = False
         self._looks_soon = False
         self._looks = 0
-        self._problem = ""
+        self.problem = ""
+        """The reason why the source was not read at the last attempt; empty if it was."""
         self._received_bytes = 0
         """The bytes received over connections that are closed."""
         log_starts = LogStarts(parts.scheduler, parts.replicas.directories, parts.replicas.log_start_moved)
@@ -118,7 +119,7 @@ class RunningMirror:
         followings = [each for feed in self._feeds.values() for each in feed.fetcher.followings.values()]
         received_bytes = self._received_bytes + sum(feed.received_bytes for feed in self._feeds.values())
         return MirrorFigures(
-            self._known is not None and not self._problem,
+            self._known is not None and not self.problem,
             len(followings),
             sum(each.state is FetchState.FAILED for each in followings),
             max((each.lag or 0 for each in followings), default=0),
@@ -177,9 +178,9 @@ class RunningMirror:
         if found is None:
             self._note_problem(error)
         else:
-            if self._problem:
+            if self.problem:
                 log.info("The source of mirror %s is reached again", self.mirror.name)
-                self._problem = ""
+                self.problem = ""
             self._source, self._known = found
             self.follow_leaders()
             if self._parts.is_lowest:
@@ -191,8 +192,8 @@ class RunningMirror:
 
     def _note_problem(self, error: BaseException | None) -> None:
         problem = str(error)
-        if problem != self._problem:
-            self._problem = problem
+        if problem != self.problem:
+            self.problem = problem
             is_known = isinstance(error, LOST)
             log.warning(
                 "The source of mirror %s cannot be read: %s",
