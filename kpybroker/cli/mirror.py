@@ -1,7 +1,7 @@
 """``kpybroker mirror``: mirrors of another cluster's topics, with equal offsets, and their failover."""
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -32,7 +32,7 @@ def command() -> None:
     """
 
 
-def source_option(help_text: str) -> Any:
+def source_option(help_text: str) -> Callable[[Command], Command]:
     """``--source``: the file by which this command reaches the source."""
     path = click.Path(exists=True, dir_okay=False, path_type=Path)
     return click.option("--source", "source", type=path, metavar="FILE", help=help_text)
@@ -152,7 +152,7 @@ def failover(
     _report(name, losses, aborted, as_json=as_json)
 
 
-class Loss(NamedTuple):
+class PartitionLoss(NamedTuple):
     """The end of a partition's mirror; None for what is not known."""
 
     spot: Spot
@@ -192,7 +192,7 @@ def _wait(
         time.sleep(LOOK_EVERY_S)
 
 
-def _carry_groups(client: Client, source: Client | None, losses: Iterable[Loss]) -> None:
+def _carry_groups(client: Client, source: Client | None, losses: Iterable[PartitionLoss]) -> None:
     """Carry the last offsets of groups over: brokers did so up to a second ago."""
     if source is None:
         return
@@ -205,7 +205,7 @@ def _carry_groups(client: Client, source: Client | None, losses: Iterable[Loss])
         click.echo(f"Group {printable(group)} stays as it was carried over before: {printable(str(why))}", err=True)
 
 
-def _losses(client: Client, topics: Iterable[MirroredTopic], source: Client | None) -> list[Loss]:
+def _losses(client: Client, topics: Iterable[MirroredTopic], source: Client | None) -> list[PartitionLoss]:
     found = mirror_requests.partitions(client, topics, None, ())
     spots = [each.spot for each in found]
     last = mirror_requests.last_records(client, spots)
@@ -227,11 +227,11 @@ def _losses(client: Client, topics: Iterable[MirroredTopic], source: Client | No
             source_end, newest_ms = there[spot]
             records = max(source_end - (end or 0), 0)
             lost_ms = max(newest_ms - (time_ms or newest_ms), 0) if records else 0
-        losses.append(Loss(spot, end or 0, time_ms, records, lost_ms))
+        losses.append(PartitionLoss(spot, end or 0, time_ms, records, lost_ms))
     return losses
 
 
-def _report(name: str, losses: Sequence[Loss], aborted: int, *, as_json: bool) -> None:
+def _report(name: str, losses: Sequence[PartitionLoss], aborted: int, *, as_json: bool) -> None:
     if as_json:
         rows = [{"topic": each.spot.topic, "partition": each.spot.partition, **_loss_json(each)} for each in losses]
         show_json({"mirror": name, "aborted_transactions": aborted, "partitions": rows})
@@ -252,7 +252,7 @@ def _report(name: str, losses: Sequence[Loss], aborted: int, *, as_json: bool) -
     click.echo(f"Mirror {name} has ended; its topics are writable.")
 
 
-def _loss_json(each: Loss) -> dict[str, Any]:
+def _loss_json(each: PartitionLoss) -> dict[str, Any]:
     return {
         "end": each.end,
         "last_time_ms": each.last_time_ms,

@@ -14,11 +14,11 @@ from kpywire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequ
 
 def offsets_of_groups(client: Client, takes: Callable[[str], bool]) -> dict[str, Commits]:
     """The offsets that groups have committed in the topics that ``takes`` takes. Share groups have none."""
-    found = {}
+    found: dict[str, Commits] = {}
     for group in list_groups(client):
         if group.group_type.lower() != SHARE:
             commits = group_requests.committed(client, group.group_id)
-            wanted = {spot: GroupOffset(*commit) for spot, commit in commits.items() if takes(spot.topic)}
+            wanted: Commits = {spot: GroupOffset(*commit) for spot, commit in commits.items() if takes(spot.topic)}
             if wanted:
                 found[group.group_id] = wanted
     return found
@@ -37,7 +37,7 @@ def commit_request(group: str, commits: Commits) -> OffsetCommitRequest:
                 committed_metadata=commit.metadata,
             )
         )
-    return OffsetCommitRequest(group_id=group, topics=list(topics.values()))
+    return OffsetCommitRequest(group_id=group, member_id="", topics=list(topics.values()))
 
 
 def carry_over(client: Client, source: Client, ends: Mapping[Spot, int]) -> list[tuple[str, KafkaError]]:

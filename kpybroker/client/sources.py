@@ -11,7 +11,7 @@ from kpybroker.client.properties import seconds, settings_of
 SERVERS: Final = "bootstrap.servers"
 
 
-class Source(NamedTuple):
+class MirrorSource(NamedTuple):
     """A cluster that is mirrored, and how to connect to it."""
 
     servers: str
@@ -23,7 +23,7 @@ class Source(NamedTuple):
         return Client(self.servers, self.timeout_s, self.settings)
 
 
-def source_of(properties: Mapping[str, str]) -> Source:
+def source_of(properties: Mapping[str, str]) -> MirrorSource:
     """The source that properties describe. Raises BadProperty."""
     values = client_configs.with_defaults(
         client_configs.ADMIN, client_configs.of_file(client_configs.ADMIN, properties)
@@ -36,4 +36,4 @@ def source_of(properties: Mapping[str, str]) -> Source:
         parse_servers(servers, settings.protocol)
     except ValueError as error:
         raise BadProperty(f"{SERVERS}: {error}") from None
-    return Source(servers, seconds(values, "request.timeout.ms"), settings)
+    return MirrorSource(servers, seconds(values, "request.timeout.ms"), settings)

@@ -73,7 +73,7 @@ class FetchLimits(NamedTuple):
     backoff_ms: float
 
 
-class Fetched(Protocol):
+class PartitionCopy(Protocol):
     """A partition whose log becomes a copy of its leader's: that of a follower, or one that another cluster feeds."""
 
     @property
@@ -98,7 +98,7 @@ class Following:
 
     __slots__ = ("errors", "follower", "key", "lag", "replica", "state")
 
-    def __init__(self, key: Key, follower: Fetched, replica: Any) -> None:
+    def __init__(self, key: Key, follower: PartitionCopy, replica: Any) -> None:
         self.key = key
         self.follower = follower
         self.replica = replica

@@ -221,7 +221,7 @@ def failed_over(state: State) -> str:
         for step in ("stop_feeding", "make_writable"):
             patched.setattr(mirror_requests, step, lambda *_: None)
         patched.setattr(mirror_requests, "end_transactions", lambda *_: 0)
-        patched.setattr(mirror, "_losses", lambda *_: [mirror.Loss(Spot("flights", 1), 17, 1_000, 3, 4_000)])
+        patched.setattr(mirror, "_losses", lambda *_: [mirror.PartitionLoss(Spot("flights", 1), 17, 1_000, 3, 4_000)])
         return state.run_text("mirror", "failover", "dr", "--now")
 
 

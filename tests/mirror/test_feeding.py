@@ -24,6 +24,8 @@ from kpywire.record import Record, build_batch
 
 NOW_MS = 1_700_000_000_000
 FAR = 1 << 30
+LARGEST = 4
+"""The most records of a batch."""
 
 
 def new_log() -> Log:
@@ -71,6 +73,8 @@ def copy_once(source: Role, copy: FedPartition | PartitionFollower, log_start_of
         if not copy.leader_ends(source.high_watermark.offset, NOW_MS):
             copy.leader_starts(log_start_offset, NOW_MS)
         return
+    if isinstance(copy, FedPartition):
+        copy.source_log_start = log_start_offset
     if found is not None:
         view, position = memoryview(found.read()), 0
         while position < len(view):
@@ -91,7 +95,7 @@ class Feeding(RuleBasedStateMachine):
         self.fed = FedPartition(self.leader)
         self.follower = PartitionFollower(new_log(), self.leader.epoch, 0)
 
-    @rule(counts=st.lists(st.integers(1, 4), min_size=1, max_size=4))
+    @rule(counts=st.lists(st.integers(1, LARGEST), min_size=1, max_size=4))
     def produce(self, counts: list[int]) -> None:
         for count in counts:
             self.value += 1
@@ -99,9 +103,10 @@ class Feeding(RuleBasedStateMachine):
 
     @rule(lost=st.integers(0, 12), epochs=st.integers(1, 3))
     def elect_at_the_source(self, lost: int, epochs: int) -> None:
-        """An election, which is unclean if records are lost."""
+        """An election, which is unclean if records are lost. No log start goes back by it."""
         log = self.source.log
-        log.truncate_to(max(log.end.offset - lost, log.log_start_offset), NOW_MS)
+        if log.end.offset - lost >= log.log_start_offset + LARGEST:
+            log.truncate_to(log.end.offset - lost, NOW_MS)
         self.source = leader_of(log, self.source.epoch + epochs, log.end.offset)
 
     @rule(part=st.floats(0, 1))
@@ -142,7 +147,7 @@ class Feeding(RuleBasedStateMachine):
     def teardown(self) -> None:
         if not hasattr(self, "leader"):
             return
-        for _ in range(12):
+        for _ in range(16):
             self.fetch(1)
             self.replicate(1)
         there, start = self.source.log, self.source.log.log_start_offset

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kpybroker.client.client import Spot
 from kpybroker.client.group_requests import WITH_NAMES
 from kpybroker.client.mirrored_groups import commit_request, offsets_of_groups
-from kpybroker.client.sources import Source
+from kpybroker.client.sources import MirrorSource
 from kpybroker.hosts.network.peer import NoResponse
 from kpybroker.machines.metadata.image import TOPIC_RESOURCE
 from kpybroker.machines.metadata.mirror_configs import SOURCE, is_fed
@@ -41,13 +41,13 @@ class GroupOffsets:
         self._parts = parts
         self._mirror = mirror
         self._read = parts.scheduler.pool(f"mirror-groups-{mirror.name}", 1)
-        self._source: Source | None = None
+        self._source: MirrorSource | None = None
         self._timer: Timer | None = None
         self._is_reading = False
         self._committed: dict[str, dict[tuple[str, int], GroupOffset]] = {}
         """The offsets that were committed here, by group."""
 
-    def begin(self, source: Source) -> None:
+    def begin(self, source: MirrorSource) -> None:
         """Carry the groups of the source over from now on."""
         self._source = source
         if self._timer is None and not self._is_reading:
@@ -150,7 +150,7 @@ class GroupOffsets:
             request = FindCoordinatorRequest(key_type=GROUP, coordinator_keys=groups)
             self._parts.nodes.send(self._parts.node_id, request, partial(self._coordinators, due))
 
-    def _coordinators(self, due: dict[str, Commits], response: Any) -> None:
+    def _coordinators(self, due: Mapping[str, Commits], response: Any) -> None:
         if isinstance(response, NoResponse):
             return
         for each in response.coordinators:

@@ -6,7 +6,7 @@ from typing import Final
 
 from kpybroker.hosts.mirror.source import SourcePeer
 from kpybroker.hosts.replicas.feed import Feed, FeedParts
-from kpybroker.machines.mirror.feeding import EpochAhead
+from kpybroker.machines.mirror.feeding import EpochAhead, FedPartition
 from kpybroker.machines.replica_fetcher import Fetcher, FetchLimits, Following
 from kpywire.messages.fetch import PartitionData
 
@@ -30,6 +30,9 @@ class MirrorFeed(Feed):
         self._outdated = outdated
 
     def _append(self, following: Following, answer: PartitionData) -> Iterator[None]:
+        fed = following.follower
+        if isinstance(fed, FedPartition):
+            fed.source_log_start = answer.log_start_offset
         yield from super()._append(following, answer)
         following.replica.appended()  # the followers in this cluster wait for it
 

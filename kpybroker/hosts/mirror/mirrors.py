@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kpybroker.client.bad_property import BadProperty
-from kpybroker.client.sources import Source
+from kpybroker.client.sources import MirrorSource
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.own_configs import MIRROR_DIRECTORY
 from kpybroker.hosts.mirror.running_mirror import RunningMirror
@@ -30,7 +30,7 @@ class MirrorParts(NamedTuple):
     config: Callable[[], BrokerConfig]
     image: MetadataImage
 
-    def read_source(self, mirror: str) -> Source:
+    def read_source(self, mirror: str) -> MirrorSource:
         """The source of a mirror, as the file of its name describes it. Raises BadProperty."""
         directory = self.config()[MIRROR_DIRECTORY]
         if not directory:

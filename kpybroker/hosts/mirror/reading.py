@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 from kpybroker.client import config_requests
 from kpybroker.client.client import Client
 from kpybroker.machines.mirror.mirror import Mirror
-from kpybroker.machines.mirror.planning import SourceTopic
+from kpybroker.machines.mirror.planning import TopicThere
 from kpywire import error_codes
 from kpywire.messages.metadata import MetadataRequest, MetadataResponse
 
@@ -16,7 +16,7 @@ SET_ON_TOPIC: Final = 1
 class SourceMetadata(NamedTuple):
     """The topics of a mirror at its source, and the leaders of their partitions."""
 
-    topics: list[SourceTopic]
+    topics: list[TopicThere]
     leaders: Mapping[tuple[bytes, int], int]
     addresses: Mapping[int, tuple[str, int]]
 
@@ -36,7 +36,7 @@ def read_metadata(client: Client, mirror: Mirror, known: TopicConfigs | None) ->
     ]
     configs: dict[str, Mapping[str, str]] = dict(known or {})
     if known is not None:
-        new = [topic.name for topic in found if topic.name not in known]
+        new = [name for topic in found if (name := topic.name or "") not in known]
         for name, described in config_requests.describe_topics(client, new, ()):
             configs[name] = {
                 each.name: each.value
@@ -44,7 +44,7 @@ def read_metadata(client: Client, mirror: Mirror, known: TopicConfigs | None) ->
                 if each.config_source == SET_ON_TOPIC and each.value is not None
             }
     topics = [
-        SourceTopic(
+        TopicThere(
             topic.name or "",
             topic.topic_id,
             len(topic.partitions),

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Container, Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kpybroker.client.sources import Source
+from kpybroker.client.sources import MirrorSource
 from kpybroker.config.own_configs import MIRROR_RATE
 from kpybroker.hosts.mirror.group_offsets import GroupOffsets
 from kpybroker.hosts.mirror.mirror_feed import MirrorFeed
@@ -71,7 +71,7 @@ class RunningMirror:
         self._read = parts.scheduler.pool(f"mirror-{mirror.name}", 1)
         self._topics = TopicChanges(parts, mirror)
         self._groups = GroupOffsets(parts, mirror)
-        self._source: Source | None = None
+        self._source: MirrorSource | None = None
         self._known: SourceMetadata | None = None
         self._feeds: dict[int, MirrorFeed] = {}
         self._places: dict[Key, FedPlace] = {}
@@ -84,12 +84,12 @@ class RunningMirror:
         self._received_bytes = 0
         """The bytes received over connections that are closed."""
         log_starts = LogStarts(parts.scheduler, parts.replicas.directories, parts.replicas.log_start_moved)
-        throttle = ReplicaThrottle(lambda: self._rate)
+        throttle = ReplicaThrottle(self._rate)
         self._feed_parts = FeedParts(
             parts.scheduler,
             self._limits,
             throttle,
-            lambda: self._rate < LONG_MAX,
+            lambda: self._rate() < LONG_MAX,
             lambda _replica: True,
             Replica.changed,
             parts.replicas.directories.check,
@@ -126,7 +126,6 @@ class RunningMirror:
             received_bytes,
         )
 
-    @property
     def _rate(self) -> int:
         rate: int = self._parts.config()[MIRROR_RATE]
         return rate
@@ -158,7 +157,7 @@ class RunningMirror:
         mirror, read_source = self.mirror, self._parts.read_source
         configs = self._configs() if self._parts.is_lowest else None
 
-        def read() -> tuple[Source, SourceMetadata]:
+        def read() -> tuple[MirrorSource, SourceMetadata]:
             source = read_source(mirror.name)
             with source.client() as client:
                 return source, read_metadata(client, mirror, configs)
@@ -171,7 +170,7 @@ class RunningMirror:
         is_due = self._known is None or self._looks % CONFIGS_EVERY == 0
         return {} if is_due or self._known is None else {topic.name: topic.configs for topic in self._known.topics}
 
-    def _has_read(self, found: tuple[Source, SourceMetadata] | None, error: BaseException | None) -> None:
+    def _has_read(self, found: tuple[MirrorSource, SourceMetadata] | None, error: BaseException | None) -> None:
         self._is_reading = False
         if self._stopped:
             return
@@ -231,15 +230,14 @@ class RunningMirror:
             if leader_id in known.addresses:
                 wanted[replica.topic.id, replica.index] = replica, leader_id
         for key, place in list(self._places.items()):
-            replica, leader_id = wanted.get(key, (None, -1))
-            is_right = place.feed.leader_id == leader_id
-            if replica is None or not is_right or place.leader_epoch != replica.partition.leader_epoch:
+            found = wanted.get(key)
+            if found is None or place != (self._feeds.get(found[1]), found[0].partition.leader_epoch):
                 place.feed.remove(key)
                 place.feed.wake()
                 del self._places[key]
-        for key, (led, leader_id) in wanted.items():
+        for key, (replica, leader_id) in wanted.items():
             if key not in self._places:
-                self._follow(key, led, leader_id, source, known.addresses[leader_id])
+                self._follow(key, replica, leader_id, source, known.addresses[leader_id])
 
     def _fed(self) -> Iterator[Replica]:
         for topic in self._parts.replicas.topics.values():
@@ -248,7 +246,9 @@ class RunningMirror:
                     if replica.is_led_here:
                         yield replica
 
-    def _follow(self, key: Key, replica: Replica, leader_id: int, source: Source, address: tuple[str, int]) -> None:
+    def _follow(
+        self, key: Key, replica: Replica, leader_id: int, source: MirrorSource, address: tuple[str, int]
+    ) -> None:
         try:
             fed = FedPartition(replica.led())
         except DiskFailure as failure:

@@ -13,7 +13,7 @@ from typing import Any, Final
 from kpybroker.client.asyncio_connection import AsyncioConnection
 from kpybroker.client.bad_property import BadProperty
 from kpybroker.client.connection import Unreachable
-from kpybroker.client.sources import Source, source_of
+from kpybroker.client.sources import MirrorSource, source_of
 from kpybroker.config.properties import read_properties
 from kpybroker.hosts.network.peer import NoResponse
 from kpybroker.machines.config_def import ConfigError
@@ -23,7 +23,7 @@ from kpywire.messages.fetch import FetchRequest
 LOST: Final = (OSError, EOFError, Unreachable, KafkaError, BadProperty)
 
 
-def read_source(path: Path) -> Source:
+def read_source(path: Path) -> MirrorSource:
     """The source that a file of properties describes. Raises BadProperty, with the path in its text."""
     try:
         return source_of({name: each.value for name, each in read_properties(path).items()})
@@ -36,7 +36,7 @@ class SourcePeer:
 
     Invariant: ``done`` of each request is called once, with the response or with `NoResponse`."""
 
-    def __init__(self, source: Source, host: str, port: int) -> None:
+    def __init__(self, source: MirrorSource, host: str, port: int) -> None:
         self.host = host
         self.port = port
         self._source = source

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kpybroker.machines.metadata.image import TOPIC_RESOURCE
 from kpybroker.machines.metadata.mirror_configs import LEADER_EPOCH, SOURCE, TOPIC_ID
 from kpybroker.machines.mirror.mirror import Mirror
-from kpybroker.machines.mirror.planning import SourceTopic, TopicHere, TopicPlan, carried, plan_topics
+from kpybroker.machines.mirror.planning import TopicHere, TopicPlan, TopicThere, carried, plan_topics
 from kpywire import error_codes, uuid
 from kpywire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse, CreatePartitionsTopic
 from kpywire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
@@ -41,7 +41,7 @@ class TopicChanges:
         self._noted: set[str] = set()
         """The sentences that were logged already."""
 
-    def bring_about(self, topics: Iterable[SourceTopic]) -> None:
+    def bring_about(self, topics: Iterable[TopicThere]) -> None:
         """Ask for what is missing, unless answers are outstanding."""
         if self._outstanding:
             return
@@ -107,7 +107,7 @@ def _requests(mirror: Mirror, plan: TopicPlan) -> Iterable[Any]:
         yield IncrementalAlterConfigsRequest(resources=resources, validate_only=False)
 
 
-def _new_topic(mirror: Mirror, topic: SourceTopic, leader_epoch: int) -> CreatableTopic:
+def _new_topic(mirror: Mirror, topic: TopicThere, leader_epoch: int) -> CreatableTopic:
     configs = {
         **carried(topic.configs),
         SOURCE: mirror.name,

@@ -32,6 +32,8 @@ class FedPartition:
 
     def __init__(self, leader: PartitionLeader) -> None:
         self.leader = leader
+        self.source_log_start = NO_OFFSET
+        """The offset where the source's log begins, by its last answer."""
         self._follower = PartitionFollower(leader.log, leader.epoch - 1, leader.high_watermark.offset)
 
     @property
@@ -60,12 +62,21 @@ class FedPartition:
                     f"{self.leader.name}: the batch at offset {header.base_offset} is of epoch "
                     f"{header.partition_leader_epoch}, and this leader's is {self.leader.epoch}",
                 )
+            self._make_way_for(header.base_offset, now_ms)
         self._use_log()
         start_offset = self.log.local_log_start_offset
         after = self._follower.append(records, position, now_ms)
         if self.log.local_log_start_offset < start_offset:
             self.leader.cut_to_source()  # an empty log begins earlier now, with the batch that its start lies in
         return after
+
+    def _make_way_for(self, first_offset: int, now_ms: int) -> None:
+        """Start over if the next batch begins before our end, where the source's log begins: records were deleted there
+        up to within the batch, and with them the epochs that would have shown where both diverge. DiskFailure."""
+        found = self.log
+        if first_offset < found.end.offset == self.source_log_start and found.local_log_start_offset < found.end.offset:
+            found.truncate_fully_and_start_at(found.end.offset, now_ms)
+            self.leader.cut_to_source()
 
     def heard(self, _high_watermark: int, log_start_offset: int) -> HeardOffsets:
         """Move the high watermark here after an append, and report whether the source's log begins after ours. A

@@ -26,7 +26,7 @@ OWN_CONFIGS: Final = frozenset(
 OWN_PREFIXES: Final = ("kpybroker.", "local.retention.", "remote.", "confluent.")
 
 
-class SourceTopic(NamedTuple):
+class TopicThere(NamedTuple):
     """A topic of the source."""
 
     name: str
@@ -35,7 +35,7 @@ class SourceTopic(NamedTuple):
     leader_epoch: int
     """The latest one of all its partitions; -1 if none is known."""
     configs: Mapping[str, str]
-    """Those set on the topic."""
+    """The configs that are set on the topic."""
 
 
 class TopicHere(NamedTuple):
@@ -53,7 +53,7 @@ class TopicHere(NamedTuple):
 class TopicPlan(NamedTuple):
     """The changes, and the topics that are not fed, each with the reason."""
 
-    create: list[tuple[SourceTopic, int]]
+    create: list[tuple[TopicThere, int]]
     """Topics to create, with their first leader epochs."""
     grow: list[tuple[str, int]]
     """Topics that get partitions, up to this number."""
@@ -76,7 +76,7 @@ def carried(configs: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def plan_topics(mirror: Mirror, source: Iterable[SourceTopic], here: Mapping[str, TopicHere]) -> TopicPlan:
+def plan_topics(mirror: Mirror, source: Iterable[TopicThere], here: Mapping[str, TopicHere]) -> TopicPlan:
     """The changes by which the topics here become those of the source. ``source`` are its topics of this mirror."""
     plan = TopicPlan([], [], [], [], {})
     seen: set[str] = set()
@@ -99,7 +99,7 @@ def plan_topics(mirror: Mirror, source: Iterable[SourceTopic], here: Mapping[str
     return plan
 
 
-def _compare(topic: SourceTopic, found: TopicHere, plan: TopicPlan) -> None:
+def _compare(topic: TopicThere, found: TopicHere, plan: TopicPlan) -> None:
     if topic.partitions > found.partitions:
         plan.grow.append((topic.name, topic.partitions))
     if found.leader_epoch < topic.leader_epoch + EPOCH_ROOM:

@@ -11,8 +11,8 @@ from kpybroker.machines.mirror.mirror import Mirror, mirrors_of
 from kpybroker.machines.mirror.planning import (
     EPOCH_MARGIN,
     EPOCH_ROOM,
-    SourceTopic,
     TopicHere,
+    TopicThere,
     carried,
     plan_topics,
 )
@@ -21,8 +21,8 @@ DR = Mirror("dr", ["orders.*", "payments"])
 ID, OTHER = bytes(15) + b"i", bytes(15) + b"o"
 
 
-def there(name: str = "payments", **fields: Any) -> SourceTopic:
-    return SourceTopic(name, ID, 2, 5, {})._replace(**fields)
+def there(name: str = "payments", **fields: Any) -> TopicThere:
+    return TopicThere(name, ID, 2, 5, {})._replace(**fields)
 
 
 def here(**fields: Any) -> TopicHere:
@@ -94,7 +94,7 @@ def test_configs_follow_the_source_but_for_those_of_each_cluster() -> None:
     ],
 )
 def test_a_topic_that_cannot_be_fed_stays_and_has_a_reason(
-    source: list[SourceTopic], found: TopicHere, reason: str
+    source: list[TopicThere], found: TopicHere, reason: str
 ) -> None:
     plan = plan_topics(DR, source, {"payments": found})
     assert plan.is_done
