@@ -175,3 +175,18 @@ def test_a_batch_of_an_epoch_that_is_too_late_waits() -> None:
     with pytest.raises(EpochAhead):
         copy_once(source, FedPartition(leader), 0)
     assert leader.log.end.offset == 0
+
+
+def test_records_that_are_deleted_within_a_batch_hide_no_divergence() -> None:
+    source, leader = leader_of(new_log(), 0), leader_of(new_log(), 7, is_fed=True)
+    for count in (1, 1, 3):
+        produce(source, count, b"before")
+    fed = FedPartition(leader)
+    copy_once(source, fed, 0)
+    source.log.truncate_to(4, NOW_MS)
+    source = leader_of(source.log, 1, source.log.end.offset)
+    produce(source, 4, b"after")
+    source.log.advance_log_start(5)  # within the batch from 2 to 5, and where the mirror ends
+    copy_once(source, fed, 5)
+    assert batches(leader.log, 5) == batches(source.log, 5)
+    assert leader.log.log_start_offset == 5
