@@ -164,7 +164,7 @@ class TopicConfig:
             retention_bytes=-1 if self.is_mirror else self.retention_bytes,
             retention_ms=-1 if self.is_mirror else self.retention_ms,
             cleanup_delete=self.delete,
-            cleanup_compact=self.compact,
+            cleanup_compact=self.compact or self.is_mirror,  # gaps of the source are no losses
             file_delete_delay_ms=self.file_delete_delay_ms,
             flush_messages=self.flush_messages,
             flush_ms=self.flush_ms,

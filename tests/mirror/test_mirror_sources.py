@@ -54,3 +54,28 @@ def test_a_source_that_comes_back_is_followed_again(tmp_path: Path) -> None:
             assert batches(clusters.mirror, "orders", 0) == batches(again, "orders", 0)
         finally:
             again.stop()
+
+
+def test_a_mirror_may_be_the_source_of_another_one(tmp_path: Path) -> None:
+    sources = tmp_path / "further"
+    sources.mkdir()
+    with two_clusters(tmp_path) as clusters:
+        create(clusters.source, "orders")
+        produce(clusters.source, "orders", 10, enable_idempotence=True)
+        clusters.create_mirror("dr:*")
+        (sources / "dr.properties").write_text(f"bootstrap.servers=127.0.0.1:{clusters.mirror.port}\n")
+        last = start(tmp_path / "last", **{"kpybroker.mirror.directory": str(sources)})
+        try:
+            chain = clusters._replace(mirror=last)
+            chain.create_mirror("dr:*")
+            chain.wait_for("orders")
+            produce(clusters.source, "orders", 10)
+            chain.wait_for("orders")
+            assert batches(last, "orders", 0) == batches(clusters.source, "orders", 0)
+            epochs = [
+                node.node.image.topics["orders"].partitions[0].leader_epoch
+                for node in (clusters.source, clusters.mirror, last)
+            ]
+            assert epochs == sorted(set(epochs)), "each has later leader epochs than its source"
+        finally:
+            last.stop()
