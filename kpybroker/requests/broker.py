@@ -255,10 +255,10 @@ class Broker:
 
     def _follow_mirrors(self) -> None:
         """Begin and end mirrors as ``kpybroker.mirrors`` names them."""
-        if self.mirrors is not None:
-            self.mirrors.reconfigure()
-        elif self.config[MIRRORS] and self._has_started and not self.config.is_in_zookeeper_mode:
-            from kpybroker.hosts.mirror.mirrors import MirrorParts, Mirrors
+        entries = self.config[MIRRORS]
+        if self.mirrors is None and entries and self._has_started and not self.config.is_in_zookeeper_mode:
+            from kpybroker.hosts.mirror.mirrors import Mirrors
+            from kpybroker.hosts.mirror.parts import MirrorParts
 
             parts = MirrorParts(
                 self.node_id,
@@ -271,6 +271,8 @@ class Broker:
             )
             self.mirrors = Mirrors(parts)
             self.producer_ids.forget_blocks()
+        if self.mirrors is not None:
+            self.mirrors.run(entries)
 
     @property
     def labour(self) -> "Labour":

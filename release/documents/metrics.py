@@ -196,7 +196,7 @@ SECTIONS: Final = (
     ("Quotas", (quotas.PRODUCE, quotas.FETCH, quotas.REQUEST, quotas.DELAYED)),
     ("Damage", (damage.DAMAGED,)),
     ("Leases on segments", (lending.LEASES,)),
-    ("Mirrors", (mirroring.MIRRORS,)),
+    ("Mirrors", (mirroring.FED_PARTITIONS,)),
     ("Compaction", (cleaning.CLEANERS, cleaning.UNCLEANABLE)),
     ("Replication", (replication.FETCHERS, replication.BYTES)),
     (

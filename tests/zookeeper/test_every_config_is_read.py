@@ -50,7 +50,7 @@ AT_RARE_MOMENTS = {
     "follower.fetch.last.tiered.offset.enable": "kpybroker.hosts.remote_log.auxiliary_states:AuxiliaryStates",
     "kpybroker.log.dirs.group.readable": "kpybroker.node.node:_run",
     "kpybroker.log.format": "kpybroker.node.node:_run",
-    "kpybroker.mirror.directory": "kpybroker.hosts.mirror.mirrors:MirrorParts",
+    "kpybroker.mirror.directory": "kpybroker.hosts.mirror.parts:MirrorParts",
     "kpybroker.mirror.max.bytes.per.second": "kpybroker.hosts.mirror.running_mirror:RunningMirror",
     "local.retention.bytes": "kpybroker.config.topic:_tier",
     "local.retention.ms": "kpybroker.config.topic:_tier",

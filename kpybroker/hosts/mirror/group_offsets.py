@@ -7,12 +7,13 @@ So a group that is cut over skips nothing. Groups with members here are left alo
 import logging
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from kpybroker.client.client import Spot
 from kpybroker.client.group_requests import WITH_NAMES
 from kpybroker.client.mirrored_groups import commit_request, offsets_of_groups
 from kpybroker.client.sources import MirrorSource
+from kpybroker.hosts.mirror.parts import MirrorParts
 from kpybroker.hosts.network.peer import NoResponse
 from kpybroker.machines.metadata.image import TOPIC_RESOURCE
 from kpybroker.machines.metadata.mirror_configs import SOURCE, is_fed
@@ -22,9 +23,6 @@ from kpybroker.runtime.io.scheduler import Timer
 from kpywire import error_codes
 from kpywire.messages.find_coordinator import FindCoordinatorRequest
 from kpywire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-
-if TYPE_CHECKING:
-    from kpybroker.hosts.mirror.mirrors import MirrorParts
 
 log = logging.getLogger("kpybroker.mirror")
 
@@ -37,7 +35,7 @@ GROUP: Final = 0
 class GroupOffsets:
     """The groups of one mirror, carried over by one broker."""
 
-    def __init__(self, parts: "MirrorParts", mirror: Mirror) -> None:
+    def __init__(self, parts: MirrorParts, mirror: Mirror) -> None:
         self._parts = parts
         self._mirror = mirror
         self._read = parts.scheduler.pool(f"mirror-groups-{mirror.name}", 1)
@@ -151,7 +149,7 @@ class GroupOffsets:
             self._parts.nodes.send(self._parts.node_id, request, partial(self._coordinators, due))
 
     def _coordinators(self, due: Mapping[str, Commits], response: Any) -> None:
-        if isinstance(response, NoResponse):
+        if isinstance(response, NoResponse) or self._source is None:
             return
         for each in response.coordinators:
             if each.error_code == error_codes.NONE:

@@ -8,12 +8,13 @@ Not here: requests and answers (`mirror_feed`), what is appended (`kpybroker.mac
 
 import logging
 from collections.abc import Container, Iterator
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from kpybroker.client.sources import MirrorSource
 from kpybroker.config.own_configs import MIRROR_RATE
 from kpybroker.hosts.mirror.group_offsets import GroupOffsets
 from kpybroker.hosts.mirror.mirror_feed import MirrorFeed
+from kpybroker.hosts.mirror.parts import MirrorParts
 from kpybroker.hosts.mirror.reading import SourceMetadata, TopicConfigs, read_metadata
 from kpybroker.hosts.mirror.source import LOST, SourcePeer
 from kpybroker.hosts.mirror.topic_changes import TopicChanges
@@ -30,9 +31,6 @@ from kpybroker.machines.mirror.mirror import Mirror
 from kpybroker.machines.replica_fetcher import FetchLimits, FetchState, Following, Key
 from kpybroker.runtime.io.scheduler import Timer
 from kpystorage.errors import DiskFailure
-
-if TYPE_CHECKING:
-    from kpybroker.hosts.mirror.mirrors import MirrorParts
 
 log = logging.getLogger("kpybroker.mirror")
 
@@ -65,7 +63,7 @@ class MirrorFigures(NamedTuple):
 class RunningMirror:
     """A mirror, as long as it is configured."""
 
-    def __init__(self, parts: "MirrorParts", mirror: Mirror) -> None:
+    def __init__(self, parts: MirrorParts, mirror: Mirror) -> None:
         self.mirror = mirror
         self._parts = parts
         self._read = parts.scheduler.pool(f"mirror-{mirror.name}", 1)

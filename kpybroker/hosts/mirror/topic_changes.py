@@ -2,8 +2,9 @@
 
 import logging
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from kpybroker.hosts.mirror.parts import MirrorParts
 from kpybroker.machines.metadata.image import TOPIC_RESOURCE
 from kpybroker.machines.metadata.mirror_configs import LEADER_EPOCH, SOURCE, TOPIC_ID
 from kpybroker.machines.mirror.mirror import Mirror
@@ -18,9 +19,6 @@ from kpywire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 
-if TYPE_CHECKING:
-    from kpybroker.hosts.mirror.mirrors import MirrorParts
-
 log = logging.getLogger("kpybroker.mirror")
 
 AT_ONCE: Final = 50
@@ -34,7 +32,7 @@ DONE_BEFORE: Final = frozenset({error_codes.NONE, error_codes.TOPIC_ALREADY_EXIS
 class TopicChanges:
     """The changes of one mirror's topics, one kind of request at a time."""
 
-    def __init__(self, parts: "MirrorParts", mirror: Mirror) -> None:
+    def __init__(self, parts: MirrorParts, mirror: Mirror) -> None:
         self._parts = parts
         self._mirror = mirror
         self._outstanding = 0

@@ -181,7 +181,7 @@ def _records(
     _check_exists(state, resource_type, name)
     if resource_type == TOPIC_RESOURCE:
         records += mirrored_topics.alteration(state, name, current, after)
-    elif resource_type == BROKER_RESOURCE and alterations.get(mirror_configs.MIRRORS):
+    elif resource_type == BROKER_RESOURCE and mirror_configs.mirror_names(after):
         records += mirrored_topics.distant_producer_ids(state)
     return records
 

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from kpybroker.machines.controller.state import ControllerState
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.metadata.image import BROKER_RESOURCE
-from kpybroker.machines.metadata.mirror_configs import LEADER_EPOCH, MIRRORS, SOURCE, TOPIC_ID, is_mirror
+from kpybroker.machines.metadata.mirror_configs import LEADER_EPOCH, SOURCE, TOPIC_ID, is_mirror, mirror_names
 from kpywire import error_codes
 from kpywire.metadata_records.partition_record import PartitionRecord
 from kpywire.metadata_records.producer_ids_record import ProducerIdsRecord
@@ -35,9 +35,8 @@ def named_source(state: ControllerState, name: str, configs: Mapping[str, str]) 
     if not is_mirror(configs):
         return None
     mirror = configs[SOURCE]
-    named = state.image.configs_of(BROKER_RESOURCE, "").get(MIRRORS, "")
-    if mirror not in [each.partition(":")[0].strip() for each in named.split(",")]:
-        raise KafkaError(error_codes.INVALID_CONFIG, f"{SOURCE}: {MIRRORS} names no mirror {mirror!r}")
+    if mirror not in mirror_names(state.image.configs_of(BROKER_RESOURCE, "")):
+        raise KafkaError(error_codes.INVALID_CONFIG, f"{SOURCE}: the cluster has no mirror {mirror!r}")
     topic_id = from_string(configs[TOPIC_ID])
     if not usable(topic_id) or topic_id in state.image.topics_by_id:
         raise KafkaError(error_codes.INVALID_CONFIG, f"{TOPIC_ID}: topic {name} cannot have the id {configs[TOPIC_ID]}")

@@ -22,6 +22,12 @@ MIRRORS: Final = "kpybroker.mirrors"
 """The config for all brokers that names the mirrors, with the patterns of their topics."""
 
 
+def mirror_names(configs: Mapping[str, str | None]) -> list[str]:
+    """The names of the mirrors that a cluster with these configs for all brokers has."""
+    entries = (configs.get(MIRRORS) or "").split(",")
+    return [entry.partition(":")[0].strip() for entry in entries if entry.strip()]
+
+
 def is_mirror(configs: Mapping[str, str]) -> bool:
     """Whether a topic with these configs is a mirror, and so read-only."""
     return SOURCE in configs

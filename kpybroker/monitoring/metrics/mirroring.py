@@ -8,7 +8,7 @@ from kpybroker.monitoring.metrics.table import COUNTER, GAUGE, NATIVE, MetricRow
 if TYPE_CHECKING:
     from kpybroker.hosts.mirror.mirrors import Mirrors
 
-MIRRORS = Table(
+FED_PARTITIONS = Table(
     ("mirror",),
     (
         known_by(
@@ -30,4 +30,4 @@ MIRRORS = Table(
 def tables(mirrors: "Mirrors | None") -> Iterator[Table]:
     """The table of mirrors; none on a broker without."""
     if mirrors is not None:
-        yield MIRRORS.with_rows([MetricRow((each.mirror.name,), tuple(each.figures())) for each in mirrors])
+        yield FED_PARTITIONS.with_rows([MetricRow((each.mirror.name,), tuple(each.figures())) for each in mirrors])
