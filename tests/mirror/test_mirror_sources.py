@@ -36,6 +36,8 @@ def test_a_mirror_logs_in_at_its_source(tmp_path: Path) -> None:
         file.write_text(file.read_text().replace("wrong", "secret"))
         clusters.wait_for("orders")
         assert batches(clusters.mirror, "orders", 0) == batches(clusters.source, "orders", 0)
+        size = sum(map(len, batches(clusters.source, "orders", 0)))
+        until(lambda: running.figures() == (True, 1, 0, 0, size), "the figures are those of one partition")
 
 
 def test_a_source_that_comes_back_is_followed_again(tmp_path: Path) -> None:
