@@ -19,7 +19,7 @@ from kpybroker.machines.metadata.image import TOPIC_RESOURCE
 from kpybroker.machines.metadata.mirror_configs import SOURCE, is_fed
 from kpybroker.machines.mirror.group_offsets import Commits, GroupOffset, clamped
 from kpybroker.machines.mirror.mirror import Mirror
-from kpybroker.runtime.io.scheduler import Timer
+from kpybroker.runtime.io.scheduler import Submit, Timer
 from kpywire import error_codes
 from kpywire.messages.find_coordinator import FindCoordinatorRequest
 from kpywire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
@@ -35,10 +35,11 @@ GROUP: Final = 0
 class GroupOffsets:
     """The groups of one mirror, carried over by one broker."""
 
-    def __init__(self, parts: MirrorParts, mirror: Mirror) -> None:
+    def __init__(self, parts: MirrorParts, mirror: Mirror, read: Submit) -> None:
+        """``read`` does in a thread what waits for the source."""
         self._parts = parts
         self._mirror = mirror
-        self._read = parts.scheduler.pool(f"mirror-groups-{mirror.name}", 1)
+        self._read = read
         self._source: MirrorSource | None = None
         self._timer: Timer | None = None
         self._is_reading = False

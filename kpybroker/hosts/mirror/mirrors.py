@@ -1,12 +1,17 @@
 """The mirrors of this broker: one `RunningMirror` for each that ``kpybroker.mirrors`` names, while it is named."""
 
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 from kpybroker.hosts.mirror.parts import MirrorParts
 from kpybroker.hosts.mirror.running_mirror import RunningMirror
 from kpybroker.machines.metadata.delta import MetadataDelta
 from kpybroker.machines.metadata.image import TOPIC_RESOURCE
 from kpybroker.machines.mirror.mirror import mirrors_of
+from kpybroker.runtime.io.scheduler import Submit
+
+THREADS: Final = 2
+"""The threads of a mirror: one for the metadata of its source, one for groups."""
 
 
 class Mirrors:
@@ -15,6 +20,8 @@ class Mirrors:
     def __init__(self, parts: MirrorParts) -> None:
         self._parts = parts
         self._running: dict[str, RunningMirror] = {}
+        self._threads: dict[str, Submit] = {}
+        """The threads that read the source of each mirror. They are kept, since a mirror may begin again."""
 
     def __iter__(self) -> Iterator[RunningMirror]:
         return iter(self._running.values())
@@ -27,7 +34,9 @@ class Mirrors:
                 self._running.pop(name).stop()
         for name, mirror in named.items():
             if name not in self._running:
-                self._running[name] = RunningMirror(self._parts, mirror)
+                if name not in self._threads:
+                    self._threads[name] = self._parts.scheduler.pool(f"mirror-{name}", THREADS)
+                self._running[name] = RunningMirror(self._parts, mirror, self._threads[name])
                 self._running[name].start()
 
     def apply(self, delta: MetadataDelta) -> None:

@@ -29,7 +29,7 @@ from kpybroker.machines.metadata.mirror_configs import SOURCE
 from kpybroker.machines.mirror.feeding import FedPartition
 from kpybroker.machines.mirror.mirror import Mirror
 from kpybroker.machines.replica_fetcher import FetchLimits, FetchState, Following, Key
-from kpybroker.runtime.io.scheduler import Timer
+from kpybroker.runtime.io.scheduler import Submit, Timer
 from kpystorage.errors import DiskFailure
 
 log = logging.getLogger("kpybroker.mirror")
@@ -63,12 +63,13 @@ class MirrorFigures(NamedTuple):
 class RunningMirror:
     """A mirror, as long as it is configured."""
 
-    def __init__(self, parts: MirrorParts, mirror: Mirror) -> None:
+    def __init__(self, parts: MirrorParts, mirror: Mirror, read: Submit) -> None:
+        """``read`` does in a thread what waits for the source."""
         self.mirror = mirror
         self._parts = parts
-        self._read = parts.scheduler.pool(f"mirror-{mirror.name}", 1)
+        self._read = read
         self._topics = TopicChanges(parts, mirror)
-        self._groups = GroupOffsets(parts, mirror)
+        self._groups = GroupOffsets(parts, mirror, read)
         self._source: MirrorSource | None = None
         self._known: SourceMetadata | None = None
         self._feeds: dict[int, MirrorFeed] = {}
