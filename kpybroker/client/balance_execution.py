@@ -77,6 +77,8 @@ class BalanceExecution:
         self._all_at = 0.0
         self._short: int | None = None
         self._short_at = 0.0
+        self.is_closed = False
+        """Whether no further move begins; those that are under way are finished."""
 
     # One step
 
@@ -90,11 +92,16 @@ class BalanceExecution:
         self._read()
         feeling = Feeling(self._latency(), self._count_short(), self._left_bytes)
         rate = self.pace.look(feeling, time.monotonic() * 1000)
-        steps = self.machine.next_steps(self._present, may_begin=not self.pace.is_felt)
+        may_begin = not (self.pace.is_felt or self.is_closed)
+        steps = self.machine.next_steps(self._present, may_begin=may_begin)
         self._forget_throttles(steps)
         if steps.cancelled:
             names = ", ".join(f"{each.topic}-{each.partition}" for each in steps.cancelled[:3])
             raise MovesCancelled(f"somebody has cancelled the move of {names}")
+        for place in self.machine.begun:  # also those that an execution has begun which was killed
+            moved = self._present.get(place)
+            if moved is not None and moved.adding:
+                self._rated |= {*moved.replicas}
         if rate is not None and self._rated:
             balance_throttles.set_rate(self.client, sorted(self._rated & self._alive), rate)
         self._begin(steps.begin)
@@ -107,7 +114,11 @@ class BalanceExecution:
     @property
     def is_finished(self) -> bool:
         """Whether all partitions are where they are wanted."""
-        return not self.machine.places
+        return not (self.machine.begun if self.is_closed else self.machine.places)
+
+    def begin_no_more(self) -> None:
+        """Begin no further move: the execution is finished when those that are under way are."""
+        self.is_closed = True
 
     def _begin(self, wanted: list[WantedPartition]) -> None:
         if not wanted:

@@ -10,6 +10,7 @@ from kpybroker.config.validators import HostAndPort, HttpUrl, at_least, between,
 from kpybroker.machines.config_def import (
     BOOLEAN,
     CLUSTER_WIDE,
+    DOUBLE,
     INT,
     LIST,
     LONG,
@@ -26,6 +27,13 @@ from kpybroker.machines.config_def import (
 )
 from kpybroker.machines.metadata.mirror_configs import MIRRORS
 
+BALANCER_DISK_LIMIT: Final = "kpybroker.balancer.disk.limit.percent"
+BALANCER_IDLE_DISK: Final = "kpybroker.balancer.idle.disk.percent"
+BALANCER_INTERVAL_MS: Final = "kpybroker.balancer.interval.ms"
+BALANCER_MODE: Final = "kpybroker.balancer.mode"
+BALANCER_MOST_RATE: Final = "kpybroker.balancer.max.bytes.per.second"
+BALANCER_MOVES: Final = "kpybroker.balancer.moves"
+BALANCER_TOLERANCE: Final = "kpybroker.balancer.tolerance.percent"
 CONSOLE_URL: Final = "kpybroker.console.url"
 HTTP_FIRST_PORT: Final = "kpybroker.http.first.port"
 REGISTRY_URL: Final = "kpybroker.console.schema.registry.url"
@@ -125,6 +133,13 @@ class MirrorEntries:
 
 OWN_CONFIGS: Definitions = define(
     [
+        ConfigKey(BALANCER_DISK_LIMIT, DOUBLE, 85.0, LOW, between(1, 100), update=CLUSTER_WIDE),
+        ConfigKey(BALANCER_IDLE_DISK, DOUBLE, 20.0, LOW, between(0, 100), update=CLUSTER_WIDE),
+        ConfigKey(BALANCER_INTERVAL_MS, INT, 300_000, LOW, at_least(1000), update=CLUSTER_WIDE),
+        ConfigKey(BALANCER_MOST_RATE, LONG, 1 << 30, LOW, at_least(1), update=CLUSTER_WIDE),
+        ConfigKey(BALANCER_MODE, STRING, "off", MEDIUM, one_of("off", "advise", "auto"), update=CLUSTER_WIDE),
+        ConfigKey(BALANCER_MOVES, LIST, (), LOW, update=CLUSTER_WIDE),
+        ConfigKey(BALANCER_TOLERANCE, DOUBLE, 10.0, LOW, between(0, 100), update=CLUSTER_WIDE),
         ConfigKey("kpybroker.client.metrics.always.offered", BOOLEAN, False, LOW),
         ConfigKey("kpybroker.client.metrics.max.series", INT, 20_000, LOW, at_least(0)),
         ConfigKey("kpybroker.console.hosts", LIST, (), LOW),
@@ -172,6 +187,22 @@ OWN_CONFIGS: Definitions = define(
 )
 
 OWN_DOCUMENTATION: Final = {
+    BALANCER_DISK_LIMIT: "No step of the balancer fills a disk more than that.",
+    BALANCER_IDLE_DISK: "A disk that is filled less than that is no reason for a move of the balancer.",
+    BALANCER_INTERVAL_MS: "The time between two plans of the balancer.",
+    BALANCER_MOST_RATE: (
+        "The highest throttle of the balancer's moves, a second and broker. It begins with 20 MiB or less, and follows "
+        "what clients feel."
+    ),
+    BALANCER_MODE: (
+        "The balancer of the active controller (docs/balance.md): off, advise for plans with their reasons, or auto to "
+        "carry them out as well. When somebody cancels its moves, it sets advise."
+    ),
+    BALANCER_MOVES: (
+        "The partitions that the balancer moves now, as topic:partition. The balancer sets and removes it, so that the "
+        "next controller goes on; it is set by nobody else."
+    ),
+    BALANCER_TOLERANCE: "A broker may be above its share by that much before the balancer relieves it.",
     "kpybroker.client.metrics.always.offered": (
         "Whether brokers always list the two APIs of clients' metrics (KIP-714). Otherwise they do once the cluster "
         "has a subscription to them, and clients that were connected before notice it late (docs/metrics.md)."

@@ -10,6 +10,7 @@ from kpybroker.hosts.quorum.first_start import identify
 from kpybroker.hosts.quorum.host import QuorumHost
 from kpybroker.machines.metadata.features import SUPPORTED_LEVELS
 from kpybroker.machines.metadata.image import MetadataImage
+from kpybroker.node.assembly.balancer import FollowedBalancer
 from kpybroker.node.assembly.broker import build_broker, build_lifecycle, registration
 from kpybroker.node.assembly.metadata_source import Opened, Parts, Roles, refuse_tiered_topics
 from kpybroker.node.assembly.platform import Platform, Simulated
@@ -88,16 +89,19 @@ class KRaftSource:
         role = ControllerRole(config, platform.scheduler, quorum.host, SUPPORTED_LEVELS, security.authorizer)
         controllers = Dispatcher(role, handlers.load_for_controller, handlers.controller_versions())
         current.when_changed(role.reconfigure)
+        balancer = FollowedBalancer(current, platform.scheduler, quorum.host) if config.is_controller else None
+        if balancer is not None:
+            platform.ends.callback(balancer.close)
         if opened.kept is None:
             quorum.host.subscribe(role.apply)
-            return Roles(None, role, controllers, controllers)
+            return Roles(None, role, controllers, controllers, balancer)
         request = registration(config, opened.stored, opened.ports, platform.rng)
         lifecycle = self._lifecycle = build_lifecycle(config, platform, request, quorum, opened.kept.directories)
         broker = self._broker = build_broker(current, platform, quorum, security, lifecycle, opened.kept, server)
         clients = Dispatcher(
             broker, handlers.load, handlers.served_versions(), intercept, counters=controllers.counters
         )
-        return Roles(broker, broker, clients, controllers)
+        return Roles(broker, broker, clients, controllers, balancer)
 
     async def join(self) -> None:
         """Catch up with what was committed, and register the broker. Listeners open as soon as others need them."""

@@ -23,6 +23,7 @@ from kpystorage.disk import Disk
 
 if TYPE_CHECKING:
     from kpybroker.hosts.quorum.host import QuorumHost
+    from kpybroker.node.assembly.balancer import FollowedBalancer
     from kpybroker.requests.dispatching.served import Intercept
 
 
@@ -56,6 +57,8 @@ class Roles(NamedTuple):
     clients: Dispatcher
     controllers: Dispatcher
     """It serves the listeners of controllers. In ZooKeeper mode there are none, and it is the one of clients."""
+    balancer: "FollowedBalancer | None" = None
+    """The balancer of a node with a controller of KRaft."""
 
     @property
     def dispatchers(self) -> tuple[Dispatcher, ...]:
