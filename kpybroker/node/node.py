@@ -155,8 +155,8 @@ class Node:
         if self.broker is not None:
             self.dispatcher = clients
             follow_quotas(config, platform.scheduler, clients, server, metadata)
-        monitoring.show(roles.shown, server, roles.dispatchers)
-        serve_pages(platform, monitoring, roles.shown, server, clients, metadata, stored)
+        monitoring.show(roles.shown, server, roles.dispatchers, roles.balancer_standing)
+        serve_pages(platform, monitoring, roles, server, metadata, stored)
         platform.ends.callback(server.close)
         self._listen(ports, security, server, roles)
         await source.join()

@@ -9,6 +9,7 @@ from typing import Final
 from kpybroker.monitoring.metrics import (
     askers,
     authorization,
+    balancing,
     cleaning,
     clients,
     damage,
@@ -195,6 +196,7 @@ SECTIONS: Final = (
     ),
     ("Quotas", (quotas.PRODUCE, quotas.FETCH, quotas.REQUEST, quotas.DELAYED)),
     ("Damage", (damage.DAMAGED,)),
+    ("The balancer, on the node of the active controller", (balancing.BALANCER,)),
     ("Leases on segments", (lending.LEASES,)),
     ("Mirrors", (mirroring.FED_PARTITIONS,)),
     ("Compaction", (cleaning.CLEANERS, cleaning.UNCLEANABLE)),

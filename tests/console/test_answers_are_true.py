@@ -551,7 +551,20 @@ def history(_: Known) -> Any:
     return {"node_id": 1, "history": time_plots(*OF_CLIENTS, *OF_LOOP)}
 
 
+def balance(_: Known) -> Any:
+    standing = {"mode": "off", "line": "", "advice": None, "left": 0, "left_bytes": 0, "rate": 0}
+    return {
+        "mode": "off",
+        "controller": 1,
+        "is_here": True,
+        "elsewhere": None,
+        "standing": standing,
+        "may_change": True,
+    }
+
+
 EXPECTED = {
+    "/balance": balance,
     "/": cluster,
     "/history": history,
     "/topics": topics,

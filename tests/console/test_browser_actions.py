@@ -16,6 +16,8 @@ from running_search import running_search
 from test_access import ask, secured  # noqa: F401 - the latter is a fixture
 from test_transactions_page import open_transaction
 
+from kpybroker.config.own_configs import BALANCER_MODE
+from kpybroker.machines.metadata.image import BROKER_RESOURCE
 from kpybroker.monitoring.console.actions import ACTIONS
 from kpywire.messages.create_acls import AclCreation, CreateAclsRequest
 from kpywire.record import Record
@@ -191,6 +193,17 @@ def removes_a_throttle(person: Person) -> None:
     assert person.client.config("flights", THROTTLED) == ""
 
 
+def sets_the_mode_of_the_balancer(person: Person) -> None:
+    def mode() -> str:
+        return str(person.node.node.image.configs_of(BROKER_RESOURCE, "").get(BALANCER_MODE))
+
+    person.open("/balance")
+    assert person.press("/balance", "Set the mode", {"mode": "advise"}) == "/balance"
+    eventually(lambda: mode() == "advise", "the mode is set")
+    assert person.press("/balance", "Set the mode", {"mode": "off"}) == "/balance"
+    eventually(lambda: mode() == "off", "the mode is off")
+
+
 def changes_the_level_of_a_feature(person: Person) -> None:
     name = "eligible.leader.replicas.version"  # the first of the page
     features = person.node.node.image.features
@@ -293,6 +306,7 @@ DEEDS: dict[str, Callable[[Person], None]] = {
     "/group/members/remove": removes_members,
     "/group/positions/delete": deletes_positions,
     "/group/delete": deletes_a_group,
+    "/balance": sets_the_mode_of_the_balancer,
     "/brokers/unregister": unregisters_a_broker,
     "/elections": elects_leaders,
     "/moves/cancel": cancels_a_move,
@@ -338,6 +352,7 @@ FORGED = {
     "/group/members/remove": Forged("/group/members/remove", {"id": "of-closed"}, 403),
     "/group/positions/delete": Forged("/group/positions/delete", {"id": "of-open", "topic": "open"}, 403),
     "/group/delete": Forged("/group/delete", {"id": "of-open", "typed": "of-open"}, 403),
+    "/balance": Forged("/balance", {"mode": "auto"}, 403),
     "/brokers/unregister": Forged("/brokers/unregister", {"broker": "1", "typed": "1"}, 403),
     "/elections": Forged("/elections", {"kind": "preferred"}, 403),
     "/moves/cancel": Forged("/moves/cancel", {"topic": "open", "partition": "0"}, 403),

@@ -68,6 +68,7 @@ FORMS = {
         {"name": "made", "partitions": "2", "configs": "retention.ms=1000"}, "/topics/made", "Topic made"
     ),
     Kind("post", "/topics/{topic}/configs", "Change"): Expected({"value": "2 hours"}, "/topics/flights", "7200000"),
+    Kind("post", "/balance", "Set the mode"): Expected({"mode": "advise"}, "/balance", "Mode\nadvise"),
     Kind("post", "/configs", "Change"): Expected({"value": "2 days"}, "/configs", "172800000"),
     Kind("post", "/configs", "Remove"): Expected({}, "/configs", "Configs of node 1"),
     Kind("post", "/configs", "Set"): Expected({"name": "log.retention.ms", "value": "3 days"}, "/configs", "259200000"),

@@ -23,6 +23,8 @@ UNSORTED = {
     ("/topics/{topic}/{partition}/{segment}", "Byte"): "batches in the order of the file, read from a byte on",
     ("/topics/{topic}/{partition}/{segment}", "Offset"): "an index in the order of its file",
     ("/topics/{topic}/{partition}/{segment}", "Timestamp"): "an index in the order of its file",
+    ("/balance", "Broker"): "the few brokers of a cluster",
+    ("/balance", "Partition"): "the moves of a plan in their order",
     ("/quorum", "Node"): "the few nodes of a quorum",
     ("/quorum", "Feature"): "a handful of features",
     ("/", "Node"): "the few nodes of a cluster",

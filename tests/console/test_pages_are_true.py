@@ -184,6 +184,7 @@ EXPECTED: dict[str, list[Callable[[Known], list[Row]]]] = {
         lambda _: [("1 this node", "leader", NUMBER, "0", SPAN, TIME, TIME)],
         features,
     ],
+    "/balance": [],
     "/configs": [lambda known: configs(known, "/api/configs")],
     "/security": [lambda _: [("PLAINTEXT", "127.0.0.1:0", "PLAINTEXT")]],
     "/quotas": [

@@ -5,6 +5,7 @@ Routes, the JSON API and its document are made from this table.
 
 from typing import Final
 
+from kpybroker.machines.console.balance import BalancePage
 from kpybroker.machines.console.cluster import ClusterView
 from kpybroker.machines.console.configs import ConfigsPage
 from kpybroker.machines.console.connections import ConnectionPage, Connections
@@ -21,6 +22,7 @@ from kpybroker.machines.console.segments import PartitionPage, SegmentPage
 from kpybroker.machines.console.tiers import TiersPage
 from kpybroker.machines.console.topics import TopicPage, TopicsPage
 from kpybroker.machines.console.transactions import TransactionsPage
+from kpybroker.monitoring.console.answers.balance import balance
 from kpybroker.monitoring.console.answers.cluster import cluster
 from kpybroker.monitoring.console.answers.configs import configs
 from kpybroker.monitoring.console.answers.connections import connection, connections
@@ -196,6 +198,7 @@ PAGES: Final = (
         10,
     ),
     ConsolePage("/quorum", "quorum.html", "Quorum", quorum, QuorumPage, every_s=4, is_of_controllers=True),
+    ConsolePage("/balance", "balance.html", "Balance", balance, BalancePage, every_s=4, is_of_controllers=True),
     ConsolePage(
         "/configs",
         "configs.html",

@@ -53,6 +53,7 @@ MENU: Final = (
     ("/connections", "Connections"),
     ("/transactions", "Transactions"),
     ("/quorum", "Quorum"),
+    ("/balance", "Balance"),
     ("/configs", "Configs"),
     ("/security", "Security"),
     ("/quotas", "Quotas"),

@@ -15,6 +15,7 @@ METHODS: Final = frozenset({"GET", "POST"})
 PATHS: Final = (
     "/",
     "/api/",
+    "/balance",
     "/brokers/",
     "/configs",
     "/connections",

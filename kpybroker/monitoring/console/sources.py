@@ -1,14 +1,23 @@
 """The parts of a node that the console's values come from."""
 
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
 if TYPE_CHECKING:
+    from kpybroker.machines.balance.standing import BalancerStanding
     from kpybroker.monitoring.console.viewer_ways import AccountAt
     from kpybroker.monitoring.metrics.loop_watch import LoopWatch
     from kpybroker.requests.broker import Broker
     from kpybroker.requests.controller_role import ControllerRole
     from kpybroker.requests.dispatching.dispatcher import Dispatcher
     from kpybroker.requests.server.listener import Server
+
+
+class ShownBalancer(Protocol):
+    """The balancer, as it is shown."""
+
+    @property
+    def standing(self) -> "BalancerStanding | None":
+        """The standing; None while it is off or on another node."""
 
 
 class ConsoleSources(NamedTuple):
@@ -22,6 +31,8 @@ class ConsoleSources(NamedTuple):
     watch: "LoopWatch"
     account_at: "AccountAt"
     """The account by which this node logs in at a listener of other nodes."""
+    balancer: "ShownBalancer | None" = None
+    """The balancer of a node with a controller of KRaft."""
 
     @property
     def broker(self) -> "Broker":

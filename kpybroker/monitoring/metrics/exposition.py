@@ -14,6 +14,7 @@ from kpybroker.config.broker import BrokerConfig
 from kpybroker.monitoring.metrics import (
     askers,
     authorization,
+    balancing,
     cleaning,
     clients,
     damage,
@@ -36,6 +37,7 @@ from kpybroker.monitoring.metrics.table import MetricsWriter, Table
 from kpybroker.monitoring.metrics.window import SLICE_MS
 
 if TYPE_CHECKING:
+    from kpybroker.machines.balance.standing import BalancerStanding
     from kpybroker.monitoring.metrics.loop_watch import LoopWatch
     from kpybroker.monitoring.metrics.process import ProcessTables
     from kpybroker.requests.broker import Broker
@@ -47,6 +49,10 @@ PAUSE_S: Final = 0.002
 """The pause for other work after each slice."""
 
 
+Standing = Callable[[], "BalancerStanding | None"]
+"""The standing of this node's balancer; None where it does not run."""
+
+
 class MetricSources(NamedTuple):
     """The sources of the tables, and the objects that are called every ten seconds."""
 
@@ -54,11 +60,13 @@ class MetricSources(NamedTuple):
     turns: Sequence[Callable[[], object]]
 
 
-def of_node(role: "Broker | ControllerRole", server: "Server", watch: "LoopWatch") -> MetricSources:
+def of_node(role: "Broker | ControllerRole", server: "Server", watch: "LoopWatch", standing: Standing) -> MetricSources:
     """The sources of a broker, or of a controller without one."""
     if role.is_controller_role:
-        return of_controller(cast("ControllerRole", role), server, watch)
-    return of_broker(cast("Broker", role), server, watch)
+        found = of_controller(cast("ControllerRole", role), server, watch)
+    else:
+        found = of_broker(cast("Broker", role), server, watch)
+    return found._replace(tables=[*found.tables, lambda: balancing.tables(standing())])
 
 
 def of_broker(broker: "Broker", server: "Server", watch: "LoopWatch") -> MetricSources:

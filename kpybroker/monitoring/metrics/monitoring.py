@@ -22,7 +22,7 @@ from kpybroker.runtime.calls.address import java_address
 from kpybroker.runtime.calls.principal import ANONYMOUS
 
 if TYPE_CHECKING:
-    from kpybroker.monitoring.metrics.exposition import Exposition
+    from kpybroker.monitoring.metrics.exposition import Exposition, Standing
     from kpybroker.monitoring.metrics.otlp import Pusher
     from kpybroker.requests.broker import Broker
     from kpybroker.requests.controller_role import ControllerRole
@@ -105,14 +105,20 @@ class Monitoring:
         if self._http is not None:
             self._http.routes = {**self._http.routes, **routes}
 
-    def show(self, role: "Broker | ControllerRole", server: "Server", dispatchers: Sequence["Dispatcher"]) -> None:
+    def show(
+        self,
+        role: "Broker | ControllerRole",
+        server: "Server",
+        dispatchers: Sequence["Dispatcher"],
+        standing: "Standing" = lambda: None,
+    ) -> None:
         """Show a broker from now on, a controller beside it included; or a controller without a broker. The dispatchers
-        are counted together; the first is that of clients."""
+        are counted together; the first is that of clients. ``standing`` is that of the balancer."""
 
         def expose() -> "Exposition":
             from kpybroker.monitoring.metrics.exposition import Exposition, of_node
 
-            return Exposition(role.config, watch.loop, of_node(role, server, watch))
+            return Exposition(role.config, watch.loop, of_node(role, server, watch, standing))
 
         warn_ms = role.config["kpybroker.loop.lag.warn.ms"]
         watch = LoopWatch(server.loop, server.complaints, dispatchers, server.line, warn_ms)

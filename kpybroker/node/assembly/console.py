@@ -25,6 +25,8 @@ from kpystorage.real_disk import RealDisk
 if TYPE_CHECKING:
     from kpybroker.monitoring.console.console import Console
     from kpybroker.monitoring.history.recorder import HistoryRecorder
+    from kpybroker.node.assembly.balancer import FollowedBalancer
+    from kpybroker.node.assembly.metadata_source import Roles
     from kpybroker.requests.broker import Broker
     from kpybroker.requests.controller_role import ControllerRole
 
@@ -73,19 +75,19 @@ class LateHistory:
 def serve_pages(
     platform: Platform,
     monitoring: Monitoring,
-    role: "Broker | ControllerRole",
+    roles: "Roles",
     server: Server,
-    clients: Dispatcher,
     metadata: Metadata,
     stored: StoredNode,
 ) -> None:
     """Serve them, if there is a second port."""
     if monitoring.port is None:
         return
+    role, clients = roles.shown, roles.clients
     role.console_is_at(url_of(role.config, monitoring.port))
     history = build_history(platform, monitoring, role, clients, metadata, stored.metadata_directory)
     platform.ends.callback(history.close)
-    console = build_console_routes(platform, monitoring, role, server, clients, history)
+    console = build_console_routes(platform, monitoring, role, server, clients, history, roles.balancer)
     monitoring.serve(console.routes)
     platform.ends.callback(console.close)
     if not role.is_controller_role:
@@ -141,6 +143,7 @@ def build_console_routes(
     server: Server,
     clients: Dispatcher,
     history: LateHistory,
+    balancer: "FollowedBalancer | None" = None,
 ) -> ConsoleRoutes:
     """The routes of the console; everything behind them is imported when it is first needed."""
 
@@ -153,7 +156,7 @@ def build_console_routes(
         url, login = config[REGISTRY_URL], config[REGISTRY_LOGIN]
         assert monitoring.watch is not None  # the node is shown
         return Console(
-            ConsoleSources(role, server, clients, monitoring.watch, platform.ways.account_at),
+            ConsoleSources(role, server, clients, monitoring.watch, platform.ways.account_at, balancer),
             platform.scheduler,
             history.recorder(),
             is_writable=config["kpybroker.console.write.enable"],

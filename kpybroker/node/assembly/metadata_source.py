@@ -23,6 +23,7 @@ from kpystorage.disk import Disk
 
 if TYPE_CHECKING:
     from kpybroker.hosts.quorum.host import QuorumHost
+    from kpybroker.machines.balance.standing import BalancerStanding
     from kpybroker.node.assembly.balancer import FollowedBalancer
     from kpybroker.requests.dispatching.served import Intercept
 
@@ -59,6 +60,10 @@ class Roles(NamedTuple):
     """It serves the listeners of controllers. In ZooKeeper mode there are none, and it is the one of clients."""
     balancer: "FollowedBalancer | None" = None
     """The balancer of a node with a controller of KRaft."""
+
+    def balancer_standing(self) -> "BalancerStanding | None":
+        """The standing of the balancer; None where it does not run."""
+        return None if self.balancer is None else self.balancer.standing
 
     @property
     def dispatchers(self) -> tuple[Dispatcher, ...]:
