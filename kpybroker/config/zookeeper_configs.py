@@ -84,6 +84,7 @@ NO_EFFECT_IN_ZOOKEEPER_MODE: Final = {
     "group.share.": _CLASSIC,
     "group.streams.": _CLASSIC,
     "initial.broker.registration.timeout.ms": _SESSIONS,
+    "kpybroker.balancer.": _NO_QUORUM,
     "kpybroker.client.metrics.max.series": _NO_TELEMETRY,
     "log.dir.failure.timeout.ms": "the controller hears of a failed directory at once",
     "max.request.partition.size.limit": "DescribeTopicPartitions is not served, as with Kafka 3.9",

@@ -38,6 +38,7 @@ pytestmark = pytest.mark.slow
 RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 START_S = 4.0
 LEAST_READERS = 50
+BALANCER = "kpybroker.hosts.balancer.balancing:settings_of"
 DEAD_LETTERS = "kpybroker.requests.serving.share.dead_letter_writer:DeadLetterWriter"
 AT_RARE_MOMENTS = {
     "add.partitions.to.txn.retry.backoff.max.ms": "kpybroker.requests.serving.transaction_verification:Verifying",
@@ -48,6 +49,11 @@ AT_RARE_MOMENTS = {
     "errors.deadletterqueue.group.enable": DEAD_LETTERS,
     "errors.deadletterqueue.topic.name.prefix": DEAD_LETTERS,
     "follower.fetch.last.tiered.offset.enable": "kpybroker.hosts.remote_log.auxiliary_states:AuxiliaryStates",
+    "kpybroker.balancer.disk.limit.percent": BALANCER,
+    "kpybroker.balancer.idle.disk.percent": BALANCER,
+    "kpybroker.balancer.interval.ms": BALANCER,
+    "kpybroker.balancer.max.bytes.per.second": BALANCER,
+    "kpybroker.balancer.tolerance.percent": BALANCER,
     "kpybroker.log.dirs.group.readable": "kpybroker.node.node:_run",
     "kpybroker.log.format": "kpybroker.node.node:_run",
     "kpybroker.mirror.directory": "kpybroker.hosts.mirror.parts:MirrorParts",

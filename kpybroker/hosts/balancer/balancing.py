@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from kpybroker.client.balancer import BalancerSettings
+from kpybroker.client.balancer import GOALS, BalancerSettings
 from kpybroker.client.security import NO_SECURITY, PLAINTEXT, ClientSecurity, PasswordLogin
 from kpybroker.config import between_nodes
 from kpybroker.config.between_nodes import Credentials
@@ -98,7 +98,10 @@ class Balancing:
 def settings_of(config: BrokerConfig) -> BalancerSettings:
     """The configs of the balancer."""
     goals = BalanceGoals(
-        config[BALANCER_TOLERANCE] / 100, config[BALANCER_DISK_LIMIT] / 100, config[BALANCER_IDLE_DISK] / 100
+        config[BALANCER_TOLERANCE] / 100,
+        config[BALANCER_DISK_LIMIT] / 100,
+        config[BALANCER_IDLE_DISK] / 100,
+        only=GOALS,
     )
     return BalancerSettings(
         config[BALANCER_MODE], config[BALANCER_INTERVAL_MS] / 1000, goals, config[BALANCER_MOST_RATE]
