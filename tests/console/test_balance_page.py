@@ -16,7 +16,7 @@ from kpybroker.machines.balance.planner import plan
 from kpybroker.machines.balance.standing import SHOWN_MOVES, Advice, BalancerStanding, advice_of
 from kpybroker.machines.console.balance import visible_to
 from kpybroker.monitoring.metrics import balancing
-from kpybroker.node.assembly.balancer import FollowedBalancer
+from kpybroker.node.assembly.kraft_source import LateBalancer
 
 LINE = "It moves nothing by itself."
 DISK = 1_000_000
@@ -35,7 +35,7 @@ def advice(partitions: int = 4) -> Advice:
 def node() -> Iterator[ConsoleNode]:
     standing = BalancerStanding("advise", LINE, advice())
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(FollowedBalancer, "standing", property(lambda _: standing))
+        patched.setattr(LateBalancer, "standing", property(lambda _: standing))
         with console_node() as made:
             yield made
 

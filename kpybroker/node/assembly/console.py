@@ -24,8 +24,8 @@ from kpystorage.real_disk import RealDisk
 
 if TYPE_CHECKING:
     from kpybroker.monitoring.console.console import Console
+    from kpybroker.monitoring.console.sources import ShownBalancer
     from kpybroker.monitoring.history.recorder import HistoryRecorder
-    from kpybroker.node.assembly.balancer import FollowedBalancer
     from kpybroker.node.assembly.metadata_source import Roles
     from kpybroker.requests.broker import Broker
     from kpybroker.requests.controller_role import ControllerRole
@@ -143,7 +143,7 @@ def build_console_routes(
     server: Server,
     clients: Dispatcher,
     history: LateHistory,
-    balancer: "FollowedBalancer | None" = None,
+    balancer: "ShownBalancer | None" = None,
 ) -> ConsoleRoutes:
     """The routes of the console; everything behind them is imported when it is first needed."""
 

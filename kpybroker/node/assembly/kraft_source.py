@@ -5,12 +5,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from kpybroker.config.broker import BrokerConfig
+from kpybroker.config.own_configs import BALANCER_MODE, BALANCER_MOVES
 from kpybroker.hosts.lifecycle import Lifecycle
 from kpybroker.hosts.quorum.first_start import identify
 from kpybroker.hosts.quorum.host import QuorumHost
 from kpybroker.machines.metadata.features import SUPPORTED_LEVELS
 from kpybroker.machines.metadata.image import MetadataImage
-from kpybroker.node.assembly.balancer import FollowedBalancer
 from kpybroker.node.assembly.broker import build_broker, build_lifecycle, registration
 from kpybroker.node.assembly.metadata_source import Opened, Parts, Roles, refuse_tiered_topics
 from kpybroker.node.assembly.platform import Platform, Simulated
@@ -19,11 +19,14 @@ from kpybroker.requests import handlers
 from kpybroker.requests.broker import Broker
 from kpybroker.requests.controller_role import ControllerRole
 from kpybroker.requests.dispatching.dispatcher import Dispatcher
+from kpybroker.runtime.io.scheduler import Scheduler
 from kpystorage.disk import Disk
 from kpystorage.session import NO_BROKER_EPOCH
 
 if TYPE_CHECKING:
     from kpybroker.hosts.zookeeper.migration.migrating import Migrating
+    from kpybroker.machines.balance.standing import BalancerStanding
+    from kpybroker.node.assembly.balancer import FollowedBalancer
 
 STOP_WAIT_MS: Final = 500
 """The time for which a node that is alone, or that knows of no controller, waits for permission to stop."""
@@ -31,6 +34,35 @@ CONTROLLED_SHUTDOWN_WAIT_MS: Final = 30_000
 NO_CONTROLLER_WAIT_MS: Final = 2_000
 """The time of an election; the last node to stop finds no controller any more."""
 STOP_STEP_MS: Final = 100
+
+
+class LateBalancer:
+    """The balancer of a controller's node. It is made when its mode is first another than ``off``."""
+
+    def __init__(self, config: BrokerConfig, scheduler: Scheduler, quorum: QuorumHost) -> None:
+        self._scheduler = scheduler
+        self._quorum = quorum
+        self._followed: FollowedBalancer | None = None
+        self.reconfigure(config)
+
+    @property
+    def standing(self) -> "BalancerStanding | None":
+        """The standing; None where it does not run."""
+        return None if self._followed is None else self._followed.standing
+
+    def reconfigure(self, config: BrokerConfig) -> None:
+        """Follow another configuration."""
+        if self._followed is not None:
+            self._followed.reconfigure(config)
+        elif config[BALANCER_MODE] != "off" or config[BALANCER_MOVES]:
+            from kpybroker.node.assembly.balancer import FollowedBalancer  # not of a plain start
+
+            self._followed = FollowedBalancer(config, self._scheduler, self._quorum)
+
+    def close(self) -> None:
+        """End it."""
+        if self._followed is not None:
+            self._followed.close()
 
 
 class KRaftSource:
@@ -89,8 +121,10 @@ class KRaftSource:
         role = ControllerRole(config, platform.scheduler, quorum.host, SUPPORTED_LEVELS, security.authorizer)
         controllers = Dispatcher(role, handlers.load_for_controller, handlers.controller_versions())
         current.when_changed(role.reconfigure)
-        balancer = FollowedBalancer(current, platform.scheduler, quorum.host) if config.is_controller else None
-        if balancer is not None:
+        balancer = None
+        if config.is_controller:
+            balancer = LateBalancer(config, platform.scheduler, quorum.host)
+            current.when_changed(balancer.reconfigure)
             platform.ends.callback(balancer.close)
         if opened.kept is None:
             quorum.host.subscribe(role.apply)

@@ -24,7 +24,7 @@ from kpystorage.disk import Disk
 if TYPE_CHECKING:
     from kpybroker.hosts.quorum.host import QuorumHost
     from kpybroker.machines.balance.standing import BalancerStanding
-    from kpybroker.node.assembly.balancer import FollowedBalancer
+    from kpybroker.monitoring.console.sources import ShownBalancer
     from kpybroker.requests.dispatching.served import Intercept
 
 
@@ -58,7 +58,7 @@ class Roles(NamedTuple):
     clients: Dispatcher
     controllers: Dispatcher
     """It serves the listeners of controllers. In ZooKeeper mode there are none, and it is the one of clients."""
-    balancer: "FollowedBalancer | None" = None
+    balancer: "ShownBalancer | None" = None
     """The balancer of a node with a controller of KRaft."""
 
     def balancer_standing(self) -> "BalancerStanding | None":
