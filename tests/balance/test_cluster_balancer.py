@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 
 from kpybroker.cli import main
 from kpybroker.client import balance_throttles, config_requests, reassignment_requests
-from kpybroker.client.balance_throttles import FoundThrottles
+from kpybroker.client.balance_throttles import FoundThrottles, ThrottledMove
 from kpybroker.client.balancer import EVERY_BROKER, MODE_KEY, MOVES_KEY
 from kpybroker.client.client import Client
 from kpybroker.client.config_requests import ConfigChange, ConfigOperation
@@ -124,3 +124,16 @@ def test_the_mode_off_cancels_what_is_under_way(skewed: Cluster) -> None:
     set_configs(skewed, mode="off")
     eventually(lambda: is_clean(skewed), "no throttle", 30)
     assert on_broker_3(skewed) == 0
+
+
+def test_the_balancer_waits_while_others_move_partitions(skewed: Cluster) -> None:
+    with Client(skewed.bootstrap_servers) as client:
+        balance_throttles.set_rate(client, [1, 2, 3], SLOW)
+        balance_throttles.set_entries(client, [ThrottledMove("orders", 0, (1, 2), (3,))])
+        reassignment_requests.reassign(client, {"orders": {0: (3, 2)}})
+    set_configs(skewed, mode="auto")
+    time.sleep(8)
+    assert moving(skewed) == 1
+    assert not config_of(skewed, MOVES_KEY)
+    done(skewed, "balance", "stop")
+    eventually(lambda: on_broker_3(skewed) >= 3 and is_clean(skewed), "a balanced cluster without throttles", 60)

@@ -80,7 +80,7 @@ def test_topics_that_a_viewer_may_not_know_are_counted_and_not_named() -> None:
 
 
 def test_the_advice_of_a_long_plan_is_cut_and_counted() -> None:
-    found = advice(2 * SHOWN_MOVES + 100)
+    found = advice(3 * SHOWN_MOVES)
     assert len(found.moves) == SHOWN_MOVES
     assert found.moves_left_out > 0
 
