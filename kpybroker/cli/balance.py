@@ -16,6 +16,7 @@ from kpybroker.cli.tables import columns, plural, printable, show_json
 from kpybroker.client import cluster_load
 from kpybroker.client.client import Client
 from kpybroker.client.cluster_load import MeasuredCluster
+from kpybroker.machines.balance.explaining import explained, left_alone
 from kpybroker.machines.balance.goals import BalanceGoals, MoveReason, Resource
 from kpybroker.machines.balance.hot import HotPartition
 from kpybroker.machines.balance.plan_file import document
@@ -46,6 +47,7 @@ class PlanningOptions(NamedTuple):
     idle_disk: float
     sample_s: float
     every: bool
+    explain: bool
     as_json: bool
     urls: Sequence[tuple[str, int]]
 
@@ -98,6 +100,7 @@ _OPTIONS: Final = (
         help="Watch logs grow for that long: it is the traffic. 0: only sizes count.",
     ),
     click.option("--all", "every", is_flag=True, help=f"Print all moves, and not only {SHOWN_MOVES}."),
+    click.option("--explain", is_flag=True, help="Also show each goal before and after, and what is left alone."),
 )
 
 
@@ -196,6 +199,8 @@ def _finish(measured: MeasuredCluster, options: PlanningOptions, goals: BalanceG
         return found
     click.echo(nodes_table(found))
     click.echo("\n".join(lines_of(found, None if options.every else SHOWN_MOVES)))
+    if options.explain:
+        click.echo("\n".join(explanation(found)))
     if options.path is not None and found.moves:
         click.echo(f"Written to {options.path}. To carry it out: kpybroker balance apply {options.path}")
     return found
@@ -235,6 +240,17 @@ def lines_of(found: BalancePlan, most: int | None) -> Iterator[str]:
         f"{plural(len(found.moves) - leaders, 'move')} of {size_words(found.moved_bytes)} in all, "
         f"and {plural(leaders, 'leader')} without data."
     )
+
+
+def explanation(found: BalancePlan) -> Iterator[str]:
+    """The goals before and after a plan, the moves that have no room yet, and the partitions that are left alone."""
+    yield columns(("GOAL", "BEFORE", "AFTER"), explained(found))
+    for each in found.deferred:
+        yield printable(f"No room yet: {each.text}")
+    held = left_alone(found)
+    if held:
+        more = f" and {len(held) - SHOWN_MOVES} more" * (len(held) > SHOWN_MOVES)
+        yield printable(f"Left alone, they move or lack a replica in sync: {', '.join(held[:SHOWN_MOVES])}{more}")
 
 
 def _hot_line(hot: HotPartition) -> str:

@@ -45,22 +45,29 @@ class MeasuredCluster(NamedTuple):
 def disks_of(client: Client, broker: int, spots: Iterable[Spot] | None = None) -> BrokerDisks:
     """The disks of a live broker, with the sizes of all its replicas or of some. Raises KafkaError, Unreachable.
 
-    Log directories with the same capacity and the same free space count as one disk."""
+    Log directories with the same capacity and the same free space count as one disk. Of a disk whose directories are
+    all cordoned (KIP-1066) only the used part counts, unless every disk of the broker is."""
     disks: set[tuple[int, int]] = set()
+    opened: set[tuple[int, int]] = set()
     sizes: dict[Spot, int] = {}
-    open_directories = 0
     for each in cluster_requests.directories_with_replicas(client, broker, spots):
         if each.error_code:
             continue
-        disks.add((each.total_bytes, each.usable_bytes))
-        open_directories += not each.is_cordoned
+        disk = each.total_bytes, each.usable_bytes
+        disks.add(disk)
+        if not each.is_cordoned:
+            opened.add(disk)
         for topic in each.topics:
             for part in topic.partitions:
                 if not part.is_future_key:
                     sizes[Spot(topic.name, part.partition_index)] = part.partition_size
     is_known = bool(disks) and all(total > 0 for total, _ in disks)
-    total, usable = (sum(each[0] for each in disks), sum(each[1] for each in disks)) if is_known else (UNKNOWN, UNKNOWN)
-    return BrokerDisks(total, usable, not open_directories, sizes)
+    if not is_known:
+        return BrokerDisks(UNKNOWN, UNKNOWN, not opened, sizes)
+    open_disks = opened or disks
+    usable = sum(free for _, free in open_disks)
+    total = sum(size for size, _ in open_disks) + sum(size - free for size, free in disks - open_disks)
+    return BrokerDisks(total, usable, not opened, sizes)
 
 
 def min_in_sync_of(client: Client, topics: Iterable[str]) -> dict[str, int]:
