@@ -26,7 +26,11 @@ from kpybroker.machines.errors import KafkaError
 from kpywire import error_codes
 
 SHOWN_MOVES: Final = 20
-OWN_MODULES: Final = {**dict.fromkeys(("apply", "watch", "stop"), "balance_running"), "advice": "balance_advice"}
+OWN_MODULES: Final = {
+    **dict.fromkeys(("apply", "watch", "stop"), "balance_running"),
+    "advice": "balance_advice",
+    "directories": "balance_directories",
+}
 WORDS: Final = {Resource.DISK: "bytes", Resource.IN: "incoming traffic", Resource.OUT: "outgoing traffic"}
 
 
