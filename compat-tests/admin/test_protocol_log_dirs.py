@@ -7,8 +7,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from conftest import started
+from kpybroker.cli import main
 from kpywire import error_codes
 from kpywire.messages import alter_partition_reassignments as reassignments
 from kpywire.messages.alter_replica_log_dirs import (
@@ -297,3 +299,21 @@ def test_kafka_reassign_partitions_moves_replicas_between_directories(
     assert f"Reassignment of replica {topic}-0-1 completed successfully." in done
     assert "Clearing broker-level throttles on broker 1" in done
     assert here.name != there.name
+
+
+def test_our_command_empties_a_directory(broker: BrokerProcess, two: RawClient) -> None:
+    create(two, "leaving", 2)
+    append(two, "leaving", now_ms())
+    here, there = elsewhere(broker, two, "leaving")
+    words = ("1", "--empty", str(here), "--disk-limit", "100", "-b", broker.bootstrap_servers)
+
+    def run(*options: str) -> str:
+        found = CliRunner().invoke(main, ["balance", "directories", *words, *options])
+        assert found.exit_code == 0, found.output
+        return found.output
+
+    assert f"leaving-0: {here} → {there}" in run()
+    assert (here.name, 0, False) in places(two, "leaving"), "a plan moves nothing"
+    assert "begun." in run("--apply")
+    becomes(lambda: {place[0] for place in places(two, "leaving")}, {there.name})
+    assert run() == "Nothing has to move.\n"
