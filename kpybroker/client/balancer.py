@@ -144,6 +144,8 @@ class Balancer:
             self._client.retrying(execution.before)
             time.sleep(BETWEEN_LOOKS_S)
         while True:
+            if not execution.is_closed and self._others():
+                execution.begin_no_more()
             state = self._client.retrying(execution.step)
             left = state.total - state.finished
             line = f"It moves partitions: {left} are left in this step, {size_words(state.left_bytes)} to copy."
@@ -151,8 +153,6 @@ class Balancer:
             if execution.is_finished:
                 return
             time.sleep(LOOK_S)
-            if not execution.is_closed and self._others():
-                execution.begin_no_more()
 
     def _stop(self, execution: BalanceExecution) -> None:
         """Stop, since somebody has cancelled moves: that is a wish to move nothing."""
