@@ -35,8 +35,9 @@ NOTHING = FoundThrottles({}, {})
 
 
 @pytest.fixture
-def cluster() -> Iterator[Cluster]:
-    with Cluster(3, CONFIG) as cluster:
+def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """Nodes that share a process, or with the parameter True a process each."""
+    with Cluster(3, CONFIG, process=getattr(request, "param", False)) as cluster:
         yield cluster
 
 
@@ -99,6 +100,7 @@ def test_the_mode_advise_moves_nothing_and_auto_moves_and_cleans_up(skewed: Clus
     eventually(lambda: on_broker_3(skewed) >= 3 and is_clean(skewed), "a balanced cluster without throttles", 60)
 
 
+@pytest.mark.parametrize("cluster", [True], indirect=True, ids=["processes"])
 def test_the_next_controller_finishes_what_the_last_one_has_begun(skewed: Cluster) -> None:
     set_configs(skewed, rate=str(SLOW), mode="auto")
     eventually(lambda: moving(skewed) and not throttles(skewed).is_empty, "moves under way", 60)
