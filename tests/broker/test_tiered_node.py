@@ -181,6 +181,29 @@ def test_many_partitions_are_read_from_the_store_by_one_request(raw: RawClient, 
     eventually(lambda: read() == count, "records of all partitions in one answer")
 
 
+def test_partitions_beyond_the_reads_that_may_wait_are_read_as_soon_as_others_are(
+    tmp_path: Path, store: Path, data: Path
+) -> None:
+    count = 6
+    node = start_node(tmp_path, store, remote_log_reader_max_pending_tasks="2")
+    with RawClient(node.port) as raw:
+        create_tiered(raw, "t", count, **ON_DISK_ALONE)
+        for index in range(count):
+            fill(raw, "t", range(2), index)
+        until_tiered(raw, data, "t", count)
+        wanted = [FetchPartition(partition=each, fetch_offset=0, partition_max_bytes=1 << 20) for each in range(count)]
+        request = FetchRequest(max_wait_ms=100, min_bytes=1, topics=[FetchTopic(topic="t", partitions=wanted)])
+        missing = set(range(count))
+
+        def is_read() -> bool:
+            found = raw.call(request, 12).responses[0].partitions
+            missing.difference_update(each.partition_index for each in found if each.records)
+            return not missing
+
+        eventually(is_read, lambda: f"records of all partitions, without {missing}")
+    node.stop()
+
+
 def test_a_share_group_reads_from_the_store(raw: RawClient, data: Path) -> None:
     topic_id = create_tiered(raw, "t", **ON_DISK_ALONE)
     fill(raw, "t", range(4))

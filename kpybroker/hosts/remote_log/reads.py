@@ -12,6 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from kpybroker.hosts.remote_log import segment_reads
@@ -117,6 +118,8 @@ class RemoteReads:
         self._figures = figures
         self._reads: OrderedDict[_Key, _Read] = OrderedDict()
         self._kept_bytes = 0
+        self._for_room: dict[Callable[[], object], None] = {}
+        """Called when a read may begin again, the first ones first, since nothing else wakes them."""
         self.under_way = 0
         self.last_error = ""
         """The words of the last read, if it failed."""
@@ -139,6 +142,7 @@ class RemoteReads:
                 return None
             read = self._begin(key, role, segments, wanted.max_bytes)
             if read is None:
+                self._for_room[wanted.wake] = None
                 return None
         if not read.is_done:
             read.waiting[wanted.wake] = None
@@ -153,8 +157,10 @@ class RemoteReads:
         return StoredRecords(read.found.records, read.found.first_batch_bytes, read.aborted)
 
     def _read_ahead(self, key: _Key, read: _Read, max_bytes: int) -> None:
-        """Begin to read what a client that reads on will ask for."""
+        """Begin to read what a client that reads on will ask for, unless others wait for their first records."""
         assert read.found is not None
+        if self._for_room:
+            return
         following = key._replace(offset=read.found.next_offset)
         is_in_store = following.offset < read.role.log.local_log_start_offset
         if is_in_store and following not in self._reads and self.under_way < self._most_waiting() // 2:
@@ -170,7 +176,7 @@ class RemoteReads:
             )
         self._forget_old()
         if self.under_way >= self._most_waiting():
-            return None  # the client asks again
+            return None
         until = min(lineage.agrees_until(segment, epochs, key.offset), role.high_watermark.offset)
         read = self._reads[key] = _Read(role, segments, self._scheduler.monotonic_ms())
         self.under_way += 1
@@ -296,7 +302,17 @@ class RemoteReads:
         waiting, read.waiting = read.waiting, {}
         for wake in waiting:
             wake()
+        self._wake_for_room()
         self._forget_old()
+
+    def _wake_for_room(self) -> None:
+        """Wake as many that wait for room as there is; further ones where these do not use it."""
+        room = self._most_waiting() - self.under_way
+        if self._for_room and room > 0:
+            for wake in list(islice(self._for_room, room)):
+                del self._for_room[wake]
+                wake()
+            self._scheduler.call_soon(self._wake_for_room)
 
     def _refusal(self, role: Role, key: _Key, error: BaseException) -> KafkaError:
         words = str(error) if isinstance(error, StoreFailed | CorruptObject) else f"a defect: {error!r}"
@@ -313,9 +329,8 @@ class RemoteReads:
     def _forget_old(self) -> None:
         """Drop results that were kept for long, or that are too many bytes, the oldest first."""
         now_ms = self._scheduler.monotonic_ms()
-        for key, read in list(self._reads.items()):
-            if not read.is_done:
-                continue
-            if now_ms - read.done_ms < KEPT_MS and self._kept_bytes <= KEPT_BYTES:
-                break
-            self._drop(key)
+        while True:
+            oldest = next(((key, read) for key, read in self._reads.items() if read.is_done), None)
+            if oldest is None or (now_ms - oldest[1].done_ms < KEPT_MS and self._kept_bytes <= KEPT_BYTES):
+                return
+            self._drop(oldest[0])
