@@ -192,12 +192,19 @@ def test_partitions_beyond_the_reads_that_may_wait_are_read_as_soon_as_others_ar
             fill(raw, "t", range(2), index)
         until_tiered(raw, data, "t", count)
         wanted = [FetchPartition(partition=each, fetch_offset=0, partition_max_bytes=1 << 20) for each in range(count)]
-        request = FetchRequest(max_wait_ms=100, min_bytes=1, topics=[FetchTopic(topic="t", partitions=wanted)])
+        request = FetchRequest(
+            max_wait_ms=100, min_bytes=1, session_epoch=0, topics=[FetchTopic(topic="t", partitions=wanted)]
+        )
+        answer = raw.call(request, 12)
         missing = set(range(count))
 
         def is_read() -> bool:
-            found = raw.call(request, 12).responses[0].partitions
-            missing.difference_update(each.partition_index for each in found if each.records)
+            nonlocal answer
+            for topic in answer.responses:
+                missing.difference_update(each.partition_index for each in topic.partitions if each.records)
+            request.session_id, request.topics = answer.session_id, []
+            request.session_epoch += 1
+            answer = raw.call(request, 12)
             return not missing
 
         eventually(is_read, lambda: f"records of all partitions, without {missing}")

@@ -1,4 +1,4 @@
-"""Reads of records that only the store has: which aborted transactions a reader of committed records hears of."""
+"""Reads and searches of what only the store has: aborted transactions, and copies of a leader that lost its records."""
 
 from struct import pack
 from types import SimpleNamespace
@@ -11,6 +11,7 @@ from kpybroker.hosts.remote_log import segment_reads
 from kpybroker.hosts.remote_log.figures import TierFigures
 from kpybroker.hosts.remote_log.reads import RemoteReads, WantedRecords
 from kpybroker.hosts.remote_log.segment_reads import SegmentRecords
+from kpybroker.hosts.remote_log.time_search import TimeSearches
 from kpybroker.machines.quotas.rate import QuotaWindows
 from kpybroker.machines.remote_log.cache import RemoteSegments
 from kpybroker.machines.remote_log.quota import RemoteLogQuota
@@ -73,3 +74,41 @@ def test_an_abort_behind_the_copy_that_is_read_is_found_in_the_next_one(monkeypa
     following = segment(2, 10, 39, [(3, 10)])
     indexes = {of_lost_leader: entry(2, 8, 16), following: entry(5, 12, 13)}
     assert read_committed(monkeypatch, indexes, next_offset=10) == [(2, 8), (5, 12)]
+
+
+def test_a_search_by_time_goes_through_the_parts_of_copies_that_a_reader_gets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The end of the first copy has records of the lost leader. Kafka leaves out the whole copy."""
+    of_lost_leader = segment(1, 0, 19, [(1, 0), (2, 10)])
+    following = segment(2, 10, 39, [(3, 10)])
+    segments = RemoteSegments(TOPIC_ID, "t", 0)
+    for each in (of_lost_leader, following):
+        segments.apply(each)
+        segments.apply(each.update(FINISHED, 1, 0))
+    searched: list[tuple[int, int, int]] = []
+    monkeypatch.setattr(
+        segment_reads,
+        "find_timestamp",
+        lambda _storage, copy, *_: searched.append((copy.segment.start_offset, copy.start_offset, copy.end_offset)),
+    )
+    log = SimpleNamespace(
+        epochs=SimpleNamespace(entries=lambda: EPOCHS),
+        topic="t",
+        config=SimpleNamespace(max_decompressed_message_bytes=1 << 20),
+        log_start_offset=5,
+        local_log_start_offset=40,
+    )
+    scheduler = ManualScheduler()
+    storage: Any = None
+    searches = TimeSearches(
+        scheduler,  # type: ignore[arg-type]
+        storage,
+        scheduler.submit_blocking,
+        lambda: 60_000.0,
+        TierFigures(),
+    )
+    role: Any = SimpleNamespace(name="t-0", epoch=3, log=log)
+    pending = searches.find(role, segments, 0)
+    assert pending is not None
+    scheduler.run()
+    assert searched == [(0, 5, 10), (10, 10, 40)]
+    assert pending.resolved

@@ -26,6 +26,10 @@ def test_the_misfortunes_happen_and_readers_read() -> None:
     assert min(counted["read"], counted["segments"]) > 20 * COUNTED_SEEDS
 
 
+def test_a_new_leader_answers_no_search_before_it_knows_what_the_one_before_it_copied() -> None:
+    play(466)
+
+
 def test_the_same_seed_is_the_same_history() -> None:
     one, other = play(3), play(3)
     assert history(one) == history(other)

@@ -221,8 +221,8 @@ TIERING_MUTATIONS = [
     _tiering(
         "a search by time leaves out the segment whose newest record has it",
         TIME_SEARCH,
-        "        return is_in_reach and segment.max_timestamp_ms >= self.timestamp\n",
-        "        return is_in_reach and segment.max_timestamp_ms > self.timestamp\n",
+        "            elif copy is not None and copy.segment.max_timestamp_ms >= search.timestamp:\n",
+        "            elif copy is not None and copy.segment.max_timestamp_ms > search.timestamp:\n",
     ),
     _tiering(
         "readers of committed records get no aborted transactions from the store",

@@ -218,13 +218,24 @@ class RemoteLog:
         segments = self._parts.metadata.segments_of(wanted.topic_id, wanted.partition)
         if segments is None:
             raise _not_read_yet(role)
-        return self._reads.read(wanted, role, segments)
+        try:
+            return self._reads.read(wanted, role, segments)
+        except KafkaError as error:
+            is_unknown = error.code == error_codes.OFFSET_OUT_OF_RANGE
+            if is_unknown and self._may_lack_segments(wanted.topic_id, wanted.partition):
+                raise _not_read_yet(role) from None
+            raise
+
+    def _may_lack_segments(self, topic_id: bytes, index: int) -> bool:
+        """Whether this node leads a partition, and has not caught up with what the leader before it wrote."""
+        tier = self._led.get((topic_id, index))
+        return tier is not None and not tier.is_begun
 
     def find_timestamp(self, replica: Replica, role: Role, timestamp: int) -> Pending | None:
         """A search among the records that only the store has; None if none of its segments can have one. The answer is
         an OffsetForTimestamp, None, or a KafkaError."""
         segments = self._parts.metadata.segments_of(replica.topic.id, replica.index)
-        if segments is None:
+        if segments is None or self._may_lack_segments(replica.topic.id, replica.index):
             raise _not_read_yet(role)
         return self._searches.find(role, segments, timestamp)
 

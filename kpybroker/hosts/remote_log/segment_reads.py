@@ -9,6 +9,7 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from kpybroker.hosts.remote_log.remote_storage import RemoteStorage
+from kpybroker.machines.remote_log.lineage import CopiedRange
 from kpybroker.machines.remote_log.segments import RemoteLogSegment
 from kpystorage import scan
 from kpystorage.errors import CorruptObject
@@ -114,21 +115,23 @@ def position_from(storage: RemoteStorage, segment: RemoteLogSegment, offset: int
 
 
 def find_timestamp(
-    storage: RemoteStorage, segment: RemoteLogSegment, timestamp: int, start_offset: int, most_record_bytes: int
+    storage: RemoteStorage, copy: CopiedRange, timestamp: int, most_record_bytes: int
 ) -> OffsetForTimestamp | None:
-    """The first record at or behind ``start_offset`` that is not older than ``timestamp``. StoreFailed,
-    CorruptObject."""
+    """The first record of a copy's part of a log that is not older than ``timestamp``. StoreFailed, CorruptObject."""
+    segment = copy.segment
     index = storage.index(segment, IndexType.TIMESTAMP) or b""
     count = len(index) // _TIME_ENTRY.size
     at = bisect_right(range(count), timestamp, key=lambda number: _TIME_ENTRY.unpack_from(index, 12 * number)[0])
     before = segment.start_offset + (_TIME_ENTRY.unpack_from(index, 12 * (at - 1))[1] if at else 0)
     file = SegmentFile(storage, segment)
-    for position, header in _batches_from(storage, segment, max(before, start_offset)):
+    for position, header in _batches_from(storage, segment, max(before, copy.start_offset)):
+        if header.base_offset >= copy.end_offset:
+            return None
         if header.max_timestamp < timestamp:
             continue
         try:
             batch = file.pread(header.size, position)
-            found = first_not_older(batch, header, timestamp, start_offset, most_record_bytes)
+            found = first_not_older(batch, header, timestamp, copy.start_offset, most_record_bytes)
         except (Malformed, OversizedRecord) as error:
             raise CorruptObject(f"the batch at offset {header.base_offset} cannot be searched: {error}") from None
         if found is not None:

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import takewhile
 from typing import Any
 
 from kpybroker.hosts.remote_log import segment_reads
@@ -12,7 +13,7 @@ from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.partition.role import Role
 from kpybroker.machines.remote_log import lineage
 from kpybroker.machines.remote_log.cache import RemoteSegments
-from kpybroker.machines.remote_log.segments import RemoteLogSegment
+from kpybroker.machines.remote_log.lineage import CopiedRange
 from kpybroker.runtime.calls.pending import Pending
 from kpybroker.runtime.io.scheduler import Scheduler, Submit, Timer
 from kpystorage.errors import CorruptObject
@@ -22,7 +23,7 @@ log = logging.getLogger("kpybroker.tiered")
 
 
 class TimeSearches:
-    """The searches of one node. The oldest segment that may have the record is searched first."""
+    """The searches of one node. The oldest copy that may have the record is searched first."""
 
     def __init__(
         self,
@@ -56,28 +57,27 @@ class TimeSearches:
         self._resolve(search, KafkaError(error_codes.REQUEST_TIMED_OUT))
 
     def _next(self, search: "_TimeSearch") -> Iterator[None]:
-        """Have the next segment searched that may have the record."""
+        """Have the next copy searched that may have the record."""
         number = 0
-        segment = next(search.left, None)
-        while segment is not None or search.is_outdated:
+        copy = next(search.left, None)
+        while copy is not None or search.is_outdated:
             if search.is_outdated:
                 search.begin_again()
-            elif segment is not None and search.may_be_in(segment):
-                most = search.role.log.config.max_decompressed_message_bytes
-                work = partial(
-                    segment_reads.find_timestamp, self._storage, segment, search.timestamp, search.start, most
-                )
-                self._reader(work, partial(self._searched, search, segment))
+            elif copy is not None and copy.segment.max_timestamp_ms >= search.timestamp:
+                self._search(search, copy)
                 return
-            segment = next(search.left, None)
+            copy = next(search.left, None)
             number += 1
             if number % lineage.STEP_SEGMENTS == 0:
                 yield
         self._resolve(search, None)
 
-    def _searched(
-        self, search: "_TimeSearch", segment: RemoteLogSegment, found: Any, error: BaseException | None
-    ) -> None:
+    def _search(self, search: "_TimeSearch", copy: CopiedRange) -> None:
+        most = search.role.log.config.max_decompressed_message_bytes
+        work = partial(segment_reads.find_timestamp, self._storage, copy, search.timestamp, most)
+        self._reader(work, partial(self._searched, search, copy))
+
+    def _searched(self, search: "_TimeSearch", copy: CopiedRange, found: Any, error: BaseException | None) -> None:
         if search.pending.resolved:
             return
         role = search.role
@@ -91,7 +91,7 @@ class TimeSearches:
         elif found is not None:
             self._resolve(search, found)
         else:
-            search.start = max(search.start, segment.next_offset)
+            search.start = copy.end_offset
             self._scheduler.in_pieces(self._next(search))
 
     @staticmethod
@@ -103,7 +103,8 @@ class TimeSearches:
 
 
 class _TimeSearch:
-    """One search, from the oldest segment on."""
+    """One search, through the copies that a reader gets one after the other. (Kafka searches the segments that lie in
+    its log's history as a whole, so it misses the records of one whose first epoch the log no longer knows.)"""
 
     def __init__(self, role: Role, segments: RemoteSegments, timestamp: int, start: int, until: int) -> None:
         self.role = role
@@ -116,17 +117,12 @@ class _TimeSearch:
         self.timer: Timer | None = None
 
     def begin_again(self) -> None:
-        """List the segments again, since some may have taken the place of others."""
-        log = self.role.log
+        """List the copies again, since some may have taken the place of others."""
         self._deletions = self._segments.deletions
-        self.left = lineage.lineage(self._segments, log.end.offset, log.epochs.entries())
+        copies = lineage.copies(self._segments, self.role.log.epochs.entries(), self.start)
+        self.left = takewhile(lambda each: each.start_offset < self.until, copies)
 
     @property
     def is_outdated(self) -> bool:
         """Whether segments were deleted since they were listed."""
         return self._segments.deletions != self._deletions
-
-    def may_be_in(self, segment: RemoteLogSegment) -> bool:
-        """Whether the segment may have the record, and only the store has it."""
-        is_in_reach = segment.end_offset >= self.start and segment.start_offset < self.until
-        return is_in_reach and segment.max_timestamp_ms >= self.timestamp
