@@ -39,7 +39,9 @@ BATCHES: Final = 2
 RECORDS: Final = 2
 UNCLEAN: Final = 1
 PATIENCE_S: Final = 300.0
-LOOK_S: Final = 0.05
+LOOK_S: Final = 0.5
+INTERVAL_MS: Final = 3_000
+"""The interval of periodic work on all partitions, which is 30 s and more by default."""
 TIERED: Final = {
     "remote.storage.enable": "true",
     "segment.ms": "1000",
@@ -153,7 +155,7 @@ def main(partitions: int, kpybroker: Path | None) -> None:
             "remote.log.storage.system.enable": "true",
             "kpybroker.remote.store": store.as_uri(),
             "remote.log.metadata.manager.listener.name": "PLAINTEXT",
-            **OFTEN,
+            **dict.fromkeys(OFTEN, str(INTERVAL_MS)),
         }
         with Cluster(kpybroker_node, Path(name), 3, settings) as cluster:
             began_s = time.perf_counter()

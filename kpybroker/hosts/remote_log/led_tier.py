@@ -251,16 +251,18 @@ class LedTier:
                 in_progress=name,
                 overdue=self._unfinished.overdue(segments, name, now_ms),
             )
-        log_now = self._log()
-        if log_now is not None and name == self._name_in_progress:
+        leader = self._leader()
+        if leader is not None and name == self._name_in_progress:
             self.size_bytes = expired.size_bytes
-            self._carry_out(self._deletions.begin(expired, log_now.log_start_offset, *self._times()))
+            self._carry_out(self._deletions.begin(expired, leader.log.log_start_offset, *self._times()))
 
     def compact(self) -> Iterator[None]:
         """Begin the compaction of what is in the store, if that is worth it: the periodic work, in steps."""
-        segments, log_now, config = self._segments(), self._log(), self.replica.topic.config
-        is_wanted = config.compact and config.tier is not None and not config.tier.is_copy_disabled
-        if is_wanted and segments is not None and log_now is not None and self._has_begun and self._parts.is_current():
+        config = self.replica.topic.config
+        if not config.compact or config.tier is None or config.tier.is_copy_disabled:
+            return
+        segments, log_now = self._segments(), self._log()
+        if segments is not None and log_now is not None and self._has_begun and self._parts.is_current():
             yield from self._compaction.begin(segments, log_now)
 
     @property
