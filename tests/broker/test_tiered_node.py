@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from running_node import RunningNode, start
 
+from kpybroker.hosts.remote_log.led_tier import LedTier
+from kpybroker.machines.remote_log import lineage
 from kpywire import error_codes
 from kpywire.batch import parse_header
 from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -127,6 +129,21 @@ def test_records_are_found_by_time_in_the_store_and_on_the_disk(raw: RawClient, 
         assert offset_at(raw, "t", time_of(number)) == (0, time_of(number), 2 * number, 0)
         assert offset_at(raw, "t", time_of(number) - STEP_MS // 2)[2] == 2 * number
     assert offset_at(raw, "t", time_of(6))[2] == -1
+
+
+def test_nothing_is_missing_for_a_leader_that_does_not_know_yet_what_is_copied(
+    raw: RawClient, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_tiered(raw, "t", **ON_DISK_ALONE)
+    fill(raw, "t", range(3))
+    until_tiered(raw, data)
+    with monkeypatch.context() as patched:
+        patched.setattr(LedTier, "is_begun", False)
+        patched.setattr(lineage, "segment_for", lambda *_: None)
+        assert offset_at(raw, "t", time_of(0))[0] == error_codes.KAFKA_STORAGE_ERROR
+        assert fetch(raw, "t", 0, committed=False).error_code == error_codes.KAFKA_STORAGE_ERROR
+    assert offset_at(raw, "t", time_of(0))[2] == 0
+    assert records_in(fetch(raw, "t", 0, committed=False, max_wait_ms=5_000))
 
 
 def test_aborted_transactions_are_known_to_readers_of_the_store(raw: RawClient, data: Path) -> None:

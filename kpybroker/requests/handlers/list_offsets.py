@@ -143,9 +143,12 @@ def _in_store(
         log = role.log
         if not log.config.is_tiered or log.log_start_offset == log.local_log_start_offset:
             return None
-        pending = remote_log.find_timestamp(replica, role, partition.timestamp)
     except (KafkaError, StorageError):
         return None  # the log on the disk is asked, and refuses
+    try:
+        pending = remote_log.find_timestamp(replica, role, partition.timestamp)
+    except KafkaError as error:
+        return error.code, NOTHING
     answer = None if pending is None else (yield pending)
     if isinstance(answer, KafkaError):
         return answer.code, NOTHING
