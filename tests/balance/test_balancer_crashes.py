@@ -50,7 +50,7 @@ class ModelCluster:
         self.writes -= 1
 
     def check(self) -> None:
-        """What the balancer has done is noted."""
+        """Fail unless everything that the balancer has done is noted."""
         noted = set(balancer._spots_in(self.configs.get(MOVES_KEY, "")))
         assert self.throttled <= noted
         assert set(self.moving) - {OTHER} <= noted

@@ -60,7 +60,7 @@ class BalancerStanding:
 
     mode: str = OFF
     line: str = ""
-    """What it does now, in words."""
+    """A sentence about its present work."""
     advice: Advice | None = None
     """The last plan; None before the first one."""
     left: int = 0
