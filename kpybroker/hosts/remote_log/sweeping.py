@@ -78,6 +78,8 @@ class Sweeping:
             log.warning("The objects in the store could not be listed: %s", error)
             return
         now_ms = int(self._scheduler.monotonic_ms())
+        if not self._pulse.beats:
+            self._sweep.forget()
         judged = self._sweep.judge(listing, self._segments_of, now_ms)
         self._report_foreign([each for each, belonging in judged if belonging is Belonging.FOREIGN])
         orphans = [each for each, belonging in judged if belonging is Belonging.ORPHAN][:MOST_AT_ONCE]

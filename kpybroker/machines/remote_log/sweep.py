@@ -42,6 +42,10 @@ class ObjectSweep:
         self._wait_ms = wait_ms
         self._first_seen: dict[str, int] = {}
 
+    def forget(self) -> None:
+        """Wait again for every object: the metadata may have been old when it was first listed."""
+        self._first_seen.clear()
+
     def judge(
         self,
         listing: Iterable[ListedObject],
