@@ -31,6 +31,7 @@ NODES: Final = (1, 2, 3)
 PAUSES_MS: Final = (0, 1, 5, 50, 300, 1_500)
 REST_STEP_MS: Final = 5_000
 REST_STEPS: Final = 80
+COPY_STEPS: Final = 20
 HOUR_MS: Final = 3_600_000
 TIERED: Final = {
     "remote.storage.enable": "true",
@@ -57,7 +58,9 @@ class TierChaos:
         if self.retains:
             self.topic["retention.bytes"] = str(rng.choice((600, 2_000)))
         self.deletes_records = rng.random() < 0.5
-        self.is_reckless = rng.random() < 0.4
+        self.loses_copies = seed % 16 == 13
+        """Whether leaders are elected that lack what another one has copied."""
+        self.is_reckless = rng.random() < 0.4 or self.loses_copies
         """Whether disks of the last in sync are lost, and leaders are elected that lack records."""
         self.world = TierNodes(rng, self.topic, overrides, skews_ms)
         self.rules = TierRules(self.world)
@@ -113,6 +116,8 @@ class TierChaos:
             self.world.cut = set()
         elif choice < 0.94 and self.is_reckless:
             self.elect_recklessly()
+        elif choice < 0.99 and self.loses_copies and found is not None:
+            self.lose_what_is_copied(found[0])
         self.world.pass_time(rng.choice(PAUSES_MS) if rng.random() < 0.97 else 12_000)
         self.reader.go_on()
 
@@ -179,7 +184,6 @@ class TierChaos:
 
     def elect_recklessly(self) -> None:
         """Let a node lead that lacks committed records: an unclean election."""
-        self.rules.note_committed()
         behind = [
             node
             for node in self.world.nodes.values()
@@ -187,7 +191,67 @@ class TierChaos:
         ]
         if not behind:
             return
-        node = self.rng.choice(behind)
+        self.lead_uncleanly(self.rng.choice(behind))
+
+    def lose_what_is_copied(self, leader: TierNode) -> None:
+        """Let a leader copy a segment of which another node has the beginning alone, and let that one lead."""
+        awake = [node for node in self.world.nodes.values() if node.is_up and not node.is_behind]
+        others = [node for node in awake if node is not leader and node.id in self.state().isr]
+        if not others or leader not in awake or self.topic.get("remote.log.copy.disable") == "true":
+            return
+        node = self.rng.choice(others)
+        self.world.store.heal()
+        self.world.cut = set()
+        for producer in open_transactions(leader):
+            leader.end_transaction(producer, commit=True)
+        self.configure("segment.ms", "60000")
+        leader.log().roll(leader.scheduler.now_ms())
+        leader.produce(1)
+        self.pass_until(lambda: node.log().end.offset == leader.log().end.offset)
+        self.world.cut = {(a, b) for a in NODES for b in NODES if a != b and node.id in (a, b)}
+        self.lead(leader.id, isr=[leader.id])
+        self.world.pass_time(1_000)
+        leader.produce(self.rng.randint(1, 3))
+        leader.log().roll(leader.scheduler.now_ms())
+        end = leader.log().end.offset
+        leader.produce(1)
+        self.configure("segment.ms", TIERED["segment.ms"])
+        self.world.metadata_leader = leader.id
+        self.pass_until(lambda: any(each.next_offset == end for each in self.rules.finished()))
+        self.world.cut = set()
+        if not node.log().size:
+            return
+        self.lead_uncleanly(node)
+        found = self.rules.leader()
+        if found is not None and found[0] is node:
+            self.note("copied and lost")
+            self.go_on_after_loss(node)
+
+    def pass_until(self, holds: Callable[[], bool]) -> None:
+        """Let time pass until something holds, or for a while."""
+        for _ in range(COPY_STEPS):
+            if not holds():
+                self.world.pass_time(500)
+
+    def go_on_after_loss(self, node: TierNode) -> None:
+        """Let a leader write segments of its own behind those that it shares with a copy, copied or not."""
+        if self.rng.random() < 0.5:
+            self.world.store.begin()
+        node.log().roll(node.scheduler.now_ms())
+        for _ in range(2):
+            node.produce(1)
+            node.log().roll(node.scheduler.now_ms())
+        node.produce(1)
+        self.world.pass_time(1_500)
+        follower = self.rng.choice([each for each in self.world.nodes.values() if each is not node])
+        if follower.is_up and self.state().isr == (node.id,):
+            follower.kill()
+            follower.lose_disk()
+            self.start(follower)
+
+    def lead_uncleanly(self, node: TierNode) -> None:
+        """Let a node lead that lacks committed records."""
+        self.rules.note_committed()
         log, held = node.log(), {each.base_offset: each for each in self.rules.local(node)}
         at = log.local_log_start_offset
         while at < self.rules.end and held.get(at) == self.rules.committed.get(at, 0):
@@ -259,7 +323,7 @@ class TierChaos:
             self.note("lost disk")
             if is_last:
                 self.note("last disk lost")
-                self.rules.cut(self.rules.copied_end())
+                self.rules.cut_to_copies()
                 self.repeated = None
         isr = [each for each in held.isr if each != node.id] or [node.id]
         if node.id in held.isr:

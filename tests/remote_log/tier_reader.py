@@ -119,8 +119,8 @@ class TierReader:
                 batch.base_offset <= self.position < batch.next_offset,
                 f"a reader at {self.position} gets {batch.base_offset} to {batch.next_offset}",
             )
-            known = self._rules.committed.get(batch.base_offset, batch)
-            self._rules.must(known == batch, f"a reader gets another batch at {batch.base_offset}")
+            is_right = all(each == batch for each in self._rules.committed_in(batch))
+            self._rules.must(is_right, f"a reader gets another batch at {batch.base_offset}")
             ((_, header),) = batch_headers(batch.data)
             while starts and starts[0][0] < batch.next_offset:
                 self._gone.add(starts.pop(0)[1])

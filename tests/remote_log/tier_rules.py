@@ -139,6 +139,22 @@ class TierRules:
         epochs = [] if segments is None else segments.copied_epochs()
         return segments.highest_offset(epochs[-1]) + 1 if segments is not None and epochs else 0
 
+    def cut_to_copies(self) -> None:
+        """Forget what was committed and is lost with the last disk: the log has the history of the last copy now."""
+        self.cut(self.copied_end())
+        copies = [self.content(each) for each in self.finished()]
+        for base, batch in list(self.committed.items()):
+            is_copied = any(each.get(base) == batch for each in copies)
+            if not is_copied and any(base in each for each in copies):
+                del self.committed[base]
+
+    def committed_in(self, batch: Batch) -> list[Batch]:
+        """The committed batches with any offset of this one."""
+        borders = batch.base_offset, batch.next_offset
+        return [
+            each for each in self.committed.values() if each.base_offset < borders[1] and borders[0] < each.next_offset
+        ]
+
     # The store
 
     def _written(self, key: str) -> None:
