@@ -285,3 +285,14 @@ def test_an_object_is_an_orphan_only_if_nothing_knew_it_twice() -> None:
     assert judged(150, listing[0]) == [Belonging.KNOWN]
     assert judged(300, *listing[:2]) == [Belonging.KNOWN, Belonging.YOUNG]
     assert remote.state(segment_id(1)) is not FINISHED
+
+
+def test_an_object_is_young_again_after_its_first_look_was_forgotten() -> None:
+    of, listing = ObjectSweep(100), [ListedObject("1", TOPIC_ID, 0, segment_id(1), 1)]
+    remote = RemoteSegments(TOPIC_ID, "t", 0)
+    found = []
+    for now_ms in (0, 150, 250):
+        found += [each for _, each in of.judge(listing, lambda *_: remote, now_ms)]
+        if now_ms == 0:
+            of.forget()
+    assert found == [Belonging.YOUNG, Belonging.YOUNG, Belonging.ORPHAN]
