@@ -20,6 +20,7 @@ from kpybroker.config.own_configs import (
     BALANCER_MOST_RATE,
     BALANCER_TOLERANCE,
 )
+from kpybroker.config.synonyms import CERTIFICATES_OF_LISTENER
 from kpybroker.hosts.balancer.task import BalancerFailed, BalancerTask
 from kpybroker.machines.balance.goals import BalanceGoals
 from kpybroker.machines.balance.standing import BalancerStanding
@@ -32,6 +33,13 @@ log = logging.getLogger("kpybroker.balancer")
 
 MODULE: Final = "kpybroker.hosts.balancer.process"
 MOST_SERVERS: Final = 20
+TLS_CONFIGS: Final = (
+    "ssl.cipher.suites",
+    "ssl.enabled.protocols",
+    "ssl.endpoint.identification.algorithm",
+    *sorted(CERTIFICATES_OF_LISTENER),
+)
+"""The configs of a listener that a client of it has, too."""
 AFTER_A_FAILURE_MS: Final = 30_000
 
 
@@ -136,20 +144,3 @@ def _tls(config: BrokerConfig, listener: str) -> dict[str, str]:
         if value is not None:
             found[name] = ",".join(value) if isinstance(value, tuple) else str(value)
     return found
-
-
-TLS_CONFIGS: Final = (
-    "ssl.cipher.suites",
-    "ssl.enabled.protocols",
-    "ssl.endpoint.identification.algorithm",
-    "ssl.key.password",
-    "ssl.keystore.certificate.chain",
-    "ssl.keystore.key",
-    "ssl.keystore.location",
-    "ssl.keystore.password",
-    "ssl.keystore.type",
-    "ssl.truststore.certificates",
-    "ssl.truststore.location",
-    "ssl.truststore.password",
-    "ssl.truststore.type",
-)
