@@ -57,6 +57,10 @@ INTERRUPTED = 130
 OUTPUT_FAILED = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
+class NodeEnded(SystemExit):
+    """A node has ended, and has closed all that it had; the code of the process."""
+
+
 @contextmanager
 def loading() -> Iterator[None]:
     """Switch the garbage collector off while modules are loaded: nothing becomes garbage then, and it would walk all

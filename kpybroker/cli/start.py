@@ -6,15 +6,14 @@ import shutil
 import signal
 import sys
 from collections.abc import Mapping
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import click
 
-from kpybroker.cli import DEFAULT_SERVER, loading
+from kpybroker.cli import DEFAULT_SERVER, NodeEnded, loading
 from kpybroker.cli.exposed_files import exposed, secrets_in
 from kpybroker.cli.log_lines import JsonFormatter, LineFormatter
 from kpybroker.config.broker import BrokerConfig
@@ -136,19 +135,7 @@ def command(
         _end_with_input()
     is_new = not container and not any(Path(each, META_PROPERTIES).exists() for each in config.log_dirs)
     announce = partial(_announce, container=container, is_new=is_new, laid=laid)
-    _end(run(config, _announce_member if member else announce))
-
-
-def _end(code: int) -> NoReturn:
-    """End the process without taking the interpreter apart, which takes longer than all that a node does to stop.
-
-    A profiler or a tracer of the process writes what it has at the usual end."""
-    if sys.getprofile() is None and sys.gettrace() is None:
-        with suppress(OSError):
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(code)
-    sys.exit(code)
+    raise NodeEnded(run(config, _announce_member if member else announce))
 
 
 def _exposed(properties: Path | None, config: BrokerConfig) -> list[str]:
