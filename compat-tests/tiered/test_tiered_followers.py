@@ -159,8 +159,8 @@ def test_a_copied_segment_has_the_epochs_up_to_its_end(pair: Pair) -> None:
 
 
 def files_of(directory: Path) -> set[str]:
-    """The names of a partition's files."""
-    return {each.name for each in directory.iterdir()}
+    """The names of a partition's files, without those that are about to be removed."""
+    return {each.name for each in directory.iterdir() if each.suffix != ".deleted"}
 
 
 def test_a_follower_without_a_log_begins_where_its_leader_does_on_the_disk(pair: Pair) -> None:

@@ -74,6 +74,8 @@ def call(endpoint: str, name: str) -> None:
             store.put("some/key", [b"x"])
         case "get":
             store.get_range("some/key", 0, 5)
+        case "size":
+            store.size("some/key")
         case "list":
             list(store.listed("some/"))
         case _:
@@ -105,6 +107,14 @@ def test_answers_of_a_server_are_refusals_or_mean_that_it_is_away(
     assert SECRET not in line
     assert "Debug" not in line
     assert len(line) < 400
+
+
+@pytest.mark.parametrize(("code", "kind"), [("AccessDenied", StoreRefuses), ("ExpiredToken", StoreAway)])
+def test_the_code_is_also_known_where_the_answer_has_no_body(code: str, kind: type[StoreFailed]) -> None:
+    with server() as (endpoint, script):
+        script.status, script.code = 403, code
+        with pytest.raises(kind):
+            call(endpoint, "size")
 
 
 @pytest.mark.parametrize("name", CALLS)

@@ -109,9 +109,15 @@ class ObstoreStore:
 
     def size(self, key: str) -> int:
         import obstore
+        from obstore.exceptions import BaseError
 
         with self._failing("read", key):
-            return obstore.head(self._library, key)["size"]
+            try:
+                return obstore.head(self._library, key)["size"]
+            except FileNotFoundError:
+                raise
+            except BaseError:  # the answer to a HEAD has no code, and that to a GET has one
+                return obstore.get(self._library, key).meta["size"]
 
     def listed(self, prefix: str) -> Iterator[StoredObject]:
         import obstore
