@@ -45,6 +45,8 @@ class Expected(NamedTuple):
 
 UNWANTED = "/topics/unwanted"
 """A topic that no other form needs."""
+SETS_A_MODE = "/balance"
+"""The page whose form adds a config that is no period: the forms of configs are sent before."""
 FORMS = {
     Kind("get", "/find", "Find"): Expected({"q": "flig"}, "/find", "flights"),
     Kind("get", "/topics", "Find"): Expected({"q": "flig"}, "/topics", "flights"),
@@ -68,7 +70,6 @@ FORMS = {
         {"name": "made", "partitions": "2", "configs": "retention.ms=1000"}, "/topics/made", "Topic made"
     ),
     Kind("post", "/topics/{topic}/configs", "Change"): Expected({"value": "2 hours"}, "/topics/flights", "7200000"),
-    Kind("post", "/balance", "Set the mode"): Expected({"mode": "advise"}, "/balance", "Mode\nadvise"),
     Kind("post", "/configs", "Change"): Expected({"value": "2 days"}, "/configs", "172800000"),
     Kind("post", "/configs", "Remove"): Expected({}, "/configs", "Configs of node 1"),
     Kind("post", "/configs", "Set"): Expected({"name": "log.retention.ms", "value": "3 days"}, "/configs", "259200000"),
@@ -97,6 +98,7 @@ FORMS = {
     Kind("post", "/elections", "Elect"): Expected({}, "/", "Nodes"),
     Kind("post", "/features", "Set the level"): Expected({"level": "1"}, "/quorum", "Quorum"),
     Kind("post", "/transactions/abort", "Abort, and fence the producer"): Expected({}, "/transactions", "payments"),
+    Kind("post", "/balance", "Set the mode"): Expected({"mode": "advise"}, "/balance", "Mode\nadvise"),
 }
 """Every form, with the values that a person types."""
 
@@ -180,11 +182,12 @@ def test_a_browser_can_send_every_form(stage: Stage, browser: Browser, running: 
     here = f"http://127.0.0.1:{stage.node.node.http_port}"
     filtered = "/records?topic=flights&text=LX2"
     pages = [
-        *(stage.address(page, page.path) for page in PAGES if page.template),
+        *(stage.address(page, page.path) for page in PAGES if page.template and page.path != SETS_A_MODE),
         filtered,
         "/group?id=joined",
         running,
         full(stage),
+        SETS_A_MODE,
     ]
     sent: set[Kind] = set()
     for page in pages:
