@@ -144,6 +144,7 @@ def test_kafka_reads_what_we_write_and_we_read_what_kafka_writes(cluster: Metada
         cluster.need(2)
         ours = [copy_of(number, partition=2) for number in range(1, 4)]
         cluster.write(2, *ours)
+        cluster.all_know(2, ours)
         cluster.write(3, *[update(each, FINISHED) for each in ours])
         assert kafka.ask_for_line("start", cluster.running.bootstrap_servers, COUNT, 3) == "ok"
         assert kafka.ask_for_line("lead", *TOPIC_WORDS, 2) == "ok"
