@@ -11,6 +11,7 @@ from pathlib import Path
 
 from kpybroker.config import checks, dynamic, refusals
 from kpybroker.config.broker_values import NO_FILE, BrokerValues
+from kpybroker.config.own_configs import BALANCER_MODE, BALANCER_MOVES
 from kpybroker.config.properties import Property, doubts, read_properties
 from kpybroker.config.topic import TopicConfig, broker_defaults
 from kpybroker.machines.config_def import ConfigError
@@ -42,6 +43,11 @@ class BrokerConfig(BrokerValues):
             self.warnings += remote_metadata.unknown_names(self)
         if login_file.why_unusable:
             self.warnings.append(login_file.why_unusable)
+
+    @property
+    def is_balancing(self) -> bool:
+        """Whether the balancer is on, or has begun moves that have to be ended."""
+        return self[BALANCER_MODE] != "off" or bool(self[BALANCER_MOVES])
 
     @classmethod
     def load(

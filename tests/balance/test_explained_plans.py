@@ -1,5 +1,7 @@
 """A plan explained: each goal before and after it, and the partitions that it leaves alone."""
 
+import re
+
 from kpybroker.cli.balance import explanation
 from kpybroker.machines.balance.explaining import explained, left_alone
 from kpybroker.machines.balance.goals import BalanceGoals
@@ -24,6 +26,13 @@ def test_each_goal_is_shown_before_and_after() -> None:
     assert goals["partitions on too few racks"] == ("5", "1")
     assert goals["replicas on brokers that are gone"] == ("0", "0")
     assert list(goals)[-1] == "replicas: the worst broker above its share"
+
+
+def test_the_table_of_goals_has_each_in_its_column() -> None:
+    table = next(explanation(skewed())).splitlines()
+    rows = [re.split(r"  +", line.strip()) for line in table]
+    assert rows[0] == ["GOAL", "BEFORE", "AFTER"]
+    assert rows[2] == ["replicas on drained brokers", "5", "1"]
 
 
 def test_partitions_that_stay_as_they_are_are_named() -> None:

@@ -35,8 +35,8 @@ from support.waiting import eventually
 
 PLANTED = "planted"
 """The text of a column that is altered."""
-ELSEWHERE = {("lake", "show"), ("tiers", "_show_table")}
-"""Tables that the tests of the lake and of tiered storage read."""
+ELSEWHERE = {("balance", "explanation"), ("lake", "show"), ("tiers", "_show_table")}
+"""Tables that the tests of plans, of the lake and of tiered storage read."""
 
 
 class State(NamedTuple):

@@ -3,13 +3,14 @@
 from pathlib import Path
 from typing import Any
 
-from two_clusters import client_of, until
+from two_clusters import client_of
 
 from kpybroker.client import topic_requests
 from kpybroker.client.client import Client
 from kpybroker.client.mirror_requests import set_mirrors
 from kpybroker.machines.mirror.mirror import Mirror
 from kpywire.batch import LENGTH_END, parse_header
+from support.waiting import eventually
 from tests.broker.running_node import start
 from tests.cluster.running_cluster import COMBINED, cluster_of
 from tests.mirror.test_mirror_node import produce
@@ -53,12 +54,12 @@ def test_replicas_of_a_mirror_are_equal_after_the_death_of_a_leader(tmp_path: Pa
                         return False
                 return True
 
-            until(lambda: "orders" in next(iter(cluster.nodes.values())).image.topics, "the topic is there")
+            eventually(lambda: "orders" in next(iter(cluster.nodes.values())).image.topics, "the topic is there")
             for _ in range(3):
                 produce(source, "orders", 50)
-            until(is_equal, "all replicas are equal")
+            eventually(is_equal, "all replicas are equal")
             cluster.kill(cluster.partition("orders").leader)
             produce(source, "orders", 100, enable_idempotence=True)
-            until(is_equal, "the replicas that are left are equal")
+            eventually(is_equal, "the replicas that are left are equal")
     finally:
         source.stop()

@@ -9,13 +9,14 @@ import kafka
 import kafka.errors
 import pytest
 from click.testing import CliRunner
-from two_clusters import TwoClusters, batches, client_of, two_clusters, until
+from two_clusters import TwoClusters, batches, client_of, two_clusters
 
 from kpybroker.cli.mirror import command
 from kpybroker.client import config_requests, group_requests, offset_requests, topic_requests
 from kpybroker.client.client import Spot
 from kpybroker.client.config_requests import ConfigChange, ConfigOperation, ConfigResource, ConfigResourceType
 from kpybroker.machines.metadata.mirror_configs import PREFIX
+from support.waiting import eventually
 from tests.broker.running_node import RunningNode
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -89,7 +90,7 @@ def test_a_mirror_has_the_batches_of_its_source(clusters: TwoClusters, codec: st
 
 def test_a_mirror_has_the_id_the_partitions_and_the_configs_of_its_source(clusters: TwoClusters) -> None:
     create(clusters.source, "m-shape", 3, retention_ms="86400000", cleanup_policy="compact", min_insync_replicas="1")
-    until(lambda: "m-shape" in clusters.mirror.node.image.topics, "the topic is there")
+    eventually(lambda: "m-shape" in clusters.mirror.node.image.topics, "the topic is there")
     here, there = (
         node.call(lambda n=node: n.node.image.topics["m-shape"]) for node in (clusters.mirror, clusters.source)
     )
@@ -108,8 +109,10 @@ def test_a_mirror_has_the_id_the_partitions_and_the_configs_of_its_source(cluste
             if not key.startswith(PREFIX)
         }
 
-    until(lambda: configs() == {"retention.ms": "1000000", "cleanup.policy": "compact"}, "the configs are carried over")
-    until(lambda: len(clusters.mirror.node.image.topics["m-shape"].partitions) == 5, "the topic has grown")
+    eventually(
+        lambda: configs() == {"retention.ms": "1000000", "cleanup.policy": "compact"}, "the configs are carried over"
+    )
+    eventually(lambda: len(clusters.mirror.node.image.topics["m-shape"].partitions) == 5, "the topic has grown")
 
 
 def test_transactions_are_mirrored_as_they_are(clusters: TwoClusters) -> None:
@@ -166,10 +169,10 @@ def test_offsets_of_groups_are_carried_over_and_skip_nothing(clusters: TwoCluste
             found = group_requests.committed(client, group).get(Spot("m-groups", 0))
             return None if found is None else found.offset
 
-    until(lambda: here("workers") == 7, "the offset is carried over")
-    until(lambda: here("ahead") == 10, "the offset is cut to what is mirrored")
+    eventually(lambda: here("workers") == 7, "the offset is carried over")
+    eventually(lambda: here("ahead") == 10, "the offset is cut to what is mirrored")
     produce(clusters.source, "m-groups", 20)
-    until(lambda: here("ahead") == 25, "the offset follows what is mirrored")
+    eventually(lambda: here("ahead") == 25, "the offset follows what is mirrored")
 
 
 def test_a_topic_that_was_created_again_at_the_source_stays_as_it_was(clusters: TwoClusters) -> None:

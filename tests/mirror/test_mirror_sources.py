@@ -2,10 +2,11 @@
 
 from pathlib import Path
 
-from two_clusters import batches, client_of, two_clusters, until
+from two_clusters import batches, client_of, two_clusters
 
 from kpybroker.client import topic_requests
 from oracle import free_port
+from support.waiting import eventually
 from tests.broker.running_node import start
 from tests.mirror.test_mirror_node import create, produce
 
@@ -30,14 +31,14 @@ def test_a_mirror_logs_in_at_its_source(tmp_path: Path) -> None:
         create(clusters.source, "orders")
         produce(clusters.source, "orders", 10)
         clusters.create_mirror("dr:*")
-        (running,) = until(lambda: list(clusters.mirror.node.broker.mirrors or ()), "the mirror runs")
-        until(lambda: not running.figures().is_reached and running.problem, "the login is refused")
+        (running,) = eventually(lambda: list(clusters.mirror.node.broker.mirrors or ()), "the mirror runs")
+        eventually(lambda: not running.figures().is_reached and running.problem, "the login is refused")
         assert "secret" not in running.problem
         file.write_text(file.read_text().replace("wrong", "secret"))
         clusters.wait_for("orders")
         assert batches(clusters.mirror, "orders", 0) == batches(clusters.source, "orders", 0)
         size = sum(map(len, batches(clusters.source, "orders", 0)))
-        until(lambda: running.figures() == (True, 1, 0, 0, size), "the figures are those of one partition")
+        eventually(lambda: running.figures() == (True, 1, 0, 0, size), "the figures are those of one partition")
 
 
 def test_a_source_that_comes_back_is_followed_again(tmp_path: Path) -> None:

@@ -1,30 +1,17 @@
 """Two nodes, a source and the cluster that mirrors it, and the batches of their logs."""
 
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kpybroker.client import config_requests
 from kpybroker.client.client import Client
 from kpybroker.client.config_requests import ConfigChange, ConfigOperation, ConfigResource, ConfigResourceType
 from kpybroker.machines.metadata.mirror_configs import MIRRORS
 from kpywire.batch import LENGTH_END, parse_header
+from support.waiting import eventually
 from tests.broker.running_node import RunningNode, start
-
-WAIT_S = 30.0
-
-
-def until(found: Callable[[], Any], what: str) -> Any:
-    """The first true value; AssertionError when there is none in time."""
-    deadline_s = time.monotonic() + WAIT_S
-    while time.monotonic() < deadline_s:
-        value = found()
-        if value:
-            return value
-        time.sleep(0.02)
-    raise AssertionError(f"not in {WAIT_S:.0f} s: {what}")
 
 
 def batches(node: RunningNode, topic: str, partition: int) -> list[bytes]:
@@ -77,7 +64,7 @@ class TwoClusters(NamedTuple):
             found = self.source.call(lambda: state(self.source))
             return found is not None and found == self.mirror.call(lambda: state(self.mirror))
 
-        until(is_equal, f"{topic}-{partition} of both clusters is equal")
+        eventually(is_equal, f"{topic}-{partition} of both clusters is equal")
 
 
 def client_of(node: RunningNode) -> Client:

@@ -55,6 +55,7 @@ PACKAGES: Final[dict[str, Package]] = {
     ),
     "controller": Package(("kpybroker/machines/controller",), ("controller", "transcripts")),
     "fetch": Package(("kpybroker/machines/fetch",), ("fetch",)),
+    "mirror": Package(("kpybroker/machines/mirror",), ("mirror/test_feeding.py", "mirror/")),
     "lag": Package(("kpybroker/machines/lag.py",), ("metrics/test_lag_definition.py",)),
     "remote_log": Package(("kpybroker/machines/remote_log",), ("remote_log",)),
     "coordination": Package(

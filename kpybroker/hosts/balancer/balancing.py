@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from kpybroker.client.balancer import GOALS, BalancerSettings
+from kpybroker.client.balancer import GOALS, MODE_KEY, BalancerSettings
 from kpybroker.client.security import NO_SECURITY, PLAINTEXT, ClientSecurity, PasswordLogin
 from kpybroker.config import between_nodes
 from kpybroker.config.between_nodes import Credentials
@@ -16,7 +16,6 @@ from kpybroker.config.own_configs import (
     BALANCER_DISK_LIMIT,
     BALANCER_IDLE_DISK,
     BALANCER_INTERVAL_MS,
-    BALANCER_MODE,
     BALANCER_MOST_RATE,
     BALANCER_TOLERANCE,
 )
@@ -111,9 +110,7 @@ def settings_of(config: BrokerConfig) -> BalancerSettings:
         config[BALANCER_IDLE_DISK] / 100,
         only=GOALS,
     )
-    return BalancerSettings(
-        config[BALANCER_MODE], config[BALANCER_INTERVAL_MS] / 1000, goals, config[BALANCER_MOST_RATE]
-    )
+    return BalancerSettings(config[MODE_KEY], config[BALANCER_INTERVAL_MS] / 1000, goals, config[BALANCER_MOST_RATE])
 
 
 def servers_of(image: MetadataImage, listener: str) -> str:

@@ -2,10 +2,9 @@
 its mode is first another than ``off``."""
 
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.config.own_configs import BALANCER_MODE, BALANCER_MOVES
 from kpybroker.hosts.balancer.balancing import Balancing
 from kpybroker.hosts.quorum.host import QuorumHost
-from kpybroker.machines.balance.standing import OFF, BalancerStanding
+from kpybroker.machines.balance.standing import BalancerStanding
 from kpybroker.runtime.io.scheduler import Scheduler, Timer
 
 LOOK_MS = 1_000
@@ -44,6 +43,6 @@ class FollowedBalancer:
             self._timer.cancel()
 
     def _look(self) -> None:
-        is_on = self._config[BALANCER_MODE] != OFF or bool(self._config[BALANCER_MOVES])
+        is_on = self._config.is_balancing
         self._balancing.turn(self._config, is_wanted=is_on and self._quorum.is_active)
         self._timer = self._scheduler.call_later(LOOK_MS, self._look) if is_on else None

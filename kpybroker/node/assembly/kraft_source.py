@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.config.own_configs import BALANCER_MODE, BALANCER_MOVES
 from kpybroker.hosts.lifecycle import Lifecycle
 from kpybroker.hosts.quorum.first_start import identify
 from kpybroker.hosts.quorum.host import QuorumHost
@@ -54,7 +53,7 @@ class LateBalancer:
         """Follow another configuration."""
         if self._followed is not None:
             self._followed.reconfigure(config)
-        elif config[BALANCER_MODE] != "off" or config[BALANCER_MOVES]:
+        elif config.is_balancing:
             from kpybroker.node.assembly.balancer import FollowedBalancer  # not of a plain start
 
             self._followed = FollowedBalancer(config, self._scheduler, self._quorum)
