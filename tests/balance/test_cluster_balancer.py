@@ -101,7 +101,7 @@ def test_the_mode_advise_moves_nothing_and_auto_moves_and_cleans_up(skewed: Clus
 
 
 @pytest.mark.parametrize("cluster", [True], indirect=True, ids=["processes"])
-def test_the_next_controller_finishes_what_the_last_one_has_begun(skewed: Cluster) -> None:
+def test_the_next_controller_finishes_moves_that_are_under_way(skewed: Cluster) -> None:
     set_configs(skewed, rate=str(SLOW), mode="auto")
     eventually(lambda: moving(skewed) and not throttles(skewed).is_empty, "moves under way", 60)
     active = skewed.controller()
@@ -120,7 +120,7 @@ def test_a_cancelled_move_stops_the_balancer(skewed: Cluster) -> None:
     eventually(lambda: is_clean(skewed), "no throttle", 30)
 
 
-def test_the_mode_off_cancels_what_is_under_way(skewed: Cluster) -> None:
+def test_the_mode_off_cancels_moves_that_are_under_way(skewed: Cluster) -> None:
     set_configs(skewed, rate=str(SLOW), mode="auto")
     eventually(lambda: moving(skewed) and not throttles(skewed).is_empty, "moves under way", 60)
     set_configs(skewed, mode="off")

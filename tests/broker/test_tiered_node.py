@@ -131,7 +131,7 @@ def test_records_are_found_by_time_in_the_store_and_on_the_disk(raw: RawClient, 
     assert offset_at(raw, "t", time_of(6))[2] == -1
 
 
-def test_nothing_is_missing_for_a_leader_that_does_not_know_yet_what_is_copied(
+def test_a_new_leader_refuses_reads_until_it_knows_the_copied_segments(
     raw: RawClient, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     create_tiered(raw, "t", **ON_DISK_ALONE)

@@ -105,7 +105,7 @@ def test_a_topic_that_cannot_be_fed_stays_and_has_a_reason(
     commits=st.dictionaries(st.tuples(st.just("t"), st.integers(0, 3)), st.integers(0, 50)),
     ends=st.dictionaries(st.tuples(st.just("t"), st.integers(0, 3)), st.integers(0, 50)),
 )
-def test_no_offset_of_a_group_is_above_what_is_mirrored(
+def test_no_offset_of_a_group_is_above_the_mirrored_records(
     commits: dict[tuple[str, int], int], ends: dict[tuple[str, int], int]
 ) -> None:
     found = clamped({place: GroupOffset(offset, 3, "m") for place, offset in commits.items()}, ends)

@@ -26,7 +26,7 @@ def test_the_misfortunes_happen_and_readers_read() -> None:
     assert min(counted["read"], counted["segments"]) > 20 * COUNTED_SEEDS
 
 
-def test_a_new_leader_answers_no_search_before_it_knows_what_the_one_before_it_copied() -> None:
+def test_a_new_leader_answers_no_search_before_it_knows_all_copies() -> None:
     play(466)
 
 
