@@ -174,8 +174,7 @@ class Balancer:
 
     def _note(self, step: Iterable[WantedPartition]) -> None:
         text = ",".join(f"{each.topic}:{each.partition}" for each in step)
-        operation = ConfigOperation.SET if text else ConfigOperation.DELETE
-        config_requests.alter(self._client, EVERY_BROKER, [ConfigChange(operation, MOVES_KEY, text or None)])
+        config_requests.alter(self._client, EVERY_BROKER, [config_requests.set_or_deleted(MOVES_KEY, text or None)])
 
     # Showing
 

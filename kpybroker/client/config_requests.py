@@ -119,11 +119,7 @@ def alter(
     client: Client, resource: ConfigResource, changes: Iterable[ConfigChange], *, validate_only: bool = False
 ) -> None:
     """Change configs of a resource, all or none. Raises KafkaError."""
-    configs = [AlterableConfig(name=each.name, config_operation=each.operation, value=each.value) for each in changes]
-    request = IncrementalAlterConfigsRequest(
-        resources=[AlterConfigsResource(resource_type=resource.kind, resource_name=resource.name, configs=configs)],
-        validate_only=validate_only,
-    )
+    request = IncrementalAlterConfigsRequest(resources=[_altered(resource, changes)], validate_only=validate_only)
 
     def attempt() -> None:
         for answer in _answerer(client, resource)(request).responses:
@@ -131,6 +127,30 @@ def alter(
 
     _look_for_topic(client, resource)
     client.retrying(attempt)
+
+
+def alter_topics(client: Client, names: Iterable[str], changes: Iterable[ConfigChange]) -> None:
+    """Change the same configs of several topics by one request. Raises KafkaError."""
+    wanted = list(changes)
+    altered = [_altered(ConfigResource(ConfigResourceType.TOPIC, name), wanted) for name in names]
+    request = IncrementalAlterConfigsRequest(resources=altered, validate_only=False)
+
+    def attempt() -> None:
+        for answer in client.call(request).responses:
+            raise_for(answer.error_code, f"topic {answer.resource_name}", answer.error_message)
+
+    if altered:
+        client.retrying(attempt)
+
+
+def set_or_deleted(name: str, value: str | None) -> ConfigChange:
+    """The change to a value; with None the config is deleted."""
+    return ConfigChange(ConfigOperation.DELETE if value is None else ConfigOperation.SET, name, value)
+
+
+def _altered(resource: ConfigResource, changes: Iterable[ConfigChange]) -> AlterConfigsResource:
+    configs = [AlterableConfig(name=each.name, config_operation=each.operation, value=each.value) for each in changes]
+    return AlterConfigsResource(resource_type=resource.kind, resource_name=resource.name, configs=configs)
 
 
 def resources(client: Client, kind: ConfigResourceType) -> list[str]:

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from kpybroker.client import config_requests, transaction_requests
-from kpybroker.client.client import Client, OffsetAndTimestamp, Spot, raise_for
-from kpybroker.client.config_requests import ConfigChange, ConfigOperation, ConfigResource, ConfigResourceType
+from kpybroker.client.client import Client, OffsetAndTimestamp, Spot
+from kpybroker.client.config_requests import ConfigResource, ConfigResourceType
 from kpybroker.client.producer_requests import producers
 from kpybroker.client.transaction_requests import TransactionFilter
 from kpybroker.machines.errors import KafkaError
@@ -26,11 +26,6 @@ from kpybroker.machines.metadata.mirror_configs import (
 )
 from kpybroker.machines.mirror.mirror import Mirror, mirrors_of
 from kpywire import error_codes
-from kpywire.messages.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
 from kpywire.messages.metadata import MetadataResponseTopic
 
 ALL_BROKERS: Final = ConfigResource(ConfigResourceType.BROKER, "")
@@ -85,8 +80,7 @@ def mirrors(client: Client) -> dict[str, Mirror]:
 def set_mirrors(client: Client, named: Iterable[Mirror]) -> None:
     """Have these mirrors, and no others."""
     text = ",".join(map(str, named))
-    operation = ConfigOperation.SET if text else ConfigOperation.DELETE
-    config_requests.alter(client, ALL_BROKERS, [ConfigChange(operation, MIRRORS, text or None)])
+    config_requests.alter(client, ALL_BROKERS, [config_requests.set_or_deleted(MIRRORS, text or None)])
 
 
 def mirrored_topics(client: Client, mirror: str | None = None) -> list[MirroredTopic]:
@@ -200,26 +194,5 @@ def make_writable(client: Client, topics: Iterable[MirroredTopic]) -> None:
 
 
 def _alter_all(client: Client, topics: Iterable[MirroredTopic], configs: Mapping[str, str | None]) -> None:
-    resources = [
-        AlterConfigsResource(
-            resource_type=ConfigResourceType.TOPIC,
-            resource_name=each.name,
-            configs=[
-                AlterableConfig(
-                    name=name,
-                    config_operation=ConfigOperation.DELETE if value is None else ConfigOperation.SET,
-                    value=value,
-                )
-                for name, value in configs.items()
-            ],
-        )
-        for each in topics
-    ]
-    request = IncrementalAlterConfigsRequest(resources=resources, validate_only=False)
-
-    def attempt() -> None:
-        for answer in client.call(request).responses:
-            raise_for(answer.error_code, f"topic {answer.resource_name}", answer.error_message)
-
-    if resources:
-        client.retrying(attempt)
+    changes = [config_requests.set_or_deleted(name, value) for name, value in configs.items()]
+    config_requests.alter_topics(client, [each.name for each in topics], changes)
