@@ -53,6 +53,8 @@ ACKS_ALL: Final = -1
 EVERY_CODEC_FROM: Final = 7
 AT_ONCE_MS: Final = 4.0
 """The time after which a Produce with many batches goes on in steps."""
+MOST_AT_ONCE: Final = 256
+"""The topics and partitions of a request that is served in one piece, if their logs are open."""
 ADMIN_CLIENT_ID: Final = "__admin_client"
 EXPECTED: Final = frozenset(
     {
@@ -83,7 +85,7 @@ def handle(broker: Context, request: Produce, call: Call) -> Answers | Pending |
     if len(topics) == 1 and len(topics[0][1]) == 1 and transactional_id is None:
         return _append(Appending(broker, acks, call), timeout_ms, topics)
     names_many = len(topics) > unopened_logs.FEW or any(len(parts) > unopened_logs.FEW for _, parts in topics)
-    if names_many and (wide_produce.is_wide(topics) or wide_produce.opens_many(broker, topics)):
+    if names_many and (_is_wide(topics) or unopened_logs.opens_many(broker, topics)):
         kept = request._replace(topics=unopened_logs.copied(topics))
         response: Answers | Pending | None = call.peer.share(_serve_in_steps(broker, kept, call))
         return response
@@ -92,9 +94,17 @@ def handle(broker: Context, request: Produce, call: Call) -> Answers | Pending |
 
 def handle_in_steps(broker: Context, request: Produce, call: Call) -> Work:
     """Like `handle`, for a request that was decoded in steps, or is the first one."""
-    if wide_produce.is_wide(request.topics):
+    if _is_wide(request.topics):
         return (yield from _serve_in_steps(broker, request, call))
     return handle(broker, request, call)
+
+
+def _is_wide(topics: Topics) -> bool:
+    """Whether a request names more topics and partitions than are served in one piece."""
+    count = len(topics)
+    for _key, parts in topics:
+        count += len(parts)
+    return count > MOST_AT_ONCE
 
 
 def _serve_in_steps(broker: Context, request: Produce, call: Call) -> Work:

@@ -31,6 +31,21 @@ def unopened(broker: Context, places: Iterable[tuple[TopicKey, Iterable[int]]]) 
     return found if len(found) > FEW else []
 
 
+def opens_many(broker: Context, topics: Topics) -> bool:
+    """Whether a Produce opens more logs than are opened in one piece."""
+    replicas = broker.replicas
+    count = 0
+    for key, parts in topics:
+        held = replicas.topic(key)
+        if held is not None:
+            of_topic = held.replicas
+            for index, _records in parts:
+                replica = of_topic.get(index)
+                if replica is not None and replica.leader is None and replica.is_led_here:
+                    count += 1
+    return count > FEW
+
+
 def bring_up(replicas: Iterable[Replica]) -> Generator[None, None, None]:
     """Begin the leader roles of these. Errors are ignored: the request meets them again, and answers them."""
     for replica in replicas:

@@ -34,8 +34,6 @@ from kpywire import error_codes
 from kpywire.produce import Answers, Partitions, Produce, TopicKey
 from kpywire.produce_hints import HintedAnswers
 
-MOST_AT_ONCE: Final = 256
-"""The topics and partitions of a request that is served in one piece, if the logs are open."""
 VERIFIED_AT_ONCE: Final = 256
 """The partitions that one question to the coordinator of a transaction names."""
 
@@ -53,17 +51,6 @@ class Whole(NamedTuple):
 
 
 Append = Callable[[Piece, Whole], Answers | Pending | None]
-
-
-def is_wide(topics: Sequence[tuple[TopicKey, Partitions]]) -> bool:
-    """Whether a request names more topics and partitions than are served in one piece."""
-    return len(topics) + sum([len(partitions) for _, partitions in topics]) > MOST_AT_ONCE
-
-
-def opens_many(broker: Context, topics: Sequence[tuple[TopicKey, Partitions]]) -> bool:
-    """Whether a request that is not wide is to open many logs."""
-    places = [(key, [index for index, _ in partitions]) for key, partitions in topics]
-    return bool(unopened_logs.unopened(broker, places))
 
 
 def append(broker: Context, request: Produce, call: Call, append_piece: Append) -> Work:
