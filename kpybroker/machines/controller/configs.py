@@ -22,7 +22,6 @@ from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.metadata import mirror_configs
 from kpybroker.machines.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
 from kpybroker.runtime.calls.scattered import Scattered
-from kpybroker.runtime.calls.steps import in_blocks
 from kpywire import error_codes
 from kpywire.messages import alter_configs as legacy
 from kpywire.messages import incremental_alter_configs as incremental
@@ -61,8 +60,7 @@ def alter_configs(state: ControllerState, request: ControllerRequest, _now_ms: i
         kept = (*alterations, *(name for name in current if name.startswith(mirror_configs.PREFIX)))
         return {**alterations, **dict.fromkeys(name for name in current if name not in kept)}
 
-    records, outcomes = yield from _alter(state, message.resources, wanted)
-    responses = yield from in_blocks(outcomes, lambda outcome: legacy.AlterConfigsResourceResponse(**outcome))
+    records, responses = yield from _alter(state, message.resources, wanted, legacy.AlterConfigsResourceResponse)
     return [] if message.validate_only else records, legacy.AlterConfigsResponse(
         throttle_time_ms=0, responses=responses
     )
@@ -83,8 +81,7 @@ def incremental_alter_configs(state: ControllerState, request: ControllerRequest
                 yield
         return alterations
 
-    records, outcomes = yield from _alter(state, message.resources, wanted)
-    responses = yield from in_blocks(outcomes, lambda outcome: incremental.AlterConfigsResourceResponse(**outcome))
+    records, responses = yield from _alter(state, message.resources, wanted, incremental.AlterConfigsResourceResponse)
     return [] if message.validate_only else records, incremental.IncrementalAlterConfigsResponse(
         throttle_time_ms=0, responses=responses
     )
@@ -117,8 +114,9 @@ def _alter(
     state: ControllerState,
     resources: Sequence[_Resource],
     wanted: Callable[[_Resource, Mapping[str, str]], Generator[None, None, Alterations]],
-) -> Generator[None, None, tuple[list[Any], list[dict[str, Any]]]]:
-    """Return the records of all alterations, and for each resource the fields of its response."""
+    response_class: type[Any],
+) -> Generator[None, None, tuple[list[Any], list[Any]]]:
+    """Return the records of all alterations, and the response for each resource."""
     times: Scattered[tuple[int, str], int] = Scattered()
     for number, resource in enumerate(resources):
         if number % STEP == LAST_OF_STEP:
@@ -126,7 +124,7 @@ def _alter(
         key = resource.resource_type, resource.resource_name
         times[key] = times.get(key, 0) + 1
     records: list[Any] = []
-    outcomes = []
+    responses: list[Any] = []
     for resource in resources:
         yield
         key = resource_type, name = resource.resource_type, resource.resource_name
@@ -144,10 +142,11 @@ def _alter(
             records += yield from _records(state, resource_type, name, current, alterations)
         except KafkaError as error:
             code, text = error.code, error.message
-        outcome = {"resource_type": resource_type, "resource_name": name, "error_code": code, "error_message": text}
-        outcomes.append(outcome)
+        responses.append(
+            response_class(resource_type=resource_type, resource_name=name, error_code=code, error_message=text)
+        )
     yield from times.emptied()
-    return records + _clear_elr(state, records), outcomes
+    return records + _clear_elr(state, records), responses
 
 
 def _records(
