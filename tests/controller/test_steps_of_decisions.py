@@ -1,5 +1,6 @@
 """Long decisions pause: after every `STEP` elements of a request others may go on, whatever the request is."""
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ from controller_world import ControllerWorld
 from kpybroker.machines.controller import acls as acls_of_controller
 from kpybroker.machines.controller import deciders
 from kpybroker.machines.controller.state import STEP, ControllerRequest
+from kpywire.messages import alter_configs as legacy
 from kpywire.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasRequestEntityData,
@@ -31,6 +33,7 @@ from kpywire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsTopics,
 )
 
+MANY_RESOURCES = 8_000
 WIDE = 3 * STEP
 """The partitions of the topic that is there."""
 
@@ -77,6 +80,16 @@ def listed_reassignments(count: int) -> ListPartitionReassignmentsRequest:
 def one_resource_again_and_again(count: int) -> IncrementalAlterConfigsRequest:
     resource = AlterConfigsResource(resource_type=2, resource_name="wide", configs=[])
     return IncrementalAlterConfigsRequest(resources=[resource] * count, validate_only=False)
+
+
+def incremental_configs(names: list[str]) -> IncrementalAlterConfigsRequest:
+    resources = [AlterConfigsResource(resource_type=2, resource_name=name, configs=[]) for name in names]
+    return IncrementalAlterConfigsRequest(resources=resources, validate_only=False)
+
+
+def replaced_configs(names: list[str]) -> legacy.AlterConfigsRequest:
+    resources = [legacy.AlterConfigsResource(resource_type=2, resource_name=name, configs=[]) for name in names]
+    return legacy.AlterConfigsRequest(resources=resources, validate_only=False)
 
 
 def old_deletion(count: int) -> DeleteTopicsRequest:
@@ -140,6 +153,24 @@ def test_a_request_of_many_elements_pauses_after_every_step(name: str) -> None:
         found.append(sum(1 for _ in world.controller.deliberate(request, world.now_ms)))
         assert world.send(message).throttle_time_ms == 0
     assert found == [of_one, of_three_steps]
+
+
+@pytest.mark.parametrize("version", [0, 1], ids=["replaced", "incremental"])
+def test_no_step_of_an_alteration_frees_more_than_a_few_objects_for_each_of_its_resources(version: int) -> None:
+    """A hundred thousand objects take ten milliseconds to free."""
+    world = ControllerWorld().start_brokers(1)
+    resources = [f"t{number}" for number in range(MANY_RESOURCES)]
+    message = (replaced_configs, incremental_configs)[version](resources)
+    steps = world.controller.deliberate(ControllerRequest(object(), message, 1), world.now_ms)
+    most_freed, decision = 0, None
+    while decision is None:
+        before = sys.getallocatedblocks()
+        try:
+            next(steps)
+        except StopIteration as end:
+            decision = end.value
+        most_freed = max(most_freed, before - sys.getallocatedblocks())
+    assert most_freed < MANY_RESOURCES // 4
 
 
 def test_a_decider_that_does_not_say_its_form_may_work_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
