@@ -215,7 +215,9 @@ class TierRules:
             if not epochs or epochs[-1][0] != each.epoch:
                 epochs.append((each.epoch, each.base_offset))
         named = list(segment.leader_epochs)
-        if named[0][1] <= max(self.start, self.asked_start):  # the log began within the segment
+        node = self.world.nodes[segment.broker_id]
+        begins = node.log().log_start_offset if node.is_up else 0  # retention may have moved it since the last check
+        if named[0][1] <= max(self.start, self.asked_start, begins):  # the log began within the segment
             epochs = [each for each in epochs if each[0] > named[0][0]]
             epochs.insert(0, named[0])
         self.must(epochs == named, f"{epochs} are the epochs, not {named}")
