@@ -21,6 +21,7 @@ from kpybroker import __version__
 COMMANDS = {
     "acls": "List, add and remove ACLs, and explain which of them decides.",
     "audit": "Say whether all data is there, whole, in order and the same on every replica.",
+    "backup": "Back a cluster up, byte for byte, and restore it as of an earlier time.",
     "balance": "Plan moves of replicas and leaders for any cluster, and carry them out.",
     "bug-report": "Write what a maintainer needs into one file, without secrets.",
     "check": "Say what is wrong with the files of log directories, and mend them.",

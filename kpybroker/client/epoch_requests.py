@@ -19,6 +19,18 @@ def epoch_histories(client: Client, starts: Mapping[Spot, int]) -> dict[Spot, Ep
     return client.retrying(lambda: _histories(client, starts))
 
 
+def diverged_from(client: Client, last: Mapping[Spot, tuple[int, int]]) -> dict[Spot, int]:
+    """Where the log of a leader leaves one that ends with this leader epoch at this offset; partitions whose leader has
+    all of it are left out. Raises KafkaError."""
+
+    def attempt() -> dict[Spot, int]:
+        leaders = {spot: _leader_epoch(client, spot) for spot in last}
+        return _epoch_ends(client, {spot: epoch for spot, (epoch, _) in last.items()}, leaders)
+
+    known = client.retrying(attempt) if last else {}
+    return {spot: end for spot, (epoch, end) in known.items() if epoch >= 0 and end < last[spot][1]}
+
+
 def _histories(client: Client, starts: Mapping[Spot, int]) -> dict[Spot, EpochHistory]:
     leaders = {spot: _leader_epoch(client, spot) for spot in starts}
     newest = _epoch_ends(client, leaders, leaders)

@@ -269,8 +269,10 @@ class LogDirectory(Home):
         config: LogConfig,
         now_ms: int,
         blank: str | None = None,
+        start_offset: int = 0,
     ) -> Log:
-        """Create a new empty log at offset 0, from the files under ``blank`` if they were made before (`make_blank`).
+        """Create a new empty log at ``start_offset``, from the files under ``blank`` if they were made before for
+        offset 0 (`make_blank`).
 
         Nothing is flushed: the log's first flush makes its names durable.
 
@@ -279,7 +281,7 @@ class LogDirectory(Home):
         """
         log = Log(self, topic, partition, topic_id, config)
         if blank is None:
-            self._make(log, topic_id, 0, now_ms)
+            self._make(log, topic_id, start_offset, now_ms)
         else:
             self._take_blank(log, blank, now_ms)
         self.logs[topic, partition] = log

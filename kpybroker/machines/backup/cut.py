@@ -1,0 +1,70 @@
+"""The cut of a run: what becomes of the transactions that have no marker in some partition when its end is read.
+
+A run reads, one after the other: the committed offsets of groups; the ends of partitions; the transactions that their
+coordinators are ending (``PrepareCommit``); the ends again; these transactions again; the ends for the last time, which
+are the cut. So a transaction whose offsets a group shows was decided before, and all its records are below the cut.
+
+- A transaction that was being committed at both looks, with the same time of its begin, and that is open in a
+  partition between them and at the cut, is committed there.
+- Every other one that is open at the cut is aborted. If it has a COMMIT marker below the cut in another partition, that
+  one becomes an ABORT marker: so the transaction is aborted as a whole. A marker of ``transaction.version`` 2 is of the
+  transaction if its epoch is above that of the batches. With version 1 they are equal, and the marker may also be that
+  of an earlier transaction: it stays, and the producer is reported.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from kpybroker.machines.backup.manifest import OpenTransaction, SeenMarker, TransactionEnd
+
+Place = tuple[str, int]
+
+
+class SeenTransactions(NamedTuple):
+    """The transactions of a partition, as a run has read them."""
+
+    open: Mapping[int, OpenTransaction]
+    """Those that are open at the cut, by producer id."""
+    open_before: Mapping[int, OpenTransaction]
+    """Those that were open between the two looks at their coordinators."""
+    markers: Iterable[SeenMarker]
+    """The markers since before the first of these looks."""
+
+
+class CutTransactions(NamedTuple):
+    """The decisions of a cut, by partition. ``doubtful`` are the producers that may have a torn transaction."""
+
+    ends: Mapping[Place, tuple[TransactionEnd, ...]]
+    overturned: Mapping[Place, tuple[int, ...]]
+    doubtful: tuple[int, ...]
+
+
+def decide(seen: Mapping[Place, SeenTransactions], committing: frozenset[int]) -> CutTransactions:
+    """How the open transactions end. ``committing`` are the producers whose transaction was being committed at both
+    looks."""
+    ends: dict[Place, tuple[TransactionEnd, ...]] = {}
+    aborted: dict[int, OpenTransaction] = {}
+    for place, found in seen.items():
+        of_partition = []
+        for producer_id, transaction in sorted(found.open.items()):
+            commits = producer_id in committing and found.open_before.get(producer_id) == transaction
+            if not commits:
+                aborted[producer_id] = transaction
+            of_partition.append(TransactionEnd(producer_id, transaction.epoch, commits))
+        if of_partition:
+            ends[place] = tuple(of_partition)
+    overturned: dict[Place, tuple[int, ...]] = {}
+    doubtful: set[int] = set()
+    for place, found in seen.items():
+        offsets = []
+        for marker in found.markers:
+            transaction = aborted.get(marker.producer_id)
+            if transaction is None or not marker.is_commit or marker.epoch < transaction.epoch:
+                continue
+            if marker.epoch > transaction.epoch:
+                offsets.append(marker.offset)
+            elif marker.producer_id not in found.open:  # here an earlier one has ended if it is open again
+                doubtful.add(marker.producer_id)
+        if offsets:
+            overturned[place] = tuple(offsets)
+    return CutTransactions(ends, overturned, tuple(sorted(doubtful)))

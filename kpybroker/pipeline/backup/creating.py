@@ -1,0 +1,203 @@
+"""A run of a backup: the cut, the copies of partitions, several at once, and the manifest last."""
+
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from queue import SimpleQueue
+from threading import Event
+from typing import Final
+
+from kpybroker.client.client import Client, Spot
+from kpybroker.client.epoch_requests import diverged_from
+from kpybroker.machines.backup.cut import CutTransactions, decide
+from kpybroker.machines.backup.manifest import (
+    TOPICS,
+    Manifest,
+    PartitionCopy,
+    StoredPiece,
+    TopicCopy,
+    manifest_json,
+    manifest_key,
+    partitions_of,
+    place_of_entry,
+    run_of,
+)
+from kpybroker.machines.backup.planning import chained, plan_partition, without_diverged
+from kpybroker.pipeline.backup.copying import CopiedPartition, PartitionTask, copy_partition
+from kpybroker.pipeline.backup.source import SourceCut, SourceTopics, read_cut, read_topics
+from kpybroker.pipeline.backup.store import BackupStore
+from kpywire import uuid
+
+AT_ONCE: Final = 4
+"""The number of partitions that are copied at the same time."""
+
+Pieces = Mapping[tuple[str, int], list[StoredPiece]]
+
+
+class AnotherCluster(Exception):
+    """The store has the backup of another cluster. The message is one line."""
+
+
+class _Stopped(Exception):
+    """The run has ended, and this partition is not copied to its end."""
+
+
+def run_name(cut_ms: int) -> str:
+    """The name of the run whose cut is at this time. Names sort as their times."""
+    return datetime.fromtimestamp(cut_ms / 1000, UTC).strftime("%Y%m%dT%H%M%S.") + f"{cut_ms % 1000:03d}Z"
+
+
+def create(
+    connect: Callable[[], Client],
+    store: BackupStore,
+    patterns: Iterable[str],
+    now_ms: Callable[[], int],
+    progress: Callable[[int], object],
+) -> Manifest:
+    """Write a run, and return its manifest. ``progress`` gets numbers of bytes, from several threads. Raises
+    KafkaError, Unreachable, StoreFailed, BadManifest, AnotherCluster."""
+    runs = store.runs()
+    last = store.manifest(runs[-1]) if runs else None
+    with connect() as client:
+        source = read_topics(client, patterns)
+        if last is not None and last.cluster_id != source.cluster_id:
+            raise AnotherCluster(
+                f"{store.name} has the backup of cluster {last.cluster_id}, not of {source.cluster_id}"
+            )
+        cut_ms = max(now_ms(), 0 if last is None else last.cut_ms + 1)
+        cut = read_cut(client, source.topics)
+        tasks = _tasks(client, source, cut, _known(store, last), run_name(cut_ms))
+    copied = _copy_all(connect, store, tasks, progress)
+    decided = decide({tuple(spot): each.seen for spot, each in copied.items()}, cut.committing)
+    manifest = Manifest(
+        run_name(cut_ms),
+        source.cluster_id,
+        cut_ms,
+        max(now_ms(), cut_ms),
+        source.offsets_partitions,
+        _topics(source, cut, copied, decided),
+        cut.groups,
+        tuple(_notes(source, last, copied, decided)),
+    )
+    store.put(manifest_key(manifest.run), [manifest_json(manifest)])
+    return manifest
+
+
+def _known(store: BackupStore, last: Manifest | None) -> Pieces:
+    """The pieces of the last run, and those that interrupted runs have left since."""
+    found: dict[tuple[str, int], list[StoredPiece]] = {}
+    for topic, index, part in partitions_of(last) if last is not None else ():
+        found[topic.topic_id, index] = list(part.pieces)
+    left: dict[tuple[str, int], list[StoredPiece]] = {}
+    for each in store.listed(TOPICS):
+        place = place_of_entry(each.key)
+        if place is not None and (last is None or run_of(each.key) > last.run):
+            piece = store.entry(each.key)
+            if piece is not None:
+                left.setdefault(place, []).append(piece)
+    for place, pieces in left.items():
+        found[place] = chained(found.get(place, []), pieces)
+    return found
+
+
+def _tasks(client: Client, source: SourceTopics, cut: SourceCut, known: Pieces, run: str) -> list[PartitionTask]:
+    ids = {topic.name: topic.topic_id for topic in source.topics}
+    pieces = {spot: known.get((uuid.to_string(ids[spot.topic]), spot.partition), []) for spot in cut.bounds}
+    diverged: set[Spot] = set()
+    unsure = {spot for spot, held in pieces.items() if held}
+    while unsure:
+        last = {spot: (pieces[spot][-1].leader_epoch, pieces[spot][-1].end_offset) for spot in unsure}
+        found = diverged_from(client, {spot: each for spot, each in last.items() if each[0] >= 0})
+        for spot, offset in found.items():
+            pieces[spot] = without_diverged(pieces[spot], offset)
+        diverged |= found.keys()
+        unsure = {spot for spot in found if pieces[spot]}
+    return [
+        PartitionTask(
+            spot,
+            ids[spot.topic],
+            run,
+            plan_partition(pieces[spot], bounds, was_diverged=spot in diverged),
+            cut.offsets[spot],
+            bounds,
+        )
+        for spot, bounds in cut.bounds.items()
+    ]
+
+
+def _copy_all(
+    connect: Callable[[], Client], store: BackupStore, tasks: Iterable[PartitionTask], progress: Callable[[int], object]
+) -> dict[Spot, CopiedPartition]:
+    """Copy partitions, several at once. The first error ends all."""
+    stopping = Event()
+
+    def counted(size_bytes: int) -> None:
+        if stopping.is_set():
+            raise _Stopped
+        progress(size_bytes)
+
+    clients: SimpleQueue[Client] = SimpleQueue()
+    opened = [connect() for _ in range(AT_ONCE)]
+    for client in opened:
+        clients.put(client)
+
+    def copy(task: PartitionTask) -> CopiedPartition:
+        client = clients.get()
+        try:
+            return copy_partition(client, store, task, counted)
+        finally:
+            clients.put(client)
+
+    with ThreadPoolExecutor(AT_ONCE, "kpybroker-backup") as threads:
+        try:
+            futures = {task.spot: threads.submit(copy, task) for task in tasks}
+            return {spot: future.result() for spot, future in futures.items()}
+        finally:
+            stopping.set()
+            threads.shutdown(cancel_futures=True)
+            for client in opened:
+                client.close()
+
+
+def _topics(
+    source: SourceTopics, cut: SourceCut, copied: Mapping[Spot, CopiedPartition], decided: CutTransactions
+) -> tuple[TopicCopy, ...]:
+    return tuple(
+        TopicCopy(
+            topic.name,
+            uuid.to_string(topic.topic_id),
+            topic.configs,
+            tuple(
+                PartitionCopy(
+                    copied[spot].start_offset,
+                    cut.bounds[spot].end_offset,
+                    max(copied[spot].leader_epoch, topic.leader_epochs[spot.partition]),
+                    copied[spot].pieces,
+                    decided.ends.get(tuple(spot), ()),
+                    decided.overturned.get(tuple(spot), ()),
+                )
+                for spot in topic.spots
+            ),
+        )
+        for topic in source.topics
+    )
+
+
+def _notes(
+    source: SourceTopics, last: Manifest | None, copied: Mapping[Spot, CopiedPartition], decided: CutTransactions
+) -> Iterable[str]:
+    """The things that a reader of this run should know."""
+    ids = {topic.name: uuid.to_string(topic.topic_id) for topic in source.topics}
+    for topic in last.topics if last is not None else ():
+        if topic.name not in ids:
+            yield f"{topic.name} is in the run before and not in this one"
+        elif ids[topic.name] != topic.topic_id:
+            yield f"{topic.name} was deleted and created again since the run before"
+    for spot, each in copied.items():
+        if each.note:
+            yield f"{spot}: {each.note}"
+    for producer_id in decided.doubtful:
+        yield (
+            f"the last transaction of producer {producer_id} may be aborted in one partition and committed in another: "
+            "the cut came between its markers"
+        )
