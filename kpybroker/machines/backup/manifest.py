@@ -54,6 +54,8 @@ class StoredPiece(NamedTuple):
     max_timestamp: int
     max_producer_id: int
     """The largest producer id of all batches; -1 if none has one."""
+    gap_end: int
+    """The offset of the last batch that others were missing before, as compaction leaves it; -1 if there is none."""
     open: tuple[OpenTransaction, ...]
     """The transactions that are open behind the last batch."""
 
@@ -265,6 +267,7 @@ def _piece(document: Any) -> StoredPiece:
         _number(document["leader_epoch"]),
         _number(document["max_timestamp"]),
         _number(document["max_producer_id"]),
+        _number(document["gap_end"]),
         tuple(
             OpenTransaction(_number(each["producer_id"]), _number(each["epoch"]), _number(each["first_offset"]))
             for each in document["open"]

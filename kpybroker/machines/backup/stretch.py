@@ -33,6 +33,7 @@ class BatchStretch:
         self.leader_epoch = -1
         self.max_timestamp = -1
         self.max_producer_id = -1
+        self.gap_end = -1
         self.markers: list[SeenMarker] = []
         """The markers from ``cut.marks_from`` on."""
         self.open = {each.producer_id: each for each in open_transactions}
@@ -64,11 +65,13 @@ class BatchStretch:
         self._reach(offset)
 
     def begin_count(self) -> None:
-        """Begin to count again: the largest timestamp and producer id are those since now."""
-        self.max_timestamp = self.max_producer_id = -1
+        """Begin to count again: the largest timestamp and producer id, and the last gap, are those since now."""
+        self.max_timestamp = self.max_producer_id = self.gap_end = -1
 
     def _note(self, header: BatchHeader, piece: Buffer, position: int) -> None:
-        self._reach(header.base_offset)  # there may be a gap before it
+        if header.base_offset > self.next_offset:
+            self.gap_end = header.base_offset
+            self._reach(header.base_offset)
         self.leader_epoch = header.partition_leader_epoch
         self.max_timestamp = max(self.max_timestamp, header.max_timestamp)
         self.max_producer_id = max(self.max_producer_id, header.producer_id)

@@ -64,6 +64,7 @@ class _TakenBatches(NamedTuple):
     leader_epoch: int
     max_timestamp: int
     max_producer_id: int
+    gap_end: int
     open: tuple[OpenTransaction, ...]
     was_skipped: bool
     """Whether the source has deleted what was before."""
@@ -114,7 +115,7 @@ class _PieceInTheMaking:
         self._last = first
         self._size_bytes = 0
         self._digest = sha256()
-        self._max_timestamp = self._max_producer_id = -1
+        self._max_timestamp = self._max_producer_id = self._gap_end = -1
 
     def parts(self) -> Generator[Buffer, None, None]:
         """The bytes of the piece."""
@@ -124,6 +125,7 @@ class _PieceInTheMaking:
             self._digest.update(each.batches)
             self._max_timestamp = max(self._max_timestamp, each.max_timestamp)
             self._max_producer_id = max(self._max_producer_id, each.max_producer_id)
+            self._gap_end = max(self._gap_end, each.gap_end)
             yield each.batches
             self._progress(len(each.batches))
             self.following = next(self._taken, None)
@@ -140,6 +142,7 @@ class _PieceInTheMaking:
             last.leader_epoch,
             self._max_timestamp,
             self._max_producer_id,
+            self._gap_end,
             last.open,
         )
 
@@ -188,6 +191,7 @@ def _state(stretch: BatchStretch, batches: Buffer, *, was_skipped: bool = False)
         stretch.leader_epoch,
         stretch.max_timestamp,
         stretch.max_producer_id,
+        stretch.gap_end,
         tuple(stretch.open.values()),
         was_skipped,
     )

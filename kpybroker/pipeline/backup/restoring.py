@@ -42,7 +42,7 @@ from kpybroker.machines.mirror.planning import carried
 from kpybroker.machines.raft.voters import BOOTSTRAP_OFFSET, Voter, VoterHistory, voter_set
 from kpybroker.pipeline.backup.store import BackupStore, DamagedPiece
 from kpybroker.pipeline.scan.ahead import ahead
-from kpystorage.directory import LogDirectory
+from kpystorage.directory import METADATA_TOPIC, LogDirectory
 from kpystorage.log import Log
 from kpystorage.log_config import LogConfig
 from kpystorage.real_disk import RealDisk
@@ -87,8 +87,7 @@ def restore(
     directory.open(now_ms)
     try:
         for topic, index, part in partitions_of(manifest):
-            log = _restored_log(directory, target.config, topic, index, part, now_ms)
-            _append_pieces(store, log, part, now_ms, progress)
+            log = _restored_log(store, directory, target.config, (topic, index, part), now_ms, progress)
             _finish(log, part, now_ms)
             directory.high_watermarks[topic.name, index] = log.end.offset
         _write_groups(directory, target.config, manifest, node, now_ms)
@@ -108,31 +107,41 @@ def restore(
     format_directories(disk, formatting, rng, now_ms)
 
 
-def _restored_log(
-    directory: LogDirectory, config: BrokerConfig, topic: TopicCopy, index: int, part: PartitionCopy, now_ms: int
-) -> Log:
-    start = part.pieces[0].start_offset if part.pieces else part.start_offset
-    log_config = effective(carried(topic.configs), config).log()
-    return directory.create_log(
-        topic.name, index, uuid.from_string(topic.topic_id), log_config, now_ms, start_offset=start
-    )
-
-
 # Logs.
 
 
-def _append_pieces(
-    store: BackupStore, log: Log, part: PartitionCopy, now_ms: int, progress: Callable[[int], object]
-) -> None:
-    """Append all batches. The next bytes are read while the last ones are written."""
+def _restored_log(
+    store: BackupStore,
+    directory: LogDirectory,
+    config: BrokerConfig,
+    place: tuple[TopicCopy, int, PartitionCopy],
+    now_ms: int,
+    progress: Callable[[int], object],
+) -> Log:
+    """The log of a partition, with all its batches. The next bytes are read while the last ones are written."""
+    topic, index, part = place
+    log_config = effective(carried(topic.configs), config).log()
     overturned = frozenset(part.overturned)
-    limit = min(log.config.segment_bytes, APPENDED_BYTES)
+    limit = min(log_config.segment_bytes, APPENDED_BYTES)
+    # Gaps of a log that was never compacted here are explained only in segments that are not written to any more.
+    gap_end = max((piece.gap_end for piece in part.pieces), default=-1) if log_config.cleanup_compact else -1
+    log: Log | None = None
+
+    def created(first_offset: int) -> Log:
+        topic_id = uuid.from_string(topic.topic_id)
+        return directory.create_log(topic.name, index, topic_id, log_config, now_ms, start_offset=first_offset)
+
     with closing(ahead(checked_batches(store, part.pieces))) as pieces:
         for headers, found in pieces:
+            if log is None:  # the first batch may begin before the log start, if that is inside it
+                log = created(min(headers[0].base_offset, part.pieces[0].start_offset))
             batches = _overturned(headers, found, overturned, now_ms) if overturned else found
-            for some, stretch in _parts(headers, batches, limit):
+            for some, stretch in _parts(headers, batches, limit, gap_end):
+                if some[0].base_offset == gap_end:
+                    log.roll(now_ms, gap_end)
                 log.append(some, stretch, now_ms)
             progress(len(found))
+    return log or created(part.start_offset)
 
 
 def checked_batches(
@@ -164,15 +173,14 @@ def _checked(piece: StoredPiece, stretch: Buffer) -> tuple[list[BatchHeader], in
     return headers, size
 
 
-def _parts(headers: list[BatchHeader], batches: Buffer, limit: int) -> Iterator[tuple[list[BatchHeader], Buffer]]:
-    """The same batches, in parts that fit into a segment."""
-    if len(batches) <= limit:
-        yield headers, batches
-        return
+def _parts(
+    headers: list[BatchHeader], batches: Buffer, limit: int, begin_at: int
+) -> Iterator[tuple[list[BatchHeader], Buffer]]:
+    """The same batches, in parts that fit into a segment. The batch at offset ``begin_at`` begins a part."""
     some: list[BatchHeader] = []
     begin = end = 0
     for header in headers:
-        if some and end + header.size - begin > limit:
+        if some and (end + header.size - begin > limit or header.base_offset == begin_at):
             yield some, memoryview(batches)[begin:end]
             some, begin = [], end
         some.append(header)
@@ -253,8 +261,8 @@ def _write_metadata(
     next_offset = BROKER_EPOCH + len(records)
     image, _ = image_of(list(records), cluster_id, next_offset)
     image.epoch = EPOCH
+    directory.create_log(METADATA_TOPIC, 0, uuid.ONE_UUID, LogConfig(), now_ms, start_offset=next_offset)
     log = MetadataLog(directory, LogConfig(), now_ms)
-    log.start_at(next_offset, now_ms)
     log.write_snapshot(SnapshotId(next_offset, EPOCH), list(snapshot_batches(image, history, now_ms, now_ms)))
 
 
