@@ -1,0 +1,72 @@
+"""The pieces that a run goes on from, and the run that a restore takes."""
+
+from manifests import manifest, partition, piece
+
+from kpybroker.machines.backup.manifest import GroupPosition
+from kpybroker.machines.backup.planning import PartitionPlan, SourceBounds, chained, plan_partition, without_diverged
+from kpybroker.machines.backup.restoring import commit_records, next_producer_id, run_at
+
+ONE, TWO, THREE = piece(0, 10), piece(10, 20), piece(20, 30)
+
+
+def test_a_run_goes_on_where_the_last_piece_ends() -> None:
+    assert plan_partition([ONE, TWO], SourceBounds(0, 25)) == PartitionPlan((ONE, TWO), 20)
+    assert plan_partition([], SourceBounds(5, 25)) == PartitionPlan((), 5)
+
+
+def test_pieces_below_the_log_start_are_left_out() -> None:
+    assert plan_partition([ONE, TWO], SourceBounds(10, 25)) == PartitionPlan((TWO,), 20)
+    assert plan_partition([ONE, TWO], SourceBounds(20, 25)) == PartitionPlan((), 20)
+
+
+def test_records_that_were_deleted_before_they_were_read_are_noted() -> None:
+    plan = plan_partition([ONE], SourceBounds(15, 25))
+    assert plan[:2] == ((), 15)
+    assert plan.note == "the source has deleted the records from offset 10 to 15 before they were read"
+
+
+def test_a_source_that_ends_before_the_last_piece_is_noted() -> None:
+    plan = plan_partition([ONE, TWO], SourceBounds(0, 15))
+    assert plan[:2] == ((ONE,), 10)
+    assert plan.note == "the source ends at offset 15, before offset 20, which the last run has seen"
+
+
+def test_pieces_that_an_unclean_election_has_replaced_are_read_again() -> None:
+    assert without_diverged([ONE, TWO, THREE], 20) == [ONE, TWO]
+    assert without_diverged([ONE, TWO, THREE], 19) == [ONE]
+    plan = plan_partition([ONE], SourceBounds(0, 25), was_diverged=True)
+    assert plan[:2] == ((ONE,), 10)
+    assert plan.note == "an unclean election at the source has replaced records; it is read again from offset 10"
+
+
+def test_an_interrupted_run_is_gone_on_with() -> None:
+    newer = piece(10, 30, "3")
+    assert chained([ONE], [THREE, TWO]) == [ONE, TWO, THREE]
+    assert chained([ONE], [TWO, newer]) == [ONE, newer]
+    assert chained([ONE], [THREE]) == [ONE]
+    assert chained([], [TWO, THREE]) == [TWO, THREE]
+
+
+def test_a_restore_takes_the_last_run_before_the_time() -> None:
+    cuts = {"a": 100, "b": 200}
+    assert [run_at(cuts, time_ms) for time_ms in (None, 99, 100, 199, 200)] == ["b", None, "a", "a", "b"]
+    assert run_at({}, None) is None
+
+
+def test_new_producer_ids_are_above_those_of_the_backup() -> None:
+    assert next_producer_id(manifest(partition(piece(0, 10, max_producer_id=4)), partition(piece(0, 9)))) == 5
+    assert next_producer_id(manifest()) == 0
+
+
+def test_positions_of_groups_are_not_above_the_cut() -> None:
+    positions = (
+        GroupPosition("orders", 0, 12, 3, "a"),
+        GroupPosition("orders", 1, 4, 3, "b"),
+        GroupPosition("x", 0, 1, 1, ""),
+    )
+    made = manifest(partition(piece(0, 10)), partition(piece(0, 10)), groups={"g": positions})
+    found = {
+        (each.topic, each.partition): (each.offset, each.leader_epoch, each.metadata)
+        for each in commit_records(made, 7)
+    }
+    assert found == {("orders", 0): (10, -1, "a"), ("orders", 1): (4, 3, "b")}
