@@ -238,12 +238,12 @@ def _opened(place: str, store_config: Path | None, *, is_made: bool = False) -> 
                 yield store
             finally:
                 store.close()
+    except (BadProperty, ConfigError) as error:
+        raise click.UsageError(str(error)) from None
     except KafkaError as error:
         raise click.ClickException(error_text(error)) from None
     except Unreachable as error:
         raise NotReached(str(error)) from None
-    except (BadProperty, ConfigError) as error:
-        raise click.UsageError(str(error)) from None
     except (
         AnotherCluster,
         BadManifest,

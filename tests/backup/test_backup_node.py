@@ -1,0 +1,394 @@
+"""Backups of a node, and nodes that start with what was restored from them."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+
+import confluent_kafka
+import pytest
+from click.testing import CliRunner, Result
+
+from kpybroker.cli.backup import command
+from kpybroker.cli.checking import check_directories
+from kpybroker.client import group_requests, offset_requests, topic_requests
+from kpybroker.client.client import Client, Spot
+from kpybroker.client.topic_requests import describe
+from kpybroker.hosts.remote_log.memory_store import MemoryStore
+from kpybroker.hosts.remote_log.remote_storage import StoreAway
+from kpybroker.machines.backup.manifest import Manifest, manifest_json, manifest_key
+from kpybroker.pipeline.backup import copying, creating
+from kpybroker.pipeline.backup.checking import check
+from kpybroker.pipeline.backup.restoring import Target, config_of, restore
+from kpybroker.pipeline.backup.store import BackupStore
+from kpybroker.pipeline.scan.fetching import ScanFetching
+from kpywire.varint import Buffer
+from tests.broker.running_node import RunningNode, start
+from tests.mirror.two_clusters import batches, client_of
+
+CLOCK_MS = count(1_700_000_000_000, 1000)
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningNode]:
+    made = start(tmp_path_factory.mktemp("source"), offsets_topic_num_partitions="3")
+    yield made
+    made.stop()
+
+
+def create_topic(node: RunningNode, name: str, partitions: int = 1, **configs: str) -> None:
+    with client_of(node) as client:
+        topic_requests.create(
+            client, name, partitions, 1, {key.replace("_", "."): value for key, value in configs.items()}
+        )
+
+
+def producer(node: RunningNode, **settings: object) -> confluent_kafka.Producer:
+    named = {key.replace("_", "."): value for key, value in settings.items()}
+    return confluent_kafka.Producer({"bootstrap.servers": f"127.0.0.1:{node.port}", **named})
+
+
+def produce(node: RunningNode, topic: str, records: int, partition: int = 0, **settings: object) -> None:
+    made = producer(node, **settings)
+    for number in range(records):
+        made.produce(topic, key=b"%d" % number, value=b"value %d" % number, partition=partition)
+    assert made.flush(30) == 0
+
+
+def commit(node: RunningNode, group: str, topic: str, offset: int, partition: int = 0) -> None:
+    consumer = confluent_kafka.Consumer({"bootstrap.servers": f"127.0.0.1:{node.port}", "group.id": group})
+    position = confluent_kafka.TopicPartition(topic, partition, offset, metadata="of the test")
+    (done,) = consumer.commit(offsets=[position], asynchronous=False)
+    assert done.error is None
+    consumer.close()
+
+
+def run(node: RunningNode, store: BackupStore, *patterns: str) -> Manifest:
+    """A run of a backup."""
+    return creating.create(lambda: client_of(node), store, patterns, lambda: next(CLOCK_MS), lambda _: None)
+
+
+def delete_before(node: RunningNode, topic: str, offset: int) -> None:
+    with client_of(node) as client:
+        offset_requests.delete_records(client, {Spot(topic, 0): offset})
+
+
+@contextmanager
+def restored(store: BackupStore, manifest: Manifest, directory: Path) -> Iterator[RunningNode]:
+    """A node with what is restored from a run. Nothing is wrong with its directory, before and after."""
+    path = str(directory)
+    restore(store, manifest, Target(path, config_of(None, path)), 1_700_000_000_000, pytest.fail, lambda _: None)
+    check_directory(path)
+    made = start(directory)
+    try:
+        yield made
+    finally:
+        made.stop()
+    check_directory(path)
+
+
+def check_directory(path: str) -> None:
+    found = check_directories([path], lambda _: None, lambda _: None)
+    assert not [each for each in found.findings if each.level == "damage"], found.findings
+
+
+def positions(node: RunningNode, group: str) -> Mapping[Spot, group_requests.Commit]:
+    with client_of(node) as client:
+        return client.retrying(lambda: group_requests.committed(client, group))
+
+
+def ends(node: RunningNode, spots: Iterable[Spot], *, committed_only: bool = False) -> dict[Spot, int]:
+    with client_of(node) as client:
+        return client.list_offsets(dict.fromkeys(spots, -1), committed_only=committed_only)
+
+
+def test_two_runs_are_restored_as_the_cluster_was_at_each(node: RunningNode, tmp_path: Path) -> None:
+    create_topic(node, "t-codecs", 2, retention_ms="987654321")
+    store = BackupStore(MemoryStore(), "backups/")
+    runs, seen, committed = [], [], []
+    for turn in range(2):
+        for codec in CODECS:
+            produce(node, "t-codecs", 50, turn, compression_type=codec)
+        commit(node, "readers", "t-codecs", 10 + turn)
+        committed.append(positions(node, "readers"))
+        runs.append(run(node, store, "t-codecs"))
+        seen.append([batches(node, "t-codecs", index) for index in range(2)])
+    assert runs[1].new_bytes == sum(map(len, seen[1][1]))
+    assert check(store, lambda _: None).damages == []
+    with client_of(node) as client:
+        before = describe(client, "t-codecs")
+    for turn, manifest in enumerate(runs):
+        with restored(store, manifest, tmp_path / str(turn)) as again:
+            assert [batches(again, "t-codecs", index) for index in range(2)] == seen[turn]
+            assert positions(again, "readers") == committed[turn]
+            assert committed[turn][Spot("t-codecs", 0)].offset == 10 + turn
+            with client_of(again) as client:
+                after = describe(client, "t-codecs")
+            assert (after.topic.topic_id, after.configs) == (before.topic.topic_id, before.configs)
+            produce(again, "t-codecs", 1)
+            assert len(batches(again, "t-codecs", 0)) == len(seen[turn][0]) + 1
+
+
+def test_open_transactions_are_aborted_and_others_stay(node: RunningNode, tmp_path: Path) -> None:
+    create_topic(node, "t-tx", 2)
+    made = producer(node, transactional_id="of-backup")
+    made.init_transactions(30)
+    made.begin_transaction()
+    for partition in range(2):
+        made.produce("t-tx", b"committed", partition=partition)
+    made.commit_transaction()
+    made.begin_transaction()
+    for partition in range(2):
+        made.produce("t-tx", b"open", partition=partition)
+    assert made.flush(30) == 0
+    store = BackupStore(MemoryStore())
+    manifest = run(node, store, "t-tx")
+    before = [batches(node, "t-tx", index) for index in range(2)]
+    made.abort_transaction()
+    with restored(store, manifest, tmp_path / "again") as again:
+        spots = [Spot("t-tx", index) for index in range(2)]
+        for spot, seen in zip(spots, before, strict=True):
+            assert batches(again, *spot)[:-1] == seen
+        assert ends(again, spots, committed_only=True) == ends(again, spots) == dict.fromkeys(spots, 4)
+        assert values(again, "t-tx") == [b"committed"]
+        other = producer(again, transactional_id="another")
+        other.init_transactions(30)
+        other.begin_transaction()
+        other.produce("t-tx", b"later", partition=0)
+        other.commit_transaction()
+        assert values(again, "t-tx") == [b"committed", b"later"]
+
+
+def test_a_transaction_that_the_cut_splits_is_aborted_as_a_whole(node: RunningNode, tmp_path: Path) -> None:
+    create_topic(node, "t-split")
+    made = producer(node, transactional_id="of-split")
+    made.init_transactions(30)
+    for value in (b"first", b"second", b"third"):
+        made.begin_transaction()
+        made.produce("t-split", value, partition=0)
+        made.commit_transaction()
+    store = BackupStore(MemoryStore())
+    manifest = run(node, store, "t-split")
+    (topic,) = manifest.topics
+    split = topic.partitions[0]._replace(overturned=(3,))
+    changed = manifest._replace(topics=(topic._replace(partitions=(split,)),))
+    with restored(store, changed, tmp_path / "again") as again:
+        assert values(again, "t-split") == [b"first", b"third"]
+        assert ends(again, [Spot("t-split", 0)]) == {Spot("t-split", 0): 6}
+
+
+def values(node: RunningNode, topic: str) -> list[bytes]:
+    """The committed values of partition 0."""
+    consumer = confluent_kafka.Consumer(
+        {"bootstrap.servers": f"127.0.0.1:{node.port}", "group.id": "values", "enable.partition.eof": True}
+    )
+    consumer.assign([confluent_kafka.TopicPartition(topic, 0, confluent_kafka.OFFSET_BEGINNING)])
+    found = []
+    while True:
+        message = consumer.poll(30)
+        assert message is not None
+        if message.error():
+            consumer.close()
+            return found
+        found.append(message.value())
+
+
+def test_deleted_records_are_not_restored(node: RunningNode, tmp_path: Path) -> None:
+    create_topic(node, "t-deleted")
+    create_topic(node, "t-emptied")
+    produce(node, "t-deleted", 10)
+    produce(node, "t-emptied", 10)
+    delete_before(node, "t-deleted", 4)
+    delete_before(node, "t-emptied", 10)
+    store = BackupStore(MemoryStore())
+    first = run(node, store, "t-deleted", "t-emptied")
+    produce(node, "t-deleted", 10)
+    delete_before(node, "t-deleted", 15)
+    second = run(node, store, "t-deleted", "t-emptied")
+    assert first.notes == ()
+    assert second.notes == (
+        "t-deleted-0: the source has deleted the records from offset 10 to 15 before they were read",
+    )
+    for number, (manifest, start_offset, end_offset) in enumerate(((first, 4, 10), (second, 15, 20))):
+        with restored(store, manifest, tmp_path / str(number)) as again, client_of(again) as client:
+            spots = Spot("t-deleted", 0), Spot("t-emptied", 0)
+            assert client.list_offsets(dict.fromkeys(spots, -2)) == {spots[0]: start_offset, spots[1]: 10}
+            assert client.list_offsets(dict.fromkeys(spots, -1)) == {spots[0]: end_offset, spots[1]: 10}
+
+
+def test_a_topic_that_was_created_again_is_another_one(node: RunningNode, tmp_path: Path) -> None:
+    store = BackupStore(MemoryStore())
+    runs = []
+    for records in (3, 5):
+        create_topic(node, "t-again")
+        produce(node, "t-again", records)
+        runs.append(run(node, store, "t-again"))
+        with client_of(node) as client:
+            topic_requests.delete(client, "t-again")
+    runs.append(run(node, store, "t-again"))
+    assert [each.notes for each in runs] == [
+        (),
+        ("t-again was deleted and created again since the run before",),
+        ("t-again is in the run before and not in this one",),
+    ]
+    for number, records in ((0, 3), (1, 5)):
+        with restored(store, runs[number], tmp_path / str(number)) as again:
+            assert ends(again, [Spot("t-again", 0)]) == {Spot("t-again", 0): records}
+
+
+def test_records_that_an_unclean_election_replaced_are_read_again(
+    node: RunningNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_topic(node, "t-unclean")
+    store = BackupStore(MemoryStore())
+    for _ in range(3):
+        produce(node, "t-unclean", 10)
+        first = run(node, store, "t-unclean")
+    found = iter([{Spot("t-unclean", 0): 15}, {}])
+    monkeypatch.setattr(creating, "diverged_from", lambda _client, _last: next(found))
+    second = run(node, store, "t-unclean")
+    (old,), (new,) = first.topics[0].partitions, second.topics[0].partitions
+    assert new.pieces[0] == old.pieces[0]
+    assert [(piece.start_offset, piece.end_offset) for piece in new.pieces] == [(0, 10), (10, 30)]
+    assert second.notes == (
+        "t-unclean-0: an unclean election at the source has replaced records; it is read again from offset 10",
+    )
+
+
+class FailingStore(MemoryStore):
+    """A store that fails after some writes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.writes_left = 0
+
+    def put(self, key: str, parts: Iterable[Buffer]) -> None:
+        if not self.writes_left:
+            raise StoreAway("memory: it is away")
+        self.writes_left -= 1
+        super().put(key, parts)
+
+
+def test_a_run_that_is_interrupted_at_any_write_is_gone_on_with(
+    node: RunningNode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(copying, "PIECE_BYTES", 500)
+    monkeypatch.setattr(copying, "FETCHING", ScanFetching(max_bytes=500))
+    monkeypatch.setattr(creating, "AT_ONCE", 1)
+    create_topic(node, "t-interrupted", 2)
+    for partition in range(2):
+        for _ in range(8):
+            produce(node, "t-interrupted", 20, partition)
+    place = FailingStore()
+    store = BackupStore(place)
+    pieces: set[str] = set()
+    while True:
+        place.writes_left = 3  # a piece, its entry, and a piece without an entry
+        try:
+            manifest = run(node, store, "t-interrupted")
+            break
+        except StoreAway:
+            assert store.runs() == []
+            found = {key for key in place.objects if key.endswith(".log.json")}
+            assert pieces < found
+            pieces = found
+    named = [piece.key for part in manifest.topics[0].partitions for piece in part.pieces]
+    assert len(named) >= 8
+    assert sum(f"{key}.json" in pieces for key in named) == len(pieces)
+    with restored(store, manifest, tmp_path / "again") as again:
+        for index in range(2):
+            assert batches(again, "t-interrupted", index) == batches(node, "t-interrupted", index)
+
+
+def test_damaged_and_missing_objects_are_named(node: RunningNode) -> None:
+    create_topic(node, "t-damaged", 3)
+    for partition in range(3):
+        produce(node, "t-damaged", 10, partition)
+    place = MemoryStore()
+    store = BackupStore(place)
+    manifest = run(node, store, "t-damaged")
+    changed, cut, gone = (part.pieces[0].key for part in manifest.topics[0].partitions)
+    place.objects[changed] = place.objects[changed][:-1] + b"?"
+    place.objects[cut] = place.objects[cut][:-1]
+    del place.objects[gone]
+    place.objects[manifest_key("2")] = b"{}"
+    size = len(place.objects[cut])
+    damages = check(store, lambda _: None).damages
+    assert sorted(damages) == sorted(
+        [
+            "run 2: memory:: runs/2.json: it is no manifest: KeyError 'version'",
+            f"{changed}: the batch at offset 0 has a wrong CRC",
+            f"{cut} ends at byte {size} of {size + 1}",
+            f"memory:: there is no {gone}",
+        ]
+    )
+
+
+def test_a_backup_of_another_cluster_is_not_gone_on_with(node: RunningNode) -> None:
+    place = MemoryStore()
+    store = BackupStore(place)
+    create_topic(node, "t-other")
+    manifest = run(node, store, "t-other")
+    place.objects[manifest_key(manifest.run)] = manifest_json(manifest._replace(cluster_id="another"))
+    with pytest.raises(creating.AnotherCluster, match="has the backup of cluster another, not of"):
+        run(node, store, "t-other")
+
+
+def kpybroker(*arguments: str) -> Result:
+    return CliRunner().invoke(command, arguments)
+
+
+def test_the_command_backs_up_lists_checks_and_restores(node: RunningNode, tmp_path: Path) -> None:
+    create_topic(node, "t-command")
+    produce(node, "t-command", 10)
+    place, server = str(tmp_path / "backup"), f"127.0.0.1:{node.port}"
+    assert kpybroker("list", "--from", place).exit_code == 1
+    for _ in range(2):
+        done = kpybroker("create", "--to", place, "--topics", "t-command", "-b", server)
+        assert done.exit_code == 0, done.output
+    assert done.output.endswith("0 B of it new.\n")
+    listed = json.loads(kpybroker("list", "--from", place, "--json").output)
+    assert [each["topics"] for each in listed] == [["t-command"]] * 2
+    assert kpybroker("list", "--from", place).output.count("\n") == 3
+    done = kpybroker("check", "--from", f"file://{place}")
+    assert (done.exit_code, done.output.partition(",")[0]) == (0, "2 runs")
+    target = str(tmp_path / "restored")
+    early = kpybroker("restore", "--from", place, "--at", str(listed[0]["cut_ms"] - 1), "--to", target)
+    assert early.exit_code == 1
+    assert "has no run whose cut is not after" in early.output
+    done = kpybroker("restore", "--from", place, "--at", str(listed[1]["cut_ms"] - 1), "--to", target)
+    assert done.output.startswith(f"Restored run {listed[0]['run']}, cut at ")
+    again = kpybroker("restore", "--from", place, "--to", target)
+    assert (again.exit_code, again.output) == (
+        1, f"Error: {target} is not empty: a backup is restored into an empty directory\n"
+    )  # fmt: skip
+    (log,) = (tmp_path / "backup").rglob("*.log")
+    log.write_bytes(b"?" * log.stat().st_size)
+    done = kpybroker("check", "--from", place)
+    assert (done.exit_code, done.output.partition(" ")[0]) == (1, "DAMAGE")
+    other = kpybroker("restore", "--from", place, "--to", f"{target}-2")
+    assert other.exit_code == 1
+    assert other.output.startswith("Error: topics/")
+    assert not (tmp_path / "restored-2" / "meta.properties").exists()
+
+
+def test_a_cluster_that_does_not_answer_is_one_line(tmp_path: Path) -> None:
+    done = kpybroker("create", "--to", str(tmp_path), "-b", "127.0.0.1:1")
+    assert done.exit_code == 3
+    assert done.output.count("\n") == 1
+    done = kpybroker("create", "--to", "s4://bucket", "-b", "127.0.0.1:1")
+    assert done.exit_code == 2
+
+
+def test_clients_of_a_run_are_closed(node: RunningNode) -> None:
+    made: list[Client] = []
+
+    def connect() -> Client:
+        made.append(client_of(node))
+        return made[-1]
+
+    create_topic(node, "t-closed")
+    creating.create(connect, BackupStore(MemoryStore()), ["t-closed"], lambda: next(CLOCK_MS), lambda _: None)
+    assert not any(client._connections for client in made)
