@@ -17,7 +17,7 @@ from kpybroker.client.client import Client, Spot
 from kpybroker.client.topic_requests import describe
 from kpybroker.hosts.remote_log.memory_store import MemoryStore
 from kpybroker.hosts.remote_log.remote_storage import StoreAway
-from kpybroker.machines.backup.manifest import Manifest, manifest_json, manifest_key
+from kpybroker.machines.backup.manifest import Manifest, SeenMarker, manifest_json, manifest_key
 from kpybroker.pipeline.backup import copying, creating
 from kpybroker.pipeline.backup.checking import check
 from kpybroker.pipeline.backup.restoring import Target, config_of, restore
@@ -172,7 +172,7 @@ def test_a_transaction_that_the_cut_splits_is_aborted_as_a_whole(node: RunningNo
     store = BackupStore(MemoryStore())
     manifest = run(node, store, "t-split")
     (topic,) = manifest.topics
-    split = topic.partitions[0]._replace(overturned=(3,))
+    split = topic.partitions[0]._replace(overturned=(SeenMarker(3, 0, 0, is_commit=True),))
     changed = manifest._replace(topics=(topic._replace(partitions=(split,)),))
     with restored(store, changed, tmp_path / "again") as again:
         assert values(again, "t-split") == [b"first", b"third"]

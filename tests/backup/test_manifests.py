@@ -13,6 +13,7 @@ from kpybroker.machines.backup.manifest import (
     Manifest,
     OpenTransaction,
     PartitionCopy,
+    SeenMarker,
     StoredPiece,
     TopicCopy,
     TransactionEnd,
@@ -48,7 +49,7 @@ PARTITIONS = st.builds(
     NUMBERS,
     st.lists(PIECES, max_size=3).map(tuple),
     st.lists(st.builds(TransactionEnd, NUMBERS, NUMBERS, st.booleans()), max_size=3).map(tuple),
-    st.lists(NUMBERS, max_size=3).map(tuple),
+    st.lists(st.builds(SeenMarker, NUMBERS, NUMBERS, NUMBERS, st.booleans()), max_size=3).map(tuple),
 )
 TEXTS = st.text(st.characters(codec=None), max_size=5)
 MANIFESTS = st.builds(

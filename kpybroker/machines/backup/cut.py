@@ -35,7 +35,7 @@ class CutTransactions(NamedTuple):
     """The decisions of a cut, by partition. ``doubtful`` are the producers that may have a torn transaction."""
 
     ends: Mapping[Place, tuple[TransactionEnd, ...]]
-    overturned: Mapping[Place, tuple[int, ...]]
+    overturned: Mapping[Place, tuple[SeenMarker, ...]]
     doubtful: tuple[int, ...]
 
 
@@ -53,18 +53,18 @@ def decide(seen: Mapping[Place, SeenTransactions], committing: frozenset[int]) -
             of_partition.append(TransactionEnd(producer_id, transaction.epoch, commits))
         if of_partition:
             ends[place] = tuple(of_partition)
-    overturned: dict[Place, tuple[int, ...]] = {}
+    overturned: dict[Place, tuple[SeenMarker, ...]] = {}
     doubtful: set[int] = set()
     for place, found in seen.items():
-        offsets = []
+        of_others = []
         for marker in found.markers:
             transaction = aborted.get(marker.producer_id)
             if transaction is None or not marker.is_commit or marker.epoch < transaction.epoch:
                 continue
             if marker.epoch > transaction.epoch:
-                offsets.append(marker.offset)
+                of_others.append(marker)
             elif marker.producer_id not in found.open:  # here an earlier one has ended if it is open again
                 doubtful.add(marker.producer_id)
-        if offsets:
-            overturned[place] = tuple(offsets)
+        if of_others:
+            overturned[place] = tuple(of_others)
     return CutTransactions(ends, overturned, tuple(sorted(doubtful)))

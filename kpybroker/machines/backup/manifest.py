@@ -76,8 +76,8 @@ class PartitionCopy(NamedTuple):
     leader_epoch: int
     pieces: tuple[StoredPiece, ...]
     ends: tuple[TransactionEnd, ...]
-    overturned: tuple[int, ...]
-    """The offsets of COMMIT markers that become ABORT markers, since the cut lacks a part of their transactions."""
+    overturned: tuple[SeenMarker, ...]
+    """The COMMIT markers that become ABORT markers, since the cut lacks a part of their transactions."""
 
 
 class TopicCopy(NamedTuple):
@@ -212,6 +212,7 @@ def _partition_document(part: PartitionCopy) -> dict[str, Any]:
         **part._asdict(),
         "pieces": [_piece_document(piece) for piece in part.pieces],
         "ends": [each._asdict() for each in part.ends],
+        "overturned": [each._asdict() for each in part.overturned],
     }
 
 
@@ -253,7 +254,12 @@ def _partition(document: Any) -> PartitionCopy:
             TransactionEnd(_number(each["producer_id"]), _number(each["epoch"]), each["is_commit"] is True)
             for each in document["ends"]
         ),
-        tuple(_number(each) for each in document["overturned"]),
+        tuple(
+            SeenMarker(
+                _number(each["offset"]), _number(each["producer_id"]), _number(each["epoch"]), each["is_commit"] is True
+            )
+            for each in document["overturned"]
+        ),
     )
 
 

@@ -121,7 +121,7 @@ def _restored_log(
     """The log of a partition, with all its batches. The next bytes are read while the last ones are written."""
     topic, index, part = place
     log_config = effective(carried(topic.configs), config).log()
-    overturned = frozenset(part.overturned)
+    overturned = frozenset(marker.offset for marker in part.overturned)
     limit = min(log_config.segment_bytes, APPENDED_BYTES)
     # Gaps of a log that was never compacted here are explained only in segments that are not written to any more.
     gap_end = max((piece.gap_end for piece in part.pieces), default=-1) if log_config.cleanup_compact else -1
@@ -135,12 +135,16 @@ def _restored_log(
         for headers, found in pieces:
             if log is None:  # the first batch may begin before the log start, if that is inside it
                 log = created(min(headers[0].base_offset, part.pieces[0].start_offset))
+            if headers[-1].base_offset >= part.end_offset:
+                headers = [header for header in headers if header.base_offset < part.end_offset]
             batches = _overturned(headers, found, overturned, now_ms) if overturned else found
             for some, stretch in _parts(headers, batches, limit, gap_end):
                 if some[0].base_offset == gap_end:
                     log.roll(now_ms, gap_end)
                 log.append(some, stretch, now_ms)
             progress(len(found))
+            if log.end.offset >= part.end_offset:
+                break
     return log or created(part.start_offset)
 
 
@@ -185,7 +189,8 @@ def _parts(
             some, begin = [], end
         some.append(header)
         end += header.size
-    yield some, memoryview(batches)[begin:end]
+    if some:
+        yield some, memoryview(batches)[begin:end]
 
 
 def _overturned(headers: list[BatchHeader], batches: Buffer, offsets: frozenset[int], now_ms: int) -> Buffer:
