@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 DAMAGED: Final = 1
 MIB: Final = 1 << 20
 LATEST: Final = "latest"
+FOR_EVER: Final = (1 << 63) - 1
 
 
 @click.group(name="backup")
@@ -132,8 +133,8 @@ def check(place: str, store_config: Path | None, as_json: bool) -> None:
         raise SystemExit(DAMAGED)
 
 
-def _time_of(_context: click.Context, _option: click.Parameter, text: str) -> int | None:
-    return None if text == LATEST else milliseconds(text)
+def _time_of(_context: click.Context, _option: click.Parameter, text: str) -> int:
+    return FOR_EVER if text == LATEST else milliseconds(text)
 
 
 @command.command()
@@ -147,6 +148,11 @@ def _time_of(_context: click.Context, _option: click.Parameter, text: str) -> in
     metavar="TIME",
     help="The last run whose cut is not after this time: 2026-01-31T12:00, or milliseconds.",
 )
+@click.option(
+    "--by-timestamps",
+    is_flag=True,
+    help="With --at: what the run after that one has up to the time, too, by the timestamps of batches.",
+)
 @click.option("--to", "target", required=True, metavar="DIR", help="The log directory to write; it has to be empty.")
 @click.option(
     "-c",
@@ -156,23 +162,29 @@ def _time_of(_context: click.Context, _option: click.Parameter, text: str) -> in
     metavar="FILE",
     help="The server.properties of the node: its node.id and controller listener count. [default: a node by itself]",
 )
-def restore(place: str, store_config: Path | None, time_ms: int | None, target: str, properties: Path | None) -> None:
+def restore(
+    place: str,
+    store_config: Path | None,
+    time_ms: int,
+    by_timestamps: bool,
+    target: str,
+    properties: Path | None,
+) -> None:
     """Write the log directory of a single node from a run, which kpybroker and Apache Kafka open."""
-    from kpybroker.machines.backup.restoring import run_at
-    from kpybroker.pipeline.backup.restoring import Target, config_of
+    from kpybroker.pipeline.backup.restoring import Target, at_time, config_of
     from kpybroker.pipeline.backup.restoring import restore as write_directory
 
     with _opened(place, store_config) as store, _Counted("Restored") as progress:
-        cuts = {run: store.manifest(run).cut_ms for run in store.runs()}
-        run = run_at(cuts, time_ms)
-        if run is None:
-            when = "" if time_ms is None else f" whose cut is not after {time_text(time_ms)}"
+        manifest = at_time(store, time_ms, by_timestamps=by_timestamps)
+        if manifest is None:
+            when = "" if time_ms == FOR_EVER else f" whose cut is not after {time_text(time_ms)}"
             raise click.ClickException(f"{store.name} has no run{when}")
-        manifest = store.manifest(run)
         progress.line.total = manifest.size_bytes // MIB
         path = str(Path(target).absolute())
         write_directory(store, manifest, Target(path, config_of(properties, path)), _now_ms(), _report, progress.add)
-    click.echo(f"Restored run {run}, cut at {time_text(manifest.cut_ms)}, into {target}: start a node with it.")
+    for note in manifest.notes if by_timestamps else ():
+        click.echo(f"{click.style('note', fg='cyan')}  {printable(note)}")
+    click.echo(f"Restored the cluster of {time_text(manifest.cut_ms)} into {target}: start a node with it.")
 
 
 class _Counted:

@@ -23,7 +23,7 @@ def diverged_from(client: Client, last: Mapping[Spot, tuple[int, int]]) -> dict[
     """Where the log of a leader leaves one that ends with this leader epoch at this offset; partitions whose leader has
     all of it are left out. Raises KafkaError."""
 
-    def attempt() -> dict[Spot, int]:
+    def attempt() -> dict[Spot, tuple[int, int]]:
         leaders = {spot: _leader_epoch(client, spot) for spot in last}
         return _epoch_ends(client, {spot: epoch for spot, (epoch, _) in last.items()}, leaders)
 

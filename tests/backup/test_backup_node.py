@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 
 from kpybroker.cli.backup import command
 from kpybroker.cli.checking import check_directories
+from kpybroker.cli.tables import time_text
 from kpybroker.client import group_requests, offset_requests, topic_requests
 from kpybroker.client.client import Client, Spot
 from kpybroker.client.topic_requests import describe
@@ -20,7 +21,7 @@ from kpybroker.hosts.remote_log.remote_storage import StoreAway
 from kpybroker.machines.backup.manifest import Manifest, SeenMarker, manifest_json, manifest_key
 from kpybroker.pipeline.backup import copying, creating
 from kpybroker.pipeline.backup.checking import check
-from kpybroker.pipeline.backup.restoring import Target, config_of, restore
+from kpybroker.pipeline.backup.restoring import Target, at_time, config_of, restore
 from kpybroker.pipeline.backup.store import BackupStore
 from kpybroker.pipeline.scan.fetching import ScanFetching
 from kpywire.varint import Buffer
@@ -257,6 +258,41 @@ def test_records_that_an_unclean_election_replaced_are_read_again(
     )
 
 
+def test_a_time_between_two_runs_is_restored_by_timestamps(node: RunningNode, tmp_path: Path) -> None:
+    create_topic(node, "t-time", 2)
+    store = BackupStore(MemoryStore())
+    produce(node, "t-time", 3)
+    commit(node, "timed", "t-time", 2)
+    cut_ms = run(node, store, "t-time", "t-time-2").cut_ms
+    create_topic(node, "t-time-2")
+    made = producer(node, transactional_id="timed")
+    made.init_transactions(30)
+    made.begin_transaction()
+    for time_ms in (cut_ms + 100, cut_ms + 300, cut_ms + 200):
+        for topic, partition in (("t-time", 0), ("t-time-2", 0)):
+            made.produce(topic, b"%d" % (time_ms - cut_ms), partition=partition, timestamp=time_ms)
+        assert made.flush(30) == 0
+    made.commit_transaction()
+    commit(node, "timed", "t-time", 5)
+    run(node, store, "t-time", "t-time-2")
+    manifest = at_time(store, cut_ms + 200, by_timestamps=True)
+    assert manifest is not None
+    assert manifest.notes == ()
+    with restored(store, manifest, tmp_path / "again") as again:
+        spots = Spot("t-time", 0), Spot("t-time-2", 0), Spot("t-time", 1)
+        assert ends(again, spots) == {spots[0]: 5, spots[1]: 2, spots[2]: 0}  # an ABORT marker is last
+        assert batches(again, "t-time", 0)[:-1] == batches(node, "t-time", 0)[:2]
+        assert values(again, "t-time") == [b"value 0", b"value 1", b"value 2"]
+        assert positions(again, "timed")[spots[0]].offset == 2
+    earlier = at_time(store, cut_ms + 200, by_timestamps=False)
+    assert earlier is not None
+    assert earlier.cut_ms == cut_ms
+    before = at_time(store, cut_ms - 1, by_timestamps=True)  # no record of the first run is so old
+    assert before is not None
+    assert (before.topics, before.groups) == ((), {})
+    assert at_time(store, cut_ms - 1, by_timestamps=False) is None
+
+
 class FailingStore(MemoryStore):
     """A store that fails after some writes."""
 
@@ -359,7 +395,7 @@ def test_the_command_backs_up_lists_checks_and_restores(node: RunningNode, tmp_p
     assert early.exit_code == 1
     assert "has no run whose cut is not after" in early.output
     done = kpybroker("restore", "--from", place, "--at", str(listed[1]["cut_ms"] - 1), "--to", target)
-    assert done.output.startswith(f"Restored run {listed[0]['run']}, cut at ")
+    assert done.output.startswith(f"Restored the cluster of {time_text(listed[0]['cut_ms'])} into ")
     again = kpybroker("restore", "--from", place, "--to", target)
     assert (again.exit_code, again.output) == (
         1, f"Error: {target} is not empty: a backup is restored into an empty directory\n"

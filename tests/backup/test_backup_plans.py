@@ -4,7 +4,7 @@ from manifests import manifest, partition, piece
 
 from kpybroker.machines.backup.manifest import GroupPosition
 from kpybroker.machines.backup.planning import PartitionPlan, SourceBounds, chained, plan_partition, without_diverged
-from kpybroker.machines.backup.restoring import commit_records, next_producer_id, run_at
+from kpybroker.machines.backup.restoring import commit_records, next_producer_id, runs_around
 
 ONE, TWO, THREE = piece(0, 10), piece(10, 20), piece(20, 30)
 
@@ -47,10 +47,11 @@ def test_an_interrupted_run_is_gone_on_with() -> None:
     assert chained([], [TWO, THREE]) == [TWO, THREE]
 
 
-def test_a_restore_takes_the_last_run_before_the_time() -> None:
+def test_a_time_lies_between_two_runs() -> None:
     cuts = {"a": 100, "b": 200}
-    assert [run_at(cuts, time_ms) for time_ms in (None, 99, 100, 199, 200)] == ["b", None, "a", "a", "b"]
-    assert run_at({}, None) is None
+    found = [runs_around(cuts, time_ms) for time_ms in (99, 100, 199, 200)]
+    assert found == [(None, "a"), ("a", "b"), ("a", "b"), ("b", None)]
+    assert runs_around({}, 5) == (None, None)
 
 
 def test_new_producer_ids_are_above_those_of_the_backup() -> None:

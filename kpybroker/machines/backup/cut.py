@@ -58,13 +58,21 @@ def decide(seen: Mapping[Place, SeenTransactions], committing: frozenset[int]) -
     for place, found in seen.items():
         of_others = []
         for marker in found.markers:
-            transaction = aborted.get(marker.producer_id)
-            if transaction is None or not marker.is_commit or marker.epoch < transaction.epoch:
+            split = aborted.get(marker.producer_id)
+            if split is None or not marker.is_commit or marker.epoch < split.epoch:
                 continue
-            if marker.epoch > transaction.epoch:
+            if marker.epoch > split.epoch:
                 of_others.append(marker)
             elif marker.producer_id not in found.open:  # here an earlier one has ended if it is open again
                 doubtful.add(marker.producer_id)
         if of_others:
             overturned[place] = tuple(of_others)
     return CutTransactions(ends, overturned, tuple(sorted(doubtful)))
+
+
+def doubt(producer_id: int) -> str:
+    """The note on a producer that may have a torn transaction."""
+    return (
+        f"the last transaction of producer {producer_id} may be aborted in one partition and committed in another: the "
+        "cut came between its markers"
+    )

@@ -4,7 +4,7 @@ Partitions have no leader yet. The node gets all of them when it registers, as a
 those of the batches.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from kpybroker.machines.backup.manifest import Manifest, partitions_of
@@ -128,8 +128,10 @@ def commit_records(manifest: Manifest, now_ms: int) -> Iterator[CommitRecord]:
             )
 
 
-def run_at(cuts: dict[str, int], time_ms: int | None) -> str | None:
-    """The last run whose cut is not after a time, out of runs with the times of their cuts; the last one if no time is
-    given. None if there is none."""
-    fitting = [run for run, cut_ms in cuts.items() if time_ms is None or cut_ms <= time_ms]
-    return max(fitting, key=lambda run: cuts[run], default=None)
+def runs_around(cuts: Mapping[str, int], time_ms: int) -> tuple[str | None, str | None]:
+    """The last run whose cut is not after a time, and the first one whose cut is, out of runs with the times of their
+    cuts. None where there is none."""
+    ordered = sorted(cuts, key=lambda run: cuts[run])
+    before = [run for run in ordered if cuts[run] <= time_ms]
+    after = ordered[len(before) :]
+    return before[-1] if before else None, after[0] if after else None

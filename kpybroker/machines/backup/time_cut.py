@@ -4,16 +4,14 @@ It begins with all that the run before has, so groups stand where they stood the
 cut (`kpybroker.machines.backup.cut`): open ones are aborted, as a whole.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from typing import NamedTuple
 
-from kpybroker.machines.backup.cut import CutTransactions, Place, SeenTransactions
+from kpybroker.machines.backup.cut import CutTransactions, Place, SeenTransactions, decide, doubt
 from kpybroker.machines.backup.manifest import Manifest, PartitionCopy, StoredPiece, TopicCopy, partitions_of
 from kpybroker.machines.backup.stretch import BatchStretch, CutOffsets
 from kpywire.batch import batch_headers
 from kpywire.varint import Buffer
-
-Parts = Mapping[tuple[str, int], PartitionCopy]
 
 
 class Extension(NamedTuple):
@@ -31,10 +29,11 @@ class Extension(NamedTuple):
 
     def stretch(self) -> "TimedStretch":
         """The batches of the following pieces, none of which was read yet."""
-        part = self.earlier or self.topic.partitions[self.partition]
-        begin = part.start_offset if self.earlier is None else part.end_offset
+        begin = self.topic.partitions[self.partition].start_offset if self.earlier is None else self.earlier.end_offset
         before = self.earlier.pieces[-1].open if self.earlier is not None and self.earlier.pieces else ()
-        end = self.following[-1].end_offset if self.following else begin
+        end = begin
+        if self.following:
+            begin, end = self.following[0].start_offset, self.following[-1].end_offset
         return TimedStretch(BatchStretch(begin, before, CutOffsets(begin, begin, end)))
 
 
@@ -61,28 +60,22 @@ class TimedStretch:
 
 def extensions(earlier: Manifest | None, later: Manifest) -> list[Extension]:
     """The partitions of both runs. One that does not go on in the later run where the earlier one ended has no
-    following pieces."""
-    known: Parts = (
-        {} if earlier is None else {_key(topic, index): part for topic, index, part in partitions_of(earlier)}
-    )
-    found = []
+    following pieces. Of two topics with one name that of the earlier run counts."""
+    older = [] if earlier is None else partitions_of(earlier)
+    known = {(topic.name, index): (topic, part) for topic, index, part in older}
+    ids = {topic.name: topic.topic_id for topic, _, _ in older}
+    found = {place: Extension(topic, place[1], part, ()) for place, (topic, part) in known.items()}
     for topic, index, part in partitions_of(later):
-        before = known.get(_key(topic, index))
+        if ids.get(topic.name, topic.topic_id) != topic.topic_id:
+            continue
+        before = known[topic.name, index][1] if (topic.name, index) in known else None
         following = part.pieces
         if before is not None:
             following = tuple(piece for piece in part.pieces if piece.start_offset >= before.end_offset)
             if following and following[0].start_offset != before.end_offset:
                 following = ()
-        found.append(Extension(topic, index, before, following))
-    present = {_key(topic, index) for topic, index, _ in partitions_of(later)}
-    for topic, index, part in () if earlier is None else partitions_of(earlier):
-        if _key(topic, index) not in present:
-            found.append(Extension(topic, index, part, ()))
-    return found
-
-
-def _key(topic: TopicCopy, index: int) -> tuple[str, int]:
-    return topic.topic_id, index
+        found[topic.name, index] = Extension(topic, index, before, following)
+    return [found[place] for place in sorted(found)]
 
 
 def committing(earlier: Manifest | None) -> frozenset[int]:
@@ -102,30 +95,24 @@ def manifest_at(
     time_ms: int,
     earlier: Manifest | None,
     later: Manifest,
-    read: Mapping[tuple[str, str, int], tuple[Extension, TimedStretch]],
-    decided: CutTransactions,
+    read: Iterable[tuple[Extension, TimedStretch]],
 ) -> Manifest:
-    """The manifest of the cut. ``read`` has every partition, by the id and the name of its topic and its number. Topics
-    that only the later run has are in it if they have records up to the time."""
-    topics: dict[tuple[str, str], list[PartitionCopy]] = {}
-    named: dict[tuple[str, str], TopicCopy] = {}
-    for (topic_id, name, _), (extension, timed) in sorted(read.items()):
-        named[topic_id, name] = extension.topic
-        topics.setdefault((topic_id, name), []).append(_partition(extension, timed, decided))
-    began = {
-        (extension.topic.topic_id, extension.topic.name)
-        for extension, timed in read.values()
-        if extension.earlier is not None or timed.stretch.leader_epoch >= 0
-    }
-    notes = [
-        f"the last transaction of producer {producer_id} may be aborted in one partition and committed in another"
-        for producer_id in decided.doubtful
-    ]
+    """The manifest of the cut. ``read`` has all partitions in their order. Topics that only the later run has are in it
+    if they have records up to the time."""
+    stretches = list(read)
+    seen = {extension.place: seen_transactions(extension, timed) for extension, timed in stretches}
+    decided = decide(seen, committing(earlier))
+    topics: dict[str, list[PartitionCopy]] = {}
+    began: dict[str, TopicCopy] = {}
+    for extension, timed in stretches:
+        topics.setdefault(extension.topic.name, []).append(_partition(extension, timed, decided))
+        if extension.earlier is not None or timed.stretch.leader_epoch >= 0:
+            began[extension.topic.name] = extension.topic
     return later._replace(
         cut_ms=time_ms,
-        topics=tuple(named[key]._replace(partitions=tuple(parts)) for key, parts in topics.items() if key in began),
+        topics=tuple(topic._replace(partitions=tuple(topics[name])) for name, topic in began.items()),
         groups={} if earlier is None else earlier.groups,
-        notes=tuple(notes),
+        notes=tuple(map(doubt, decided.doubtful)),
     )
 
 
@@ -135,6 +122,7 @@ def _partition(extension: Extension, timed: TimedStretch, decided: CutTransactio
     end = timed.stretch.next_offset
     following = tuple(piece for piece in extension.following if piece.start_offset < end)
     return part._replace(
+        start_offset=min(part.start_offset, end),
         end_offset=end,
         leader_epoch=max(part.leader_epoch, timed.stretch.leader_epoch),
         pieces=(*(earlier.pieces if earlier is not None else ()), *following),

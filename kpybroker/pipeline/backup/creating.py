@@ -9,7 +9,7 @@ from typing import Final
 
 from kpybroker.client.client import Client, Spot
 from kpybroker.client.epoch_requests import diverged_from
-from kpybroker.machines.backup.cut import CutTransactions, decide
+from kpybroker.machines.backup.cut import CutTransactions, decide, doubt
 from kpybroker.machines.backup.manifest import (
     TOPICS,
     Manifest,
@@ -68,7 +68,7 @@ def create(
         cut = read_cut(client, source.topics)
         tasks = _tasks(client, source, cut, _known(store, last), run_name(cut_ms))
     copied = _copy_all(connect, store, tasks, progress)
-    decided = decide({tuple(spot): each.seen for spot, each in copied.items()}, cut.committing)
+    decided = decide({(spot.topic, spot.partition): each.seen for spot, each in copied.items()}, cut.committing)
     manifest = Manifest(
         run_name(cut_ms),
         source.cluster_id,
@@ -173,8 +173,8 @@ def _topics(
                     cut.bounds[spot].end_offset,
                     max(copied[spot].leader_epoch, topic.leader_epochs[spot.partition]),
                     copied[spot].pieces,
-                    decided.ends.get(tuple(spot), ()),
-                    decided.overturned.get(tuple(spot), ()),
+                    decided.ends.get((spot.topic, spot.partition), ()),
+                    decided.overturned.get((spot.topic, spot.partition), ()),
                 )
                 for spot in topic.spots
             ),
@@ -196,8 +196,4 @@ def _notes(
     for spot, each in copied.items():
         if each.note:
             yield f"{spot}: {each.note}"
-    for producer_id in decided.doubtful:
-        yield (
-            f"the last transaction of producer {producer_id} may be aborted in one partition and committed in another: "
-            "the cut came between its markers"
-        )
+    yield from map(doubt, decided.doubtful)

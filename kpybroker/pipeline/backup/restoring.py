@@ -34,7 +34,9 @@ from kpybroker.machines.backup.restoring import (
     RestoredNode,
     commit_records,
     metadata_records,
+    runs_around,
 )
+from kpybroker.machines.backup.time_cut import Extension, TimedStretch, extensions, manifest_at
 from kpybroker.machines.metadata.chosen_levels import FormatRefused, choose_levels
 from kpybroker.machines.metadata.image import KRAFT_VERSION, image_of
 from kpybroker.machines.metadata.topic_name import GROUP_OFFSETS_TOPIC
@@ -105,6 +107,29 @@ def restore(
     directories = [target.directory]
     formatting = Formatting(manifest.cluster_id, node.node_id, directories, target.directory, levels, voters)
     format_directories(disk, formatting, rng, now_ms)
+
+
+def at_time(store: BackupStore, time_ms: int, *, by_timestamps: bool) -> Manifest | None:
+    """The manifest of the cluster at a time: that of the last run before, or with ``by_timestamps`` what the run after
+    it has up to the time, too. None if no run is early enough. Raises StoreFailed, BadManifest, DamagedPiece."""
+    cuts = {run: store.manifest(run).cut_ms for run in store.runs()}
+    before, after = runs_around(cuts, time_ms)
+    earlier = None if before is None else store.manifest(before)
+    if not by_timestamps or after is None:
+        return earlier
+    later = store.manifest(after)
+    return manifest_at(
+        time_ms, earlier, later, [_read_up_to(store, each, time_ms) for each in extensions(earlier, later)]
+    )
+
+
+def _read_up_to(store: BackupStore, extension: Extension, time_ms: int) -> tuple[Extension, TimedStretch]:
+    timed = extension.stretch()
+    for _, batches in checked_batches(store, extension.following):
+        timed.take(batches, time_ms)
+        if timed.is_over:
+            break
+    return extension, timed
 
 
 # Logs.
