@@ -1,1 +1,1 @@
-"""From topics to tables: scans, the exactly-once sink, the lake, the audit, and a demonstration of all of them."""
+"""From topics to tables and to backups: scans, the exactly-once sink, the lake, the audit, a demonstration of them."""

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import pytest
@@ -27,7 +28,16 @@ from kpybroker.client.streams_applications import Application, ApplicationTasks
 from kpybroker.client.token_requests import DelegationToken
 from kpybroker.client.topology_descriptions import TopologyNode
 from kpybroker.client.transaction_requests import DescribedTransaction, HangingTransaction, ListedTransaction
+from kpybroker.machines.backup.manifest import (
+    Manifest,
+    PartitionCopy,
+    StoredPiece,
+    TopicCopy,
+    manifest_json,
+    manifest_key,
+)
 from kpybroker.machines.metadata.creator import mark_of
+from kpybroker.pipeline.backup.store import open_backup
 from kpybroker.testing import Broker
 from kpywire.messages.metadata import MetadataResponseTopic
 from kpywire.record import Record
@@ -225,6 +235,20 @@ def failed_over(state: State) -> str:
         return state.run_text("mirror", "failover", "dr", "--now")
 
 
+def backed_up(_: State) -> str:
+    key = "topics/id/0/0-run-1.log"
+    piece = StoredPiece(key, 0, 5, 2048, "", 0, 1, -1, -1, ())
+    topic = TopicCopy(
+        "flights", "id", {}, (PartitionCopy(0, 5, 0, (piece, piece._replace(key=f"{key[:-5]}0.log")), (), ()),)
+    )
+    made = Manifest("run-1", "cluster", 1_000, 2_000, 50, (topic,), {"g": (), "h": ()}, ())
+    with TemporaryDirectory() as place:
+        open_backup(place).put(manifest_key(made.run), [manifest_json(made)])
+        result = CliRunner().invoke(main, ["backup", "list", "--from", place])
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
 def replica_away(state: State) -> str:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(replicas, "_away", lambda *_: [("flights", 1, 3)])
@@ -314,6 +338,7 @@ TABLES = (
             ["flights", "2", "77", "3", "42", "1970-01-01T00:00:01Z", re.compile(r"\d+ d( \d+ h)?"), "no id has it"]
         ],
     ),
+    Table("backup list", backed_up, lambda _: [["run-1", "1970-01-01T00:00:01Z", "1", "2", "4.00 KiB", "2.00 KiB"]]),
     Table("mirror status", mirrored_partition, lambda _: [["dr", "flights", "1", "17", "3", mirror_requests.FETCHING]]),
     Table("mirror failover", failed_over, lambda _: [["flights", "1", "17", "3", "4 s"]]),
     Table("topics reassignments", moving_partition, lambda _: [["flights", "1", "1,2,3", "3", "1"]]),
