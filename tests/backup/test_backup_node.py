@@ -5,6 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
+from threading import Event, Thread
+from typing import Any
 
 import confluent_kafka
 import pytest
@@ -18,6 +20,7 @@ from kpybroker.client.client import Client, Spot
 from kpybroker.client.topic_requests import describe
 from kpybroker.hosts.remote_log.memory_store import MemoryStore
 from kpybroker.hosts.remote_log.remote_storage import StoreAway
+from kpybroker.machines.backup.cut import CutTransactions, decide, doubt
 from kpybroker.machines.backup.manifest import Manifest, SeenMarker, manifest_json, manifest_key
 from kpybroker.pipeline.backup import copying, creating
 from kpybroker.pipeline.backup.checking import check
@@ -25,6 +28,7 @@ from kpybroker.pipeline.backup.restoring import Target, at_time, config_of, rest
 from kpybroker.pipeline.backup.store import BackupStore
 from kpybroker.pipeline.scan.fetching import ScanFetching
 from kpywire.varint import Buffer
+from support.waiting import eventually
 from tests.broker.running_node import RunningNode, start
 from tests.mirror.two_clusters import batches, client_of
 
@@ -180,12 +184,74 @@ def test_a_transaction_that_the_cut_splits_is_aborted_as_a_whole(node: RunningNo
         assert ends(again, [Spot("t-split", 0)]) == {Spot("t-split", 0): 6}
 
 
-def values(node: RunningNode, topic: str) -> list[bytes]:
-    """The committed values of partition 0."""
+def test_no_transaction_is_torn_while_producers_commit(node: RunningNode, tmp_path: Path) -> None:
+    create_topic(node, "t-load", 3)
+    stopping = Event()
+
+    def transactions(name: str) -> None:
+        made = producer(node, transactional_id=name)
+        made.init_transactions(30)
+        for number in count():
+            if stopping.is_set():
+                return
+            made.begin_transaction()
+            for partition in range(3):
+                made.produce("t-load", f"{name} {number}", partition=partition)
+            made.commit_transaction()
+
+    threads = [Thread(target=transactions, args=(name,)) for name in ("load-1", "load-2")]
+    for thread in threads:
+        thread.start()
+    store = BackupStore(MemoryStore())
+    try:
+        eventually(lambda: ends(node, [Spot("t-load", 2)])[Spot("t-load", 2)] > 10, "transactions are committed")
+        manifests = [run(node, store, "t-load") for _ in range(3)]
+    finally:
+        stopping.set()
+        for thread in threads:
+            thread.join()
+    for number, manifest in enumerate(manifests):
+        with restored(store, manifest, tmp_path / str(number)) as again:
+            found = [set(values(again, "t-load", partition)) for partition in range(3)]
+            assert len(found[0]) > 3
+            if not manifest.notes:
+                assert found[0] == found[1] == found[2]
+
+
+def test_a_cut_that_may_tear_a_transaction_is_taken_again(node: RunningNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    create_topic(node, "t-cuts")
+    store = BackupStore(MemoryStore())
+    decisions: list[CutTransactions] = []
+
+    def doubtful(cuts: int) -> None:
+        """The next cuts are doubtful, and new records come before each."""
+        decisions.clear()
+
+        def decided(*given: Any) -> CutTransactions:
+            produce(node, "t-cuts", 10)
+            found = decide(*given)
+            decisions.append(found if len(decisions) == cuts else found._replace(doubtful=(5,)))
+            return decisions[-1]
+
+        monkeypatch.setattr(creating, "decide", decided)
+
+    doubtful(2)
+    manifest = run(node, store, "t-cuts")
+    assert manifest.notes == ()
+    (part,) = manifest.topics[0].partitions
+    assert [(piece.start_offset, piece.end_offset) for piece in part.pieces] == [(0, 10), (10, 20)]
+    assert part.end_offset == 20
+    doubtful(creating.CUTS)
+    assert run(node, store, "t-cuts").notes == (doubt(5),)
+    assert len(decisions) == creating.CUTS
+
+
+def values(node: RunningNode, topic: str, partition: int = 0) -> list[bytes]:
+    """The committed values of a partition."""
     consumer = confluent_kafka.Consumer(
         {"bootstrap.servers": f"127.0.0.1:{node.port}", "group.id": "values", "enable.partition.eof": True}
     )
-    consumer.assign([confluent_kafka.TopicPartition(topic, 0, confluent_kafka.OFFSET_BEGINNING)])
+    consumer.assign([confluent_kafka.TopicPartition(topic, partition, confluent_kafka.OFFSET_BEGINNING)])
     found = []
     while True:
         message = consumer.poll(30)

@@ -338,7 +338,7 @@ TABLES = (
             ["flights", "2", "77", "3", "42", "1970-01-01T00:00:01Z", re.compile(r"\d+ d( \d+ h)?"), "no id has it"]
         ],
     ),
-    Table("backup list", backed_up, lambda _: [["run-1", "1970-01-01T00:00:01Z", "1", "2", "4.00 KiB", "2.00 KiB"]]),
+    Table("backup list", backed_up, lambda _: [["run-1", "1970-01-01T00:00:01Z", "1", "2", "4 KiB", "2 KiB"]]),
     Table("mirror status", mirrored_partition, lambda _: [["dr", "flights", "1", "17", "3", mirror_requests.FETCHING]]),
     Table("mirror failover", failed_over, lambda _: [["flights", "1", "17", "3", "4 s"]]),
     Table("topics reassignments", moving_partition, lambda _: [["flights", "1", "1,2,3", "3", "1"]]),

@@ -9,7 +9,7 @@ from typing import Final
 
 from kpybroker.client.client import Client, Spot
 from kpybroker.client.epoch_requests import diverged_from
-from kpybroker.machines.backup.cut import CutTransactions, decide, doubt
+from kpybroker.machines.backup.cut import CutTransactions, Place, decide, doubt
 from kpybroker.machines.backup.manifest import (
     TOPICS,
     Manifest,
@@ -30,6 +30,8 @@ from kpywire import uuid
 
 AT_ONCE: Final = 4
 """The number of partitions that are copied at the same time."""
+CUTS: Final = 10
+"""How often a cut is taken again where it cannot be decided whether a transaction is torn."""
 
 Pieces = Mapping[tuple[str, int], list[StoredPiece]]
 
@@ -58,29 +60,41 @@ def create(
     KafkaError, Unreachable, StoreFailed, BadManifest, AnotherCluster."""
     runs = store.runs()
     last = store.manifest(runs[-1]) if runs else None
+    earliest_ms = 0 if last is None else last.cut_ms + 1
+    run = run_name(max(now_ms(), earliest_ms))
+    notes: dict[Spot, str] = {}
     with connect() as client:
         source = read_topics(client, patterns)
         if last is not None and last.cluster_id != source.cluster_id:
-            raise AnotherCluster(
-                f"{store.name} has the backup of cluster {last.cluster_id}, not of {source.cluster_id}"
-            )
-        cut_ms = max(now_ms(), 0 if last is None else last.cut_ms + 1)
-        cut = read_cut(client, source.topics)
-        tasks = _tasks(client, source, cut, _known(store, last), run_name(cut_ms))
-    copied = _copy_all(connect, store, tasks, progress)
-    decided = decide({(spot.topic, spot.partition): each.seen for spot, each in copied.items()}, cut.committing)
+            there, here = last.cluster_id, source.cluster_id
+            raise AnotherCluster(f"{store.name} has the backup of cluster {there}, not of {here}")
+        ids = {topic.name: uuid.to_string(topic.topic_id) for topic in source.topics}
+        known = _known(store, last)
+        for _ in range(CUTS):
+            cut_ms = max(now_ms(), earliest_ms)
+            cut = read_cut(client, source.topics)
+            copied = _copy_all(connect, store, _tasks(client, source, cut, known, run), progress)
+            decided = decide({_place(spot): each.seen for spot, each in copied.items()}, cut.committing)
+            notes |= {spot: each.note for spot, each in copied.items() if each.note}
+            if not decided.doubtful:
+                break
+            known = {(ids[spot.topic], spot.partition): list(each.pieces) for spot, each in copied.items()}
     manifest = Manifest(
-        run_name(cut_ms),
+        run,
         source.cluster_id,
         cut_ms,
         max(now_ms(), cut_ms),
         source.offsets_partitions,
         _topics(source, cut, copied, decided),
         cut.groups,
-        tuple(_notes(source, last, copied, decided)),
+        (*_changes(source, last), *(f"{spot}: {note}" for spot, note in notes.items()), *map(doubt, decided.doubtful)),
     )
     store.put(manifest_key(manifest.run), [manifest_json(manifest)])
     return manifest
+
+
+def _place(spot: Spot) -> Place:
+    return spot.topic, spot.partition
 
 
 def _known(store: BackupStore, last: Manifest | None) -> Pieces:
@@ -173,8 +187,8 @@ def _topics(
                     cut.bounds[spot].end_offset,
                     max(copied[spot].leader_epoch, topic.leader_epochs[spot.partition]),
                     copied[spot].pieces,
-                    decided.ends.get((spot.topic, spot.partition), ()),
-                    decided.overturned.get((spot.topic, spot.partition), ()),
+                    decided.ends.get(_place(spot), ()),
+                    decided.overturned.get(_place(spot), ()),
                 )
                 for spot in topic.spots
             ),
@@ -183,17 +197,11 @@ def _topics(
     )
 
 
-def _notes(
-    source: SourceTopics, last: Manifest | None, copied: Mapping[Spot, CopiedPartition], decided: CutTransactions
-) -> Iterable[str]:
-    """The things that a reader of this run should know."""
+def _changes(source: SourceTopics, last: Manifest | None) -> Iterable[str]:
+    """The topics that are gone, or are other ones, since the run before."""
     ids = {topic.name: uuid.to_string(topic.topic_id) for topic in source.topics}
     for topic in last.topics if last is not None else ():
         if topic.name not in ids:
             yield f"{topic.name} is in the run before and not in this one"
         elif ids[topic.name] != topic.topic_id:
             yield f"{topic.name} was deleted and created again since the run before"
-    for spot, each in copied.items():
-        if each.note:
-            yield f"{spot}: {each.note}"
-    yield from map(doubt, decided.doubtful)
