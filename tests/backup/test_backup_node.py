@@ -386,7 +386,8 @@ def test_a_run_that_is_interrupted_at_any_write_is_gone_on_with(
     place = FailingStore()
     store = BackupStore(place)
     pieces: set[str] = set()
-    while True:
+    manifest = None
+    for _ in range(20):
         place.writes_left = 3  # a piece, its entry, and a piece without an entry
         try:
             manifest = run(node, store, "t-interrupted")
@@ -396,6 +397,7 @@ def test_a_run_that_is_interrupted_at_any_write_is_gone_on_with(
             found = {key for key in place.objects if key.endswith(".log.json")}
             assert pieces < found
             pieces = found
+    assert manifest is not None
     named = [piece.key for part in manifest.topics[0].partitions for piece in part.pieces]
     assert len(named) >= 8
     assert sum(f"{key}.json" in pieces for key in named) == len(pieces)
@@ -405,16 +407,18 @@ def test_a_run_that_is_interrupted_at_any_write_is_gone_on_with(
 
 
 def test_damaged_and_missing_objects_are_named(node: RunningNode) -> None:
-    create_topic(node, "t-damaged", 3)
-    for partition in range(3):
+    create_topic(node, "t-damaged", 4)
+    for partition in range(4):
         produce(node, "t-damaged", 10, partition)
     place = MemoryStore()
     store = BackupStore(place)
     manifest = run(node, store, "t-damaged")
-    changed, cut, gone = (part.pieces[0].key for part in manifest.topics[0].partitions)
+    changed, cut, gone, of_other_epoch = (part.pieces[0].key for part in manifest.topics[0].partitions)
     place.objects[changed] = place.objects[changed][:-1] + b"?"
     place.objects[cut] = place.objects[cut][:-1]
     del place.objects[gone]
+    epoch = place.objects[of_other_epoch]  # no CRC covers it
+    place.objects[of_other_epoch] = epoch[:15] + b"?" + epoch[16:]
     place.objects[manifest_key("2")] = b"{}"
     size = len(place.objects[cut])
     damages = check(store, lambda _: None).damages
@@ -424,6 +428,7 @@ def test_damaged_and_missing_objects_are_named(node: RunningNode) -> None:
             f"{changed}: the batch at offset 0 has a wrong CRC",
             f"{cut} ends at byte {size} of {size + 1}",
             f"memory:: there is no {gone}",
+            f"{of_other_epoch} has another SHA-256 than the bytes that were written",
         ]
     )
 
