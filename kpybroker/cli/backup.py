@@ -17,7 +17,7 @@ from kpybroker.cli.tables import bytes_text, columns, plural, printable, show_js
 
 if TYPE_CHECKING:
     from kpybroker.client.client import Client
-    from kpybroker.machines.backup.manifest import Manifest
+    from kpybroker.machines.backup.manifest import RunManifest
     from kpybroker.pipeline.backup.store import BackupStore
 
 DAMAGED: Final = 1
@@ -171,7 +171,7 @@ def restore(
     properties: Path | None,
 ) -> None:
     """Write the log directory of a single node from a run, which kpybroker and Apache Kafka open."""
-    from kpybroker.pipeline.backup.restoring import Target, at_time, config_of
+    from kpybroker.pipeline.backup.restoring import RestoreTarget, at_time, config_of
     from kpybroker.pipeline.backup.restoring import restore as write_directory
 
     with _opened(place, store_config) as store, _Counted("Restored") as progress:
@@ -181,7 +181,9 @@ def restore(
             raise click.ClickException(f"{store.name} has no run{when}")
         progress.line.total = manifest.size_bytes // MIB
         path = str(Path(target).absolute())
-        write_directory(store, manifest, Target(path, config_of(properties, path)), _now_ms(), _report, progress.add)
+        write_directory(
+            store, manifest, RestoreTarget(path, config_of(properties, path)), _now_ms(), _report, progress.add
+        )
     for note in manifest.notes if by_timestamps else ():
         click.echo(f"{click.style('note', fg='cyan')}  {printable(note)}")
     click.echo(f"Restored the cluster of {time_text(manifest.cut_ms)} into {target}: start a node with it.")
@@ -281,7 +283,7 @@ def _now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def _as_json(manifest: "Manifest") -> dict[str, Any]:
+def _as_json(manifest: "RunManifest") -> dict[str, Any]:
     return {
         "run": manifest.run,
         "cut_ms": manifest.cut_ms,

@@ -20,8 +20,8 @@ def epoch_histories(client: Client, starts: Mapping[Spot, int]) -> dict[Spot, Ep
 
 
 def diverged_from(client: Client, last: Mapping[Spot, tuple[int, int]]) -> dict[Spot, int]:
-    """Where the log of a leader leaves one that ends with this leader epoch at this offset; partitions whose leader has
-    all of it are left out. Raises KafkaError."""
+    """The offset at which the log of a leader leaves one that ends with this leader epoch at this offset, where the leader
+    does not have all of it. Raises KafkaError."""
 
     def attempt() -> dict[Spot, tuple[int, int]]:
         leaders = {spot: _leader_epoch(client, spot) for spot in last}

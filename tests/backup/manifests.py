@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kpybroker.machines.backup.manifest import Manifest, PartitionCopy, StoredPiece, TopicCopy, piece_key
+from kpybroker.machines.backup.manifest import PartitionAtCut, RunManifest, StoredPiece, TopicAtCut, piece_key
 
 TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAZQ"
 
@@ -14,14 +14,14 @@ def piece(start_offset: int, end_offset: int, run: str = "1", **fields: Any) -> 
     return made._replace(**fields)
 
 
-def partition(*pieces: StoredPiece, **fields: Any) -> PartitionCopy:
+def partition(*pieces: StoredPiece, **fields: Any) -> PartitionAtCut:
     """A partition with these pieces."""
     start = pieces[0].start_offset if pieces else 0
-    made = PartitionCopy(start, pieces[-1].end_offset if pieces else 0, 0, pieces, (), ())
+    made = PartitionAtCut(start, pieces[-1].end_offset if pieces else 0, 0, pieces, (), ())
     return made._replace(**fields)
 
 
-def manifest(*partitions: PartitionCopy, **fields: Any) -> Manifest:
+def manifest(*partitions: PartitionAtCut, **fields: Any) -> RunManifest:
     """A manifest with one topic."""
-    topic = TopicCopy("orders", TOPIC_ID, {}, partitions)
-    return Manifest("1", "cluster", 1000, 2000, 5, (topic,), {}, ())._replace(**fields)
+    topic = TopicAtCut("orders", TOPIC_ID, {}, partitions)
+    return RunManifest("1", "cluster", 1000, 2000, 5, (topic,), {}, ())._replace(**fields)

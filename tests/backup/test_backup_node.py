@@ -21,10 +21,10 @@ from kpybroker.client.topic_requests import describe
 from kpybroker.hosts.remote_log.memory_store import MemoryStore
 from kpybroker.hosts.remote_log.remote_storage import StoreAway
 from kpybroker.machines.backup.cut import CutTransactions, decide, doubt
-from kpybroker.machines.backup.manifest import Manifest, SeenMarker, manifest_json, manifest_key
+from kpybroker.machines.backup.manifest import ReadMarker, RunManifest, manifest_json, manifest_key
 from kpybroker.pipeline.backup import copying, creating
 from kpybroker.pipeline.backup.checking import check
-from kpybroker.pipeline.backup.restoring import Target, at_time, config_of, restore
+from kpybroker.pipeline.backup.restoring import RestoreTarget, at_time, config_of, restore
 from kpybroker.pipeline.backup.store import BackupStore
 from kpybroker.pipeline.scan.fetching import ScanFetching
 from kpywire.varint import Buffer
@@ -70,7 +70,7 @@ def commit(node: RunningNode, group: str, topic: str, offset: int, partition: in
     consumer.close()
 
 
-def run(node: RunningNode, store: BackupStore, *patterns: str) -> Manifest:
+def run(node: RunningNode, store: BackupStore, *patterns: str) -> RunManifest:
     """A run of a backup."""
     return creating.create(lambda: client_of(node), store, patterns, lambda: next(CLOCK_MS), lambda _: None)
 
@@ -81,10 +81,10 @@ def delete_before(node: RunningNode, topic: str, offset: int) -> None:
 
 
 @contextmanager
-def restored(store: BackupStore, manifest: Manifest, directory: Path) -> Iterator[RunningNode]:
+def restored(store: BackupStore, manifest: RunManifest, directory: Path) -> Iterator[RunningNode]:
     """A node with what is restored from a run. Nothing is wrong with its directory, before and after."""
     path = str(directory)
-    restore(store, manifest, Target(path, config_of(None, path)), 1_700_000_000_000, pytest.fail, lambda _: None)
+    restore(store, manifest, RestoreTarget(path, config_of(None, path)), 1_700_000_000_000, pytest.fail, lambda _: None)
     check_directory(path)
     made = start(directory)
     try:
@@ -177,7 +177,7 @@ def test_a_transaction_that_the_cut_splits_is_aborted_as_a_whole(node: RunningNo
     store = BackupStore(MemoryStore())
     manifest = run(node, store, "t-split")
     (topic,) = manifest.topics
-    split = topic.partitions[0]._replace(overturned=(SeenMarker(3, 0, 0, is_commit=True),))
+    split = topic.partitions[0]._replace(overturned=(ReadMarker(3, 0, 0, is_commit=True),))
     changed = manifest._replace(topics=(topic._replace(partitions=(split,)),))
     with restored(store, changed, tmp_path / "again") as again:
         assert values(again, "t-split") == [b"first", b"third"]

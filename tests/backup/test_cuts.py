@@ -3,18 +3,18 @@
 import pytest
 
 from kpybroker.machines.backup.cut import SeenTransactions, decide
-from kpybroker.machines.backup.manifest import OpenTransaction, SeenMarker, TransactionEnd
+from kpybroker.machines.backup.manifest import BegunTransaction, ReadMarker, TransactionEnd
 from kpybroker.machines.backup.stretch import BatchStretch, CutOffsets
 from kpywire.control_record import marker_batch
 from kpywire.errors import Malformed
 from kpywire.record import Record, build_batch
 
 P, Q, R = ("orders", 0), ("orders", 1), ("payments", 0)
-OPEN = OpenTransaction(7, 3, 100)
+OPEN = BegunTransaction(7, 3, 100)
 
 
 def seen(
-    *open_now: OpenTransaction, before: tuple[OpenTransaction, ...] = (), markers: tuple[SeenMarker, ...] = ()
+    *open_now: BegunTransaction, before: tuple[BegunTransaction, ...] = (), markers: tuple[ReadMarker, ...] = ()
 ) -> SeenTransactions:
     return SeenTransactions(
         {each.producer_id: each for each in open_now}, {each.producer_id: each for each in before}, markers
@@ -27,20 +27,20 @@ def test_an_open_transaction_is_aborted() -> None:
 
 
 def test_a_transaction_that_was_being_committed_is_committed_where_its_marker_is_missing() -> None:
-    marker = SeenMarker(40, 7, 4, is_commit=True)
+    marker = ReadMarker(40, 7, 4, is_commit=True)
     decided = decide({P: seen(OPEN, before=(OPEN,)), Q: seen(markers=(marker,))}, frozenset({7}))
     assert decided == ({P: (TransactionEnd(7, 3, is_commit=True),)}, {}, ())
 
 
 def test_the_next_transaction_of_a_producer_whose_last_one_was_being_committed_is_aborted() -> None:
-    following = OpenTransaction(7, 4, 120)
+    following = BegunTransaction(7, 4, 120)
     decided = decide({P: seen(following, before=(OPEN,))}, frozenset({7}))
     assert decided.ends == {P: (TransactionEnd(7, 4, is_commit=False),)}
 
 
 def test_a_commit_marker_of_a_transaction_that_the_cut_splits_is_overturned() -> None:
-    own, earlier = SeenMarker(40, 7, 4, is_commit=True), SeenMarker(30, 7, 3, is_commit=True)
-    aborted, other = SeenMarker(50, 7, 4, is_commit=False), SeenMarker(60, 8, 4, is_commit=True)
+    own, earlier = ReadMarker(40, 7, 4, is_commit=True), ReadMarker(30, 7, 3, is_commit=True)
+    aborted, other = ReadMarker(50, 7, 4, is_commit=False), ReadMarker(60, 8, 4, is_commit=True)
     decided = decide({P: seen(OPEN), Q: seen(markers=(own, aborted, other)), R: seen()}, frozenset())
     assert decided.overturned == {Q: (own,)}
     assert decided.doubtful == ()
@@ -48,7 +48,7 @@ def test_a_commit_marker_of_a_transaction_that_the_cut_splits_is_overturned() ->
 
 
 def test_a_marker_that_may_be_of_an_earlier_transaction_stays_and_its_producer_is_reported() -> None:
-    marker = SeenMarker(40, 7, 3, is_commit=True)
+    marker = ReadMarker(40, 7, 3, is_commit=True)
     decided = decide({P: seen(OPEN), Q: seen(markers=(marker,))}, frozenset())
     assert decided.overturned == {}
     assert decided.doubtful == (7,)
@@ -79,9 +79,9 @@ def test_open_transactions_are_known_at_each_end() -> None:
     found = batch(0, count=3) + batch(3, producer_id=7) + batch(4) + marker(5, commit=True) + batch(7, producer_id=7)
     assert stretch.take(found + batch(8)) == len(found)
     assert stretch.next_offset == 8
-    assert stretch.open_before == {7: OpenTransaction(7, 3, 3)}
-    assert stretch.open == {7: OpenTransaction(7, 3, 7)}
-    assert stretch.markers == [SeenMarker(5, 7, 4, is_commit=True)]
+    assert stretch.open_before == {7: BegunTransaction(7, 3, 3)}
+    assert stretch.open == {7: BegunTransaction(7, 3, 7)}
+    assert stretch.markers == [ReadMarker(5, 7, 4, is_commit=True)]
     assert (stretch.leader_epoch, stretch.max_timestamp, stretch.max_producer_id, stretch.gap_end) == (2, 7, 7, 7)
 
 
@@ -100,7 +100,7 @@ def test_a_gap_at_the_end_is_passed() -> None:
     stretch.take(batch(0, producer_id=7))
     stretch.finish()
     assert stretch.next_offset == 9
-    assert stretch.open_before == stretch.open == {7: OpenTransaction(7, 3, 0)}
+    assert stretch.open_before == stretch.open == {7: BegunTransaction(7, 3, 0)}
 
 
 def test_damaged_batches_and_those_that_were_read_are_refused() -> None:

@@ -9,13 +9,13 @@ from manifests import TOPIC_ID, manifest, partition, piece
 
 from kpybroker.machines.backup.manifest import (
     BadManifest,
+    BegunTransaction,
     GroupPosition,
-    Manifest,
-    OpenTransaction,
-    PartitionCopy,
-    SeenMarker,
+    PartitionAtCut,
+    ReadMarker,
+    RunManifest,
     StoredPiece,
-    TopicCopy,
+    TopicAtCut,
     TransactionEnd,
     entry_json,
     manifest_json,
@@ -40,27 +40,27 @@ PIECES = st.builds(
     NUMBERS,
     NUMBERS,
     NUMBERS,
-    st.lists(st.builds(OpenTransaction, NUMBERS, NUMBERS, NUMBERS)).map(tuple),
+    st.lists(st.builds(BegunTransaction, NUMBERS, NUMBERS, NUMBERS)).map(tuple),
 )
 PARTITIONS = st.builds(
-    PartitionCopy,
+    PartitionAtCut,
     NUMBERS,
     NUMBERS,
     NUMBERS,
     st.lists(PIECES, max_size=3).map(tuple),
     st.lists(st.builds(TransactionEnd, NUMBERS, NUMBERS, st.booleans()), max_size=3).map(tuple),
-    st.lists(st.builds(SeenMarker, NUMBERS, NUMBERS, NUMBERS, st.booleans()), max_size=3).map(tuple),
+    st.lists(st.builds(ReadMarker, NUMBERS, NUMBERS, NUMBERS, st.booleans()), max_size=3).map(tuple),
 )
 TEXTS = st.text(st.characters(codec=None), max_size=5)
 MANIFESTS = st.builds(
-    Manifest,
+    RunManifest,
     st.text(),
     st.text(),
     NUMBERS,
     NUMBERS,
     NUMBERS,
     st.lists(
-        st.builds(TopicCopy, st.text(), st.text(), st.dictionaries(st.text(), st.text(), max_size=2),
+        st.builds(TopicAtCut, st.text(), st.text(), st.dictionaries(st.text(), st.text(), max_size=2),
                   st.lists(PARTITIONS, max_size=2).map(tuple)),
         max_size=2,
     ).map(tuple),
@@ -73,7 +73,7 @@ MANIFESTS = st.builds(
 
 
 @given(MANIFESTS)
-def test_a_manifest_is_read_as_it_was_written(made: Manifest) -> None:
+def test_a_manifest_is_read_as_it_was_written(made: RunManifest) -> None:
     assert read_manifest(manifest_json(made)) == made
 
 

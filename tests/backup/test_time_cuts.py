@@ -2,13 +2,13 @@
 
 from manifests import TOPIC_ID, manifest, partition, piece
 
-from kpybroker.machines.backup.manifest import Manifest, OpenTransaction, SeenMarker, TransactionEnd
+from kpybroker.machines.backup.manifest import BegunTransaction, ReadMarker, RunManifest, TransactionEnd
 from kpybroker.machines.backup.time_cut import Extension, TimedStretch, extensions, manifest_at
 from kpywire.control_record import marker_batch
 from kpywire.record import Record, build_batch
 
 ONE, TWO, THREE = piece(0, 10), piece(10, 20), piece(20, 30)
-OPEN = OpenTransaction(7, 3, 8)
+OPEN = BegunTransaction(7, 3, 8)
 
 
 def batch(offset: int, timestamp: int, producer_id: int = -1) -> bytes:
@@ -27,7 +27,7 @@ def marker(offset: int, timestamp: int) -> bytes:
     return bytes(made)
 
 
-def cut_at(time_ms: int, earlier: Manifest | None, later: Manifest, *logs: bytes) -> Manifest:
+def cut_at(time_ms: int, earlier: RunManifest | None, later: RunManifest, *logs: bytes) -> RunManifest:
     """The manifest of a cut, where partitions have these batches behind the earlier run."""
     read: list[tuple[Extension, TimedStretch]] = []
     for extension, log in zip(extensions(earlier, later), logs, strict=True):
@@ -76,7 +76,7 @@ def test_a_transaction_that_the_time_splits_is_aborted_as_a_whole() -> None:
     later = manifest(partition(ONE, TWO), partition(ONE, TWO))
     logs = [batch(10, 100, 7) + marker(11, time_ms) for time_ms in (300, 301)]
     first, second = cut_at(300, earlier, later, *logs).topics[0].partitions
-    assert (first.ends, first.overturned) == ((), (SeenMarker(11, 7, 4, is_commit=True),))
+    assert (first.ends, first.overturned) == ((), (ReadMarker(11, 7, 4, is_commit=True),))
     assert (second.ends, second.overturned) == ((TransactionEnd(7, 3, is_commit=False),), ())
     for part in cut_at(301, earlier, later, *logs).topics[0].partitions:
         assert (part.end_offset, part.ends, part.overturned) == (12, (), ())
@@ -84,7 +84,7 @@ def test_a_transaction_that_the_time_splits_is_aborted_as_a_whole() -> None:
 
 def test_what_the_earlier_run_has_decided_holds_until_the_markers_are_there() -> None:
     held = piece(0, 10, open=(OPEN,))
-    commits, overturned = TransactionEnd(7, 3, is_commit=True), SeenMarker(9, 7, 4, is_commit=True)
+    commits, overturned = TransactionEnd(7, 3, is_commit=True), ReadMarker(9, 7, 4, is_commit=True)
     later = manifest(partition(held, TWO))
     earlier = manifest(partition(held, ends=(commits,)))
     assert cut_at(300, earlier, later, batch(10, 100)).topics[0].partitions[0].ends == (commits,)

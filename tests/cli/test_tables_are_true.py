@@ -29,10 +29,10 @@ from kpybroker.client.token_requests import DelegationToken
 from kpybroker.client.topology_descriptions import TopologyNode
 from kpybroker.client.transaction_requests import DescribedTransaction, HangingTransaction, ListedTransaction
 from kpybroker.machines.backup.manifest import (
-    Manifest,
-    PartitionCopy,
+    PartitionAtCut,
+    RunManifest,
     StoredPiece,
-    TopicCopy,
+    TopicAtCut,
     manifest_json,
     manifest_key,
 )
@@ -238,10 +238,10 @@ def failed_over(state: State) -> str:
 def backed_up(_: State) -> str:
     key = "topics/id/0/0-run-1.log"
     piece = StoredPiece(key, 0, 5, 2048, "", 0, 1, -1, -1, ())
-    topic = TopicCopy(
-        "flights", "id", {}, (PartitionCopy(0, 5, 0, (piece, piece._replace(key=f"{key[:-5]}0.log")), (), ()),)
+    topic = TopicAtCut(
+        "flights", "id", {}, (PartitionAtCut(0, 5, 0, (piece, piece._replace(key=f"{key[:-5]}0.log")), (), ()),)
     )
-    made = Manifest("run-1", "cluster", 1_000, 2_000, 50, (topic,), {"g": (), "h": ()}, ())
+    made = RunManifest("run-1", "cluster", 1_000, 2_000, 50, (topic,), {"g": (), "h": ()}, ())
     with TemporaryDirectory() as place:
         open_backup(place).put(manifest_key(made.run), [manifest_json(made)])
         result = CliRunner().invoke(main, ["backup", "list", "--from", place])

@@ -15,7 +15,7 @@ are the cut. So a transaction whose offsets a group shows was decided before, an
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from kpybroker.machines.backup.manifest import OpenTransaction, SeenMarker, TransactionEnd
+from kpybroker.machines.backup.manifest import BegunTransaction, ReadMarker, TransactionEnd
 
 Place = tuple[str, int]
 
@@ -23,11 +23,11 @@ Place = tuple[str, int]
 class SeenTransactions(NamedTuple):
     """The transactions of a partition, as a run has read them."""
 
-    open: Mapping[int, OpenTransaction]
-    """Those that are open at the cut, by producer id."""
-    open_before: Mapping[int, OpenTransaction]
-    """Those that were open between the two looks at their coordinators."""
-    markers: Iterable[SeenMarker]
+    open: Mapping[int, BegunTransaction]
+    """The ones that are open at the cut, by producer id."""
+    open_before: Mapping[int, BegunTransaction]
+    """The ones that were open between the two looks at their coordinators."""
+    markers: Iterable[ReadMarker]
     """The markers since before the first of these looks."""
 
 
@@ -35,7 +35,7 @@ class CutTransactions(NamedTuple):
     """The decisions of a cut, by partition. ``doubtful`` are the producers that may have a torn transaction."""
 
     ends: Mapping[Place, tuple[TransactionEnd, ...]]
-    overturned: Mapping[Place, tuple[SeenMarker, ...]]
+    overturned: Mapping[Place, tuple[ReadMarker, ...]]
     doubtful: tuple[int, ...]
 
 
@@ -43,7 +43,7 @@ def decide(seen: Mapping[Place, SeenTransactions], committing: frozenset[int]) -
     """How the open transactions end. ``committing`` are the producers whose transaction was being committed at both
     looks."""
     ends: dict[Place, tuple[TransactionEnd, ...]] = {}
-    aborted: dict[int, OpenTransaction] = {}
+    aborted: dict[int, BegunTransaction] = {}
     for place, found in seen.items():
         of_partition = []
         for producer_id, transaction in sorted(found.open.items()):
@@ -53,7 +53,7 @@ def decide(seen: Mapping[Place, SeenTransactions], committing: frozenset[int]) -
             of_partition.append(TransactionEnd(producer_id, transaction.epoch, commits))
         if of_partition:
             ends[place] = tuple(of_partition)
-    overturned: dict[Place, tuple[SeenMarker, ...]] = {}
+    overturned: dict[Place, tuple[ReadMarker, ...]] = {}
     doubtful: set[int] = set()
     for place, found in seen.items():
         of_others = []

@@ -24,7 +24,7 @@ class BadManifest(Exception):
     """A text is no manifest, or no entry of a piece. The message is one line."""
 
 
-class OpenTransaction(NamedTuple):
+class BegunTransaction(NamedTuple):
     """A transaction that has no marker yet in a partition."""
 
     producer_id: int
@@ -32,7 +32,7 @@ class OpenTransaction(NamedTuple):
     first_offset: int
 
 
-class SeenMarker(NamedTuple):
+class ReadMarker(NamedTuple):
     """The marker of a transaction in a partition."""
 
     offset: int
@@ -56,7 +56,7 @@ class StoredPiece(NamedTuple):
     """The largest producer id of all batches; -1 if none has one."""
     gap_end: int
     """The offset of the last batch that others were missing before, as compaction leaves it; -1 if there is none."""
-    open: tuple[OpenTransaction, ...]
+    open: tuple[BegunTransaction, ...]
     """The transactions that are open behind the last batch."""
 
 
@@ -68,7 +68,7 @@ class TransactionEnd(NamedTuple):
     is_commit: bool
 
 
-class PartitionCopy(NamedTuple):
+class PartitionAtCut(NamedTuple):
     """A partition at the cut."""
 
     start_offset: int
@@ -76,17 +76,17 @@ class PartitionCopy(NamedTuple):
     leader_epoch: int
     pieces: tuple[StoredPiece, ...]
     ends: tuple[TransactionEnd, ...]
-    overturned: tuple[SeenMarker, ...]
+    overturned: tuple[ReadMarker, ...]
     """The COMMIT markers that become ABORT markers, since the cut lacks a part of their transactions."""
 
 
-class TopicCopy(NamedTuple):
+class TopicAtCut(NamedTuple):
     """A topic at the cut. ``topic_id`` is in Kafka's text form; ``configs`` are those set on the topic."""
 
     name: str
     topic_id: str
     configs: Mapping[str, str]
-    partitions: tuple[PartitionCopy, ...]
+    partitions: tuple[PartitionAtCut, ...]
 
 
 class GroupPosition(NamedTuple):
@@ -99,7 +99,7 @@ class GroupPosition(NamedTuple):
     metadata: str
 
 
-class Manifest(NamedTuple):
+class RunManifest(NamedTuple):
     """One run."""
 
     run: str
@@ -110,7 +110,7 @@ class Manifest(NamedTuple):
     finished_ms: int
     offsets_partitions: int
     """The number of partitions of ``__consumer_offsets``."""
-    topics: tuple[TopicCopy, ...]
+    topics: tuple[TopicAtCut, ...]
     groups: Mapping[str, tuple[GroupPosition, ...]]
     notes: tuple[str, ...]
     """The things that a reader of this backup should know, one line each."""
@@ -131,7 +131,7 @@ class Manifest(NamedTuple):
         )
 
 
-def partitions_of(manifest: Manifest) -> list[tuple[TopicCopy, int, PartitionCopy]]:
+def partitions_of(manifest: RunManifest) -> list[tuple[TopicAtCut, int, PartitionAtCut]]:
     """All partitions of a manifest, with their topics and numbers."""
     return [(topic, index, part) for topic in manifest.topics for index, part in enumerate(topic.partitions)]
 
@@ -171,7 +171,7 @@ def place_of_entry(key: str) -> tuple[str, int] | None:
 # As JSON.
 
 
-def manifest_json(manifest: Manifest) -> bytes:
+def manifest_json(manifest: RunManifest) -> bytes:
     """The manifest as it is stored."""
     document = {
         "version": VERSION,
@@ -190,7 +190,7 @@ def entry_json(piece: StoredPiece) -> bytes:
     return json.dumps(_piece_document(piece)).encode()
 
 
-def read_manifest(text: bytes) -> Manifest:
+def read_manifest(text: bytes) -> RunManifest:
     """The manifest of a run. Raises BadManifest."""
     return _read(text, _manifest, "manifest")
 
@@ -207,7 +207,7 @@ def _read(text: bytes, read: Callable[[Any], T], what: str) -> T:
         raise BadManifest(f"it is no {what}: {type(error).__name__} {error}") from None
 
 
-def _partition_document(part: PartitionCopy) -> dict[str, Any]:
+def _partition_document(part: PartitionAtCut) -> dict[str, Any]:
     return {
         **part._asdict(),
         "pieces": [_piece_document(piece) for piece in part.pieces],
@@ -220,10 +220,10 @@ def _piece_document(piece: StoredPiece) -> dict[str, Any]:
     return {**piece._asdict(), "open": [each._asdict() for each in piece.open]}
 
 
-def _manifest(document: Any) -> Manifest:
+def _manifest(document: Any) -> RunManifest:
     if document["version"] != VERSION:
         raise BadManifest(f"it is of version {document['version']}, and this program knows version {VERSION}")
-    return Manifest(
+    return RunManifest(
         run=_text(document["run"]),
         cluster_id=_text(document["cluster_id"]),
         cut_ms=_number(document["cut_ms"]),
@@ -235,8 +235,8 @@ def _manifest(document: Any) -> Manifest:
     )
 
 
-def _topic(document: Any) -> TopicCopy:
-    return TopicCopy(
+def _topic(document: Any) -> TopicAtCut:
+    return TopicAtCut(
         _text(document["name"]),
         _text(document["topic_id"]),
         {_text(name): _text(value) for name, value in document["configs"].items()},
@@ -244,8 +244,8 @@ def _topic(document: Any) -> TopicCopy:
     )
 
 
-def _partition(document: Any) -> PartitionCopy:
-    return PartitionCopy(
+def _partition(document: Any) -> PartitionAtCut:
+    return PartitionAtCut(
         _number(document["start_offset"]),
         _number(document["end_offset"]),
         _number(document["leader_epoch"]),
@@ -255,7 +255,7 @@ def _partition(document: Any) -> PartitionCopy:
             for each in document["ends"]
         ),
         tuple(
-            SeenMarker(
+            ReadMarker(
                 _number(each["offset"]), _number(each["producer_id"]), _number(each["epoch"]), each["is_commit"] is True
             )
             for each in document["overturned"]
@@ -275,7 +275,7 @@ def _piece(document: Any) -> StoredPiece:
         _number(document["max_producer_id"]),
         _number(document["gap_end"]),
         tuple(
-            OpenTransaction(_number(each["producer_id"]), _number(each["epoch"]), _number(each["first_offset"]))
+            BegunTransaction(_number(each["producer_id"]), _number(each["epoch"]), _number(each["first_offset"]))
             for each in document["open"]
         ),
     )

@@ -44,7 +44,7 @@ def without_diverged(pieces: Sequence[StoredPiece], end_of_epoch: int) -> list[S
 
 
 def plan_partition(pieces: Sequence[StoredPiece], bounds: SourceBounds, *, was_diverged: bool = False) -> PartitionPlan:
-    """What is missing of a partition. ``pieces`` are those that the source has, too, but for its retention."""
+    """Plan the copy of a partition. ``pieces`` are those that the source has, too, but for its retention."""
     start, end = bounds
     kept = [piece for piece in pieces if start < piece.end_offset <= end]
     next_offset = kept[-1].end_offset if kept else start

@@ -7,7 +7,7 @@ those of the batches.
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from kpybroker.machines.backup.manifest import Manifest, partitions_of
+from kpybroker.machines.backup.manifest import RunManifest, partitions_of
 from kpybroker.machines.groups.offsets.commit_record import CommitRecord
 from kpybroker.machines.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
 from kpybroker.machines.metadata.metadata_version import FEATURE_NAME
@@ -45,7 +45,7 @@ class RestoredNode(NamedTuple):
     """The id of ``__consumer_offsets``."""
 
 
-def metadata_records(manifest: Manifest, node: RestoredNode, levels: list[FeatureLevelRecord]) -> Iterator[Any]:
+def metadata_records(manifest: RunManifest, node: RestoredNode, levels: list[FeatureLevelRecord]) -> Iterator[Any]:
     """The records of the metadata snapshot."""
     yield from levels
     yield ConfigRecord(resource_type=BROKER_RESOURCE, resource_name="", name="min.insync.replicas", value="1")
@@ -60,7 +60,7 @@ def metadata_records(manifest: Manifest, node: RestoredNode, levels: list[Featur
     )
 
 
-def next_producer_id(manifest: Manifest) -> int:
+def next_producer_id(manifest: RunManifest) -> int:
     """The first producer id above all that are in the backup."""
     return 1 + max(
         (piece.max_producer_id for _, _, part in partitions_of(manifest) for piece in part.pieces), default=-1
@@ -109,7 +109,7 @@ def _topic(
         yield ConfigRecord(resource_type=TOPIC_RESOURCE, resource_name=name, name=key, value=value)
 
 
-def commit_records(manifest: Manifest, now_ms: int) -> Iterator[CommitRecord]:
+def commit_records(manifest: RunManifest, now_ms: int) -> Iterator[CommitRecord]:
     """The commits of all groups. Their time is that of the restore: the retention of offsets begins then."""
     ids = {topic.name: uuid.from_string(topic.topic_id) for topic in manifest.topics}
     ends = {(topic.name, index): part.end_offset for topic, index, part in partitions_of(manifest)}

@@ -7,7 +7,7 @@ offset, and the markers since another one: `kpybroker.machines.backup.cut` decid
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from kpybroker.machines.backup.manifest import OpenTransaction, SeenMarker
+from kpybroker.machines.backup.manifest import BegunTransaction, ReadMarker
 from kpystorage.control_batches import transaction_marker
 from kpywire.batch import CONTROL_MASK, TRANSACTIONAL_MASK, BatchHeader, batch_headers, check_crc
 from kpywire.errors import Malformed
@@ -26,15 +26,15 @@ class CutOffsets(NamedTuple):
 
 
 class BatchStretch:
-    """What was read of a partition up to ``next_offset``."""
+    """The batches that were read of a partition, up to ``next_offset``."""
 
-    def __init__(self, next_offset: int, open_transactions: Iterable[OpenTransaction], cut: CutOffsets) -> None:
+    def __init__(self, next_offset: int, open_transactions: Iterable[BegunTransaction], cut: CutOffsets) -> None:
         self.next_offset = next_offset
         self.leader_epoch = -1
         self.max_timestamp = -1
         self.max_producer_id = -1
         self.gap_end = -1
-        self.markers: list[SeenMarker] = []
+        self.markers: list[ReadMarker] = []
         """The markers from ``cut.marks_from`` on."""
         self.open = {each.producer_id: each for each in open_transactions}
         self.open_before = dict(self.open) if next_offset >= cut.known_at else {}
@@ -78,7 +78,7 @@ class BatchStretch:
         if header.attributes & CONTROL_MASK:
             self._end_transaction(header, piece, position)
         elif header.attributes & TRANSACTIONAL_MASK and header.producer_id not in self.open:
-            began = OpenTransaction(header.producer_id, header.producer_epoch, header.base_offset)
+            began = BegunTransaction(header.producer_id, header.producer_epoch, header.base_offset)
             self.open[header.producer_id] = began
         self._reach(header.next_offset)
 
@@ -93,5 +93,5 @@ class BatchStretch:
             return
         self.open.pop(header.producer_id, None)
         if header.base_offset >= self._cut.marks_from:
-            seen = SeenMarker(header.base_offset, header.producer_id, header.producer_epoch, marker.committed)
+            seen = ReadMarker(header.base_offset, header.producer_id, header.producer_epoch, marker.committed)
             self.markers.append(seen)

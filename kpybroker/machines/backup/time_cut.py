@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from kpybroker.machines.backup.cut import CutTransactions, Place, SeenTransactions, decide, doubt
-from kpybroker.machines.backup.manifest import Manifest, PartitionCopy, StoredPiece, TopicCopy, partitions_of
+from kpybroker.machines.backup.manifest import PartitionAtCut, RunManifest, StoredPiece, TopicAtCut, partitions_of
 from kpybroker.machines.backup.stretch import BatchStretch, CutOffsets
 from kpywire.batch import batch_headers
 from kpywire.varint import Buffer
@@ -18,9 +18,9 @@ class Extension(NamedTuple):
     """A partition of the earlier run, and the pieces of the later one that follow. ``earlier`` is None for a partition
     that only the later run has."""
 
-    topic: TopicCopy
+    topic: TopicAtCut
     partition: int
-    earlier: PartitionCopy | None
+    earlier: PartitionAtCut | None
     following: tuple[StoredPiece, ...]
 
     @property
@@ -58,7 +58,7 @@ class TimedStretch:
         self.stretch.take(batches)
 
 
-def extensions(earlier: Manifest | None, later: Manifest) -> list[Extension]:
+def extensions(earlier: RunManifest | None, later: RunManifest) -> list[Extension]:
     """The partitions of both runs. One that does not go on in the later run where the earlier one ended has no
     following pieces. Of two topics with one name that of the earlier run counts."""
     older = [] if earlier is None else partitions_of(earlier)
@@ -78,7 +78,7 @@ def extensions(earlier: Manifest | None, later: Manifest) -> list[Extension]:
     return [found[place] for place in sorted(found)]
 
 
-def committing(earlier: Manifest | None) -> frozenset[int]:
+def committing(earlier: RunManifest | None) -> frozenset[int]:
     """The producers whose open transactions were being committed at the cut of the earlier run."""
     parts = () if earlier is None else partitions_of(earlier)
     return frozenset(end.producer_id for _, _, part in parts for end in part.ends if end.is_commit)
@@ -93,17 +93,17 @@ def seen_transactions(extension: Extension, timed: TimedStretch) -> SeenTransact
 
 def manifest_at(
     time_ms: int,
-    earlier: Manifest | None,
-    later: Manifest,
+    earlier: RunManifest | None,
+    later: RunManifest,
     read: Iterable[tuple[Extension, TimedStretch]],
-) -> Manifest:
+) -> RunManifest:
     """The manifest of the cut. ``read`` has all partitions in their order. Topics that only the later run has are in it
     if they have records up to the time."""
     stretches = list(read)
     seen = {extension.place: seen_transactions(extension, timed) for extension, timed in stretches}
     decided = decide(seen, committing(earlier))
-    topics: dict[str, list[PartitionCopy]] = {}
-    began: dict[str, TopicCopy] = {}
+    topics: dict[str, list[PartitionAtCut]] = {}
+    began: dict[str, TopicAtCut] = {}
     for extension, timed in stretches:
         topics.setdefault(extension.topic.name, []).append(_partition(extension, timed, decided))
         if extension.earlier is not None or timed.stretch.leader_epoch >= 0:
@@ -116,7 +116,7 @@ def manifest_at(
     )
 
 
-def _partition(extension: Extension, timed: TimedStretch, decided: CutTransactions) -> PartitionCopy:
+def _partition(extension: Extension, timed: TimedStretch, decided: CutTransactions) -> PartitionAtCut:
     earlier = extension.earlier
     part = earlier or extension.topic.partitions[extension.partition]
     end = timed.stretch.next_offset

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from kpybroker.hosts.remote_log.remote_storage import StoreFailed
-from kpybroker.machines.backup.manifest import BadManifest, Manifest, StoredPiece, partitions_of
+from kpybroker.machines.backup.manifest import BadManifest, RunManifest, StoredPiece, partitions_of
 from kpybroker.pipeline.backup.restoring import checked_batches
 from kpybroker.pipeline.backup.store import BackupStore, DamagedPiece
 
@@ -56,7 +56,7 @@ def _sizes(store: BackupStore, piece: StoredPiece) -> Iterator[int]:
         raise DamagedPiece(f"{piece.key} ends at offset {offset}, and its manifest says {piece.end_offset}")
 
 
-def _gaps(manifest: Manifest) -> Iterator[str]:
+def _gaps(manifest: RunManifest) -> Iterator[str]:
     """The partitions whose pieces do not follow one another."""
     for topic, index, part in partitions_of(manifest):
         for piece, following in zip(part.pieces, part.pieces[1:], strict=False):

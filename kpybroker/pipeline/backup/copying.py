@@ -14,7 +14,7 @@ from kpybroker.client.client import EARLIEST_TIMESTAMP, Client, Spot
 from kpybroker.machines.backup.cut import SeenTransactions
 from kpybroker.machines.backup.manifest import (
     MANIFEST_SUFFIX,
-    OpenTransaction,
+    BegunTransaction,
     StoredPiece,
     entry_json,
     piece_key,
@@ -46,7 +46,7 @@ class PartitionTask(NamedTuple):
     bounds: SourceBounds
 
 
-class CopiedPartition(NamedTuple):
+class WrittenPartition(NamedTuple):
     """A partition in the store."""
 
     start_offset: int
@@ -65,14 +65,14 @@ class _TakenBatches(NamedTuple):
     max_timestamp: int
     max_producer_id: int
     gap_end: int
-    open: tuple[OpenTransaction, ...]
+    open: tuple[BegunTransaction, ...]
     was_skipped: bool
     """Whether the source has deleted what was before."""
 
 
 def copy_partition(
     client: Client, store: BackupStore, task: PartitionTask, progress: Callable[[int], object]
-) -> CopiedPartition:
+) -> WrittenPartition:
     """Copy what is missing. ``progress`` gets the number of bytes of each fetch. Raises KafkaError, Unreachable,
     StoreFailed."""
     kept = list(task.plan.pieces)
@@ -96,7 +96,7 @@ def copy_partition(
             offset, first = piece.end_offset, making.following
     leader_epoch = max((piece.leader_epoch for piece in pieces), default=-1)
     seen = SeenTransactions(dict(stretch.open), dict(stretch.open_before), tuple(stretch.markers))
-    return CopiedPartition(start, leader_epoch, tuple(pieces), seen, note)
+    return WrittenPartition(start, leader_epoch, tuple(pieces), seen, note)
 
 
 class _PieceInTheMaking:

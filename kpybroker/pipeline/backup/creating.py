@@ -12,10 +12,10 @@ from kpybroker.client.epoch_requests import diverged_from
 from kpybroker.machines.backup.cut import CutTransactions, Place, decide, doubt
 from kpybroker.machines.backup.manifest import (
     TOPICS,
-    Manifest,
-    PartitionCopy,
+    PartitionAtCut,
+    RunManifest,
     StoredPiece,
-    TopicCopy,
+    TopicAtCut,
     manifest_json,
     manifest_key,
     partitions_of,
@@ -23,7 +23,7 @@ from kpybroker.machines.backup.manifest import (
     run_of,
 )
 from kpybroker.machines.backup.planning import chained, plan_partition, without_diverged
-from kpybroker.pipeline.backup.copying import CopiedPartition, PartitionTask, copy_partition
+from kpybroker.pipeline.backup.copying import PartitionTask, WrittenPartition, copy_partition
 from kpybroker.pipeline.backup.source import SourceCut, SourceTopics, read_cut, read_topics
 from kpybroker.pipeline.backup.store import BackupStore
 from kpywire import uuid
@@ -55,7 +55,7 @@ def create(
     patterns: Iterable[str],
     now_ms: Callable[[], int],
     progress: Callable[[int], object],
-) -> Manifest:
+) -> RunManifest:
     """Write a run, and return its manifest. ``progress`` gets numbers of bytes, from several threads. Raises
     KafkaError, Unreachable, StoreFailed, BadManifest, AnotherCluster."""
     runs = store.runs()
@@ -79,7 +79,7 @@ def create(
             if not decided.doubtful:
                 break
             known = {(ids[spot.topic], spot.partition): list(each.pieces) for spot, each in copied.items()}
-    manifest = Manifest(
+    manifest = RunManifest(
         run,
         source.cluster_id,
         cut_ms,
@@ -97,7 +97,7 @@ def _place(spot: Spot) -> Place:
     return spot.topic, spot.partition
 
 
-def _known(store: BackupStore, last: Manifest | None) -> Pieces:
+def _known(store: BackupStore, last: RunManifest | None) -> Pieces:
     """The pieces of the last run, and those that interrupted runs have left since."""
     found: dict[tuple[str, int], list[StoredPiece]] = {}
     for topic, index, part in partitions_of(last) if last is not None else ():
@@ -141,7 +141,7 @@ def _tasks(client: Client, source: SourceTopics, cut: SourceCut, known: Pieces, 
 
 def _copy_all(
     connect: Callable[[], Client], store: BackupStore, tasks: Iterable[PartitionTask], progress: Callable[[int], object]
-) -> dict[Spot, CopiedPartition]:
+) -> dict[Spot, WrittenPartition]:
     """Copy partitions, several at once. The first error ends all."""
     stopping = Event()
 
@@ -155,7 +155,7 @@ def _copy_all(
     for client in opened:
         clients.put(client)
 
-    def copy(task: PartitionTask) -> CopiedPartition:
+    def copy(task: PartitionTask) -> WrittenPartition:
         client = clients.get()
         try:
             return copy_partition(client, store, task, counted)
@@ -174,15 +174,15 @@ def _copy_all(
 
 
 def _topics(
-    source: SourceTopics, cut: SourceCut, copied: Mapping[Spot, CopiedPartition], decided: CutTransactions
-) -> tuple[TopicCopy, ...]:
+    source: SourceTopics, cut: SourceCut, copied: Mapping[Spot, WrittenPartition], decided: CutTransactions
+) -> tuple[TopicAtCut, ...]:
     return tuple(
-        TopicCopy(
+        TopicAtCut(
             topic.name,
             uuid.to_string(topic.topic_id),
             topic.configs,
             tuple(
-                PartitionCopy(
+                PartitionAtCut(
                     copied[spot].start_offset,
                     cut.bounds[spot].end_offset,
                     max(copied[spot].leader_epoch, topic.leader_epochs[spot.partition]),
@@ -197,7 +197,7 @@ def _topics(
     )
 
 
-def _changes(source: SourceTopics, last: Manifest | None) -> Iterable[str]:
+def _changes(source: SourceTopics, last: RunManifest | None) -> Iterable[str]:
     """The topics that are gone, or are other ones, since the run before."""
     ids = {topic.name: uuid.to_string(topic.topic_id) for topic in source.topics}
     for topic in last.topics if last is not None else ():

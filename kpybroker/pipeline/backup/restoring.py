@@ -26,7 +26,7 @@ from kpybroker.hosts.quorum.formatter import (
 )
 from kpybroker.hosts.quorum.metadata_log import MetadataLog
 from kpybroker.hosts.quorum.snapshotting import snapshot_batches
-from kpybroker.machines.backup.manifest import Manifest, PartitionCopy, StoredPiece, TopicCopy, partitions_of
+from kpybroker.machines.backup.manifest import PartitionAtCut, RunManifest, StoredPiece, TopicAtCut, partitions_of
 from kpybroker.machines.backup.restoring import (
     BROKER_EPOCH,
     FIRST_LEADER_EPOCH,
@@ -63,7 +63,7 @@ COMMITS_PER_BATCH: Final = 500
 COORDINATOR_EPOCH: Final = 0
 
 
-class Target(NamedTuple):
+class RestoreTarget(NamedTuple):
     """The directory to write, and the configs of its node."""
 
     directory: str
@@ -72,8 +72,8 @@ class Target(NamedTuple):
 
 def restore(
     store: BackupStore,
-    manifest: Manifest,
-    target: Target,
+    manifest: RunManifest,
+    target: RestoreTarget,
     now_ms: int,
     report: Callable[[str], None],
     progress: Callable[[int], object],
@@ -109,7 +109,7 @@ def restore(
     format_directories(disk, formatting, rng, now_ms)
 
 
-def at_time(store: BackupStore, time_ms: int, *, by_timestamps: bool) -> Manifest | None:
+def at_time(store: BackupStore, time_ms: int, *, by_timestamps: bool) -> RunManifest | None:
     """The manifest of the cluster at a time: that of the last run before, or with ``by_timestamps`` what the run after
     it has up to the time, too. None if no run is early enough. Raises StoreFailed, BadManifest, DamagedPiece."""
     cuts = {run: store.manifest(run).cut_ms for run in store.runs()}
@@ -139,7 +139,7 @@ def _restored_log(
     store: BackupStore,
     directory: LogDirectory,
     config: BrokerConfig,
-    place: tuple[TopicCopy, int, PartitionCopy],
+    place: tuple[TopicAtCut, int, PartitionAtCut],
     now_ms: int,
     progress: Callable[[int], object],
 ) -> Log:
@@ -240,7 +240,7 @@ def _overturned(headers: list[BatchHeader], batches: Buffer, offsets: frozenset[
     return changed
 
 
-def _finish(log: Log, part: PartitionCopy, now_ms: int) -> None:
+def _finish(log: Log, part: PartitionAtCut, now_ms: int) -> None:
     """End open transactions, and set the log's start and end."""
     if log.end.offset < part.end_offset:
         log.roll(now_ms, part.end_offset)  # the log ends with offsets that compaction has removed
@@ -263,7 +263,7 @@ def _finish(log: Log, part: PartitionCopy, now_ms: int) -> None:
 
 
 def _write_groups(
-    directory: LogDirectory, config: BrokerConfig, manifest: Manifest, node: RestoredNode, now_ms: int
+    directory: LogDirectory, config: BrokerConfig, manifest: RunManifest, node: RestoredNode, now_ms: int
 ) -> None:
     """Write ``__consumer_offsets`` with the committed offsets of groups."""
     log_config = effective(OFFSETS_CONFIGS, config).log()

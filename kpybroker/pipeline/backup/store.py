@@ -13,7 +13,7 @@ from kpybroker.hosts.remote_log.object_store import ObjectStore, StoredObject
 from kpybroker.hosts.remote_log.remote_storage import StoreRefuses
 from kpybroker.hosts.remote_log.stores import open_store
 from kpybroker.machines.backup import manifest as form
-from kpybroker.machines.backup.manifest import BadManifest, Manifest, StoredPiece
+from kpybroker.machines.backup.manifest import BadManifest, RunManifest, StoredPiece
 from kpywire.varint import Buffer
 
 READ_BYTES: Final = 4 << 20
@@ -45,7 +45,7 @@ class BackupStore:
         found = (form.run_of_manifest(each.key) for each in self.listed(form.RUNS))
         return sorted(run for run in found if run is not None)
 
-    def manifest(self, run: str) -> Manifest:
+    def manifest(self, run: str) -> RunManifest:
         """The manifest of a run. Raises BadManifest."""
         key = form.manifest_key(run)
         try:
