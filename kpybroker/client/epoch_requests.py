@@ -20,8 +20,8 @@ def epoch_histories(client: Client, starts: Mapping[Spot, int]) -> dict[Spot, Ep
 
 
 def diverged_from(client: Client, last: Mapping[Spot, tuple[int, int]]) -> dict[Spot, int]:
-    """The offset at which the log of a leader leaves one that ends with this leader epoch at this offset, where the leader
-    does not have all of it. Raises KafkaError."""
+    """The offsets at which the logs of leaders leave those that end with this leader epoch at this offset; only where
+    the leader does not have all of it. Raises KafkaError."""
 
     def attempt() -> dict[Spot, tuple[int, int]]:
         leaders = {spot: _leader_epoch(client, spot) for spot in last}
