@@ -184,7 +184,7 @@ def restore(
         write_directory(
             store, manifest, RestoreTarget(path, config_of(properties, path)), _now_ms(), _report, progress.add
         )
-    for note in manifest.notes if by_timestamps else ():
+    for note in manifest.notes:
         click.echo(f"{click.style('note', fg='cyan')}  {printable(note)}")
     click.echo(f"Restored the cluster of {time_text(manifest.cut_ms)} into {target}: start a node with it.")
 

@@ -3,11 +3,11 @@
 from pathlib import Path
 
 import boto3
+from backed_up import check_directory, create_topic, produce
 from click.testing import CliRunner
 from moto.server import ThreadedMotoServer
 
 from kpybroker.cli.backup import command
-from tests.backup.test_backup_node import check_directory, create_topic, produce
 from tests.broker.running_node import start
 from tests.mirror.two_clusters import batches
 

@@ -1,112 +1,43 @@
 """Backups of a node, and nodes that start with what was restored from them."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from itertools import count
+from collections.abc import Iterable
 from pathlib import Path
-from threading import Event, Thread
-from typing import Any
 
-import confluent_kafka
 import pytest
+from backed_up import (
+    CLOCK_MS,
+    commit,
+    create_topic,
+    delete_before,
+    ends,
+    positions,
+    produce,
+    producer,
+    restored,
+    run,
+    values,
+)
 from click.testing import CliRunner, Result
 
 from kpybroker.cli.backup import command
-from kpybroker.cli.checking import check_directories
 from kpybroker.cli.tables import time_text
-from kpybroker.client import group_requests, offset_requests, topic_requests
+from kpybroker.client import topic_requests
 from kpybroker.client.client import Client, Spot
 from kpybroker.client.topic_requests import describe
 from kpybroker.hosts.remote_log.memory_store import MemoryStore
 from kpybroker.hosts.remote_log.remote_storage import StoreAway
-from kpybroker.machines.backup.cut import CutTransactions, decide, doubt
-from kpybroker.machines.backup.manifest import ReadMarker, RunManifest, manifest_json, manifest_key
+from kpybroker.machines.backup.manifest import manifest_json, manifest_key
 from kpybroker.pipeline.backup import copying, creating
 from kpybroker.pipeline.backup.checking import check
-from kpybroker.pipeline.backup.restoring import RestoreTarget, at_time, config_of, restore
+from kpybroker.pipeline.backup.restoring import at_time
 from kpybroker.pipeline.backup.store import BackupStore
 from kpybroker.pipeline.scan.fetching import ScanFetching
 from kpywire.varint import Buffer
-from support.waiting import eventually
-from tests.broker.running_node import RunningNode, start
+from tests.broker.running_node import RunningNode
 from tests.mirror.two_clusters import batches, client_of
 
-CLOCK_MS = count(1_700_000_000_000, 1000)
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-
-
-@pytest.fixture(scope="module")
-def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningNode]:
-    made = start(tmp_path_factory.mktemp("source"), offsets_topic_num_partitions="3")
-    yield made
-    made.stop()
-
-
-def create_topic(node: RunningNode, name: str, partitions: int = 1, **configs: str) -> None:
-    with client_of(node) as client:
-        topic_requests.create(
-            client, name, partitions, 1, {key.replace("_", "."): value for key, value in configs.items()}
-        )
-
-
-def producer(node: RunningNode, **settings: object) -> confluent_kafka.Producer:
-    named = {key.replace("_", "."): value for key, value in settings.items()}
-    return confluent_kafka.Producer({"bootstrap.servers": f"127.0.0.1:{node.port}", **named})
-
-
-def produce(node: RunningNode, topic: str, records: int, partition: int = 0, **settings: object) -> None:
-    made = producer(node, **settings)
-    for number in range(records):
-        made.produce(topic, key=b"%d" % number, value=b"value %d" % number, partition=partition)
-    assert made.flush(30) == 0
-
-
-def commit(node: RunningNode, group: str, topic: str, offset: int, partition: int = 0) -> None:
-    consumer = confluent_kafka.Consumer({"bootstrap.servers": f"127.0.0.1:{node.port}", "group.id": group})
-    position = confluent_kafka.TopicPartition(topic, partition, offset, metadata="of the test")
-    (done,) = consumer.commit(offsets=[position], asynchronous=False)
-    assert done.error is None
-    consumer.close()
-
-
-def run(node: RunningNode, store: BackupStore, *patterns: str) -> RunManifest:
-    """A run of a backup."""
-    return creating.create(lambda: client_of(node), store, patterns, lambda: next(CLOCK_MS), lambda _: None)
-
-
-def delete_before(node: RunningNode, topic: str, offset: int) -> None:
-    with client_of(node) as client:
-        offset_requests.delete_records(client, {Spot(topic, 0): offset})
-
-
-@contextmanager
-def restored(store: BackupStore, manifest: RunManifest, directory: Path) -> Iterator[RunningNode]:
-    """A node with what is restored from a run. Nothing is wrong with its directory, before and after."""
-    path = str(directory)
-    restore(store, manifest, RestoreTarget(path, config_of(None, path)), 1_700_000_000_000, pytest.fail, lambda _: None)
-    check_directory(path)
-    made = start(directory)
-    try:
-        yield made
-    finally:
-        made.stop()
-    check_directory(path)
-
-
-def check_directory(path: str) -> None:
-    found = check_directories([path], lambda _: None, lambda _: None)
-    assert not [each for each in found.findings if each.level == "damage"], found.findings
-
-
-def positions(node: RunningNode, group: str) -> Mapping[Spot, group_requests.Commit]:
-    with client_of(node) as client:
-        return client.retrying(lambda: group_requests.committed(client, group))
-
-
-def ends(node: RunningNode, spots: Iterable[Spot], *, committed_only: bool = False) -> dict[Spot, int]:
-    with client_of(node) as client:
-        return client.list_offsets(dict.fromkeys(spots, -1), committed_only=committed_only)
 
 
 def test_two_runs_are_restored_as_the_cluster_was_at_each(node: RunningNode, tmp_path: Path) -> None:
@@ -134,132 +65,6 @@ def test_two_runs_are_restored_as_the_cluster_was_at_each(node: RunningNode, tmp
             assert (after.topic.topic_id, after.configs) == (before.topic.topic_id, before.configs)
             produce(again, "t-codecs", 1)
             assert len(batches(again, "t-codecs", 0)) == len(seen[turn][0]) + 1
-
-
-def test_open_transactions_are_aborted_and_others_stay(node: RunningNode, tmp_path: Path) -> None:
-    create_topic(node, "t-tx", 2)
-    made = producer(node, transactional_id="of-backup")
-    made.init_transactions(30)
-    made.begin_transaction()
-    for partition in range(2):
-        made.produce("t-tx", b"committed", partition=partition)
-    made.commit_transaction()
-    made.begin_transaction()
-    for partition in range(2):
-        made.produce("t-tx", b"open", partition=partition)
-    assert made.flush(30) == 0
-    store = BackupStore(MemoryStore())
-    manifest = run(node, store, "t-tx")
-    before = [batches(node, "t-tx", index) for index in range(2)]
-    made.abort_transaction()
-    with restored(store, manifest, tmp_path / "again") as again:
-        spots = [Spot("t-tx", index) for index in range(2)]
-        for spot, seen in zip(spots, before, strict=True):
-            assert batches(again, *spot)[:-1] == seen
-        assert ends(again, spots, committed_only=True) == ends(again, spots) == dict.fromkeys(spots, 4)
-        assert values(again, "t-tx") == [b"committed"]
-        other = producer(again, transactional_id="another")
-        other.init_transactions(30)
-        other.begin_transaction()
-        other.produce("t-tx", b"later", partition=0)
-        other.commit_transaction()
-        assert values(again, "t-tx") == [b"committed", b"later"]
-
-
-def test_a_transaction_that_the_cut_splits_is_aborted_as_a_whole(node: RunningNode, tmp_path: Path) -> None:
-    create_topic(node, "t-split")
-    made = producer(node, transactional_id="of-split")
-    made.init_transactions(30)
-    for value in (b"first", b"second", b"third"):
-        made.begin_transaction()
-        made.produce("t-split", value, partition=0)
-        made.commit_transaction()
-    store = BackupStore(MemoryStore())
-    manifest = run(node, store, "t-split")
-    (topic,) = manifest.topics
-    split = topic.partitions[0]._replace(overturned=(ReadMarker(3, 0, 0, is_commit=True),))
-    changed = manifest._replace(topics=(topic._replace(partitions=(split,)),))
-    with restored(store, changed, tmp_path / "again") as again:
-        assert values(again, "t-split") == [b"first", b"third"]
-        assert ends(again, [Spot("t-split", 0)]) == {Spot("t-split", 0): 6}
-
-
-def test_no_transaction_is_torn_while_producers_commit(node: RunningNode, tmp_path: Path) -> None:
-    create_topic(node, "t-load", 3)
-    stopping = Event()
-
-    def transactions(name: str) -> None:
-        made = producer(node, transactional_id=name)
-        made.init_transactions(30)
-        for number in count():
-            if stopping.is_set():
-                return
-            made.begin_transaction()
-            for partition in range(3):
-                made.produce("t-load", f"{name} {number}", partition=partition)
-            made.commit_transaction()
-
-    threads = [Thread(target=transactions, args=(name,)) for name in ("load-1", "load-2")]
-    for thread in threads:
-        thread.start()
-    store = BackupStore(MemoryStore())
-    try:
-        eventually(lambda: ends(node, [Spot("t-load", 2)])[Spot("t-load", 2)] > 10, "transactions are committed")
-        manifests = [run(node, store, "t-load") for _ in range(3)]
-    finally:
-        stopping.set()
-        for thread in threads:
-            thread.join()
-    for number, manifest in enumerate(manifests):
-        with restored(store, manifest, tmp_path / str(number)) as again:
-            found = [set(values(again, "t-load", partition)) for partition in range(3)]
-            assert len(found[0]) > 3
-            if not manifest.notes:
-                assert found[0] == found[1] == found[2]
-
-
-def test_a_cut_that_may_tear_a_transaction_is_taken_again(node: RunningNode, monkeypatch: pytest.MonkeyPatch) -> None:
-    create_topic(node, "t-cuts")
-    store = BackupStore(MemoryStore())
-    decisions: list[CutTransactions] = []
-
-    def doubtful(cuts: int) -> None:
-        """The next cuts are doubtful, and new records come before each."""
-        decisions.clear()
-
-        def decided(*given: Any) -> CutTransactions:
-            produce(node, "t-cuts", 10)
-            found = decide(*given)
-            decisions.append(found if len(decisions) == cuts else found._replace(doubtful=(5,)))
-            return decisions[-1]
-
-        monkeypatch.setattr(creating, "decide", decided)
-
-    doubtful(2)
-    manifest = run(node, store, "t-cuts")
-    assert manifest.notes == ()
-    (part,) = manifest.topics[0].partitions
-    assert [(piece.start_offset, piece.end_offset) for piece in part.pieces] == [(0, 10), (10, 20)]
-    assert part.end_offset == 20
-    doubtful(creating.CUTS)
-    assert run(node, store, "t-cuts").notes == (doubt(5),)
-    assert len(decisions) == creating.CUTS
-
-
-def values(node: RunningNode, topic: str, partition: int = 0) -> list[bytes]:
-    """The committed values of a partition."""
-    consumer = confluent_kafka.Consumer(
-        {"bootstrap.servers": f"127.0.0.1:{node.port}", "group.id": "values", "enable.partition.eof": True}
-    )
-    consumer.assign([confluent_kafka.TopicPartition(topic, partition, confluent_kafka.OFFSET_BEGINNING)])
-    found = []
-    while True:
-        message = consumer.poll(30)
-        assert message is not None
-        if message.error():
-            consumer.close()
-            return found
-        found.append(message.value())
 
 
 def test_deleted_records_are_not_restored(node: RunningNode, tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ PARTITIONS = st.builds(
     NUMBERS,
     st.lists(PIECES, max_size=3).map(tuple),
     st.lists(st.builds(TransactionEnd, NUMBERS, NUMBERS, st.booleans()), max_size=3).map(tuple),
-    st.lists(st.builds(ReadMarker, NUMBERS, NUMBERS, NUMBERS, st.booleans()), max_size=3).map(tuple),
+    st.lists(st.builds(ReadMarker, NUMBERS, NUMBERS, NUMBERS, NUMBERS, st.booleans()), max_size=3).map(tuple),
 )
 TEXTS = st.text(st.characters(codec=None), max_size=5)
 MANIFESTS = st.builds(

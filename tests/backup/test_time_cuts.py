@@ -76,7 +76,7 @@ def test_a_transaction_that_the_time_splits_is_aborted_as_a_whole() -> None:
     later = manifest(partition(ONE, TWO), partition(ONE, TWO))
     logs = [batch(10, 100, 7) + marker(11, time_ms) for time_ms in (300, 301)]
     first, second = cut_at(300, earlier, later, *logs).topics[0].partitions
-    assert (first.ends, first.overturned) == ((), (ReadMarker(11, 7, 4, is_commit=True),))
+    assert (first.ends, first.overturned) == ((), (ReadMarker(11, 7, 4, 3, is_commit=True),))
     assert (second.ends, second.overturned) == ((TransactionEnd(7, 3, is_commit=False),), ())
     for part in cut_at(301, earlier, later, *logs).topics[0].partitions:
         assert (part.end_offset, part.ends, part.overturned) == (12, (), ())
@@ -84,7 +84,7 @@ def test_a_transaction_that_the_time_splits_is_aborted_as_a_whole() -> None:
 
 def test_what_the_earlier_run_has_decided_holds_until_the_markers_are_there() -> None:
     held = piece(0, 10, open=(OPEN,))
-    commits, overturned = TransactionEnd(7, 3, is_commit=True), ReadMarker(9, 7, 4, is_commit=True)
+    commits, overturned = TransactionEnd(7, 3, is_commit=True), ReadMarker(9, 7, 4, 3, is_commit=True)
     later = manifest(partition(held, TWO))
     earlier = manifest(partition(held, ends=(commits,)))
     assert cut_at(300, earlier, later, batch(10, 100)).topics[0].partitions[0].ends == (commits,)

@@ -7,9 +7,9 @@ are the cut. So a transaction whose offsets a group shows was decided before, an
 - A transaction that was being committed at both looks, with the same time of its begin, and that is open in a
   partition between them and at the cut, is committed there.
 - Every other one that is open at the cut is aborted. If it has a COMMIT marker below the cut in another partition, that
-  one becomes an ABORT marker: so the transaction is aborted as a whole. A marker of ``transaction.version`` 2 is of the
-  transaction if its epoch is above that of the batches. With version 1 they are equal, and the marker may also be that
-  of an earlier transaction: it stays, and the producer is reported.
+  one becomes an ABORT marker: so the transaction is aborted as a whole. With ``transaction.version`` 2 each transaction
+  of a producer has an epoch of its own, and its markers have the next one. With version 1 all have one epoch, and the
+  marker may also be that of an earlier transaction: it stays, and the producer is reported.
 """
 
 from collections.abc import Iterable, Mapping
@@ -56,17 +56,17 @@ def decide(seen: Mapping[Place, SeenTransactions], committing: frozenset[int]) -
     overturned: dict[Place, tuple[ReadMarker, ...]] = {}
     doubtful: set[int] = set()
     for place, found in seen.items():
-        of_others = []
+        split_markers = []
         for marker in found.markers:
             split = aborted.get(marker.producer_id)
-            if split is None or not marker.is_commit or marker.epoch < split.epoch:
+            if split is None or not marker.is_commit or marker.begun_epoch != split.epoch:
                 continue
-            if marker.epoch > split.epoch:
-                of_others.append(marker)
+            if marker.epoch > marker.begun_epoch:
+                split_markers.append(marker)
             elif marker.producer_id not in found.open:  # here an earlier one has ended if it is open again
                 doubtful.add(marker.producer_id)
-        if of_others:
-            overturned[place] = tuple(of_others)
+        if split_markers:
+            overturned[place] = tuple(split_markers)
     return CutTransactions(ends, overturned, tuple(sorted(doubtful)))
 
 

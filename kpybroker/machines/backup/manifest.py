@@ -38,6 +38,9 @@ class ReadMarker(NamedTuple):
     offset: int
     producer_id: int
     epoch: int
+    begun_epoch: int
+    """The epoch of the batches that it ends; above it ``epoch`` is that of ``transaction.version`` 2. -1 without
+    batches."""
     is_commit: bool
 
 
@@ -256,7 +259,11 @@ def _partition(document: Any) -> PartitionAtCut:
         ),
         tuple(
             ReadMarker(
-                _number(each["offset"]), _number(each["producer_id"]), _number(each["epoch"]), each["is_commit"] is True
+                _number(each["offset"]),
+                _number(each["producer_id"]),
+                _number(each["epoch"]),
+                _number(each["begun_epoch"]),
+                each["is_commit"] is True,
             )
             for each in document["overturned"]
         ),

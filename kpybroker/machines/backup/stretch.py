@@ -91,7 +91,8 @@ class BatchStretch:
         marker = transaction_marker(header, piece, position)
         if marker is None:
             return
-        self.open.pop(header.producer_id, None)
+        begun = self.open.pop(header.producer_id, None)
         if header.base_offset >= self._cut.marks_from:
-            seen = ReadMarker(header.base_offset, header.producer_id, header.producer_epoch, marker.committed)
+            epoch, begun_epoch = header.producer_epoch, -1 if begun is None else begun.epoch
+            seen = ReadMarker(header.base_offset, header.producer_id, epoch, begun_epoch, marker.committed)
             self.markers.append(seen)
