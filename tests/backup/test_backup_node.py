@@ -2,7 +2,9 @@
 
 import json
 from collections.abc import Iterable
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 from backed_up import (
@@ -24,6 +26,7 @@ from kpybroker.cli.backup import command
 from kpybroker.cli.tables import time_text
 from kpybroker.client import topic_requests
 from kpybroker.client.client import Client, Spot
+from kpybroker.client.epoch_requests import diverged_from
 from kpybroker.client.topic_requests import describe
 from kpybroker.hosts.remote_log.memory_store import MemoryStore
 from kpybroker.hosts.remote_log.remote_storage import StoreAway
@@ -32,7 +35,7 @@ from kpybroker.pipeline.backup import copying, creating
 from kpybroker.pipeline.backup.checking import check
 from kpybroker.pipeline.backup.restoring import at_time
 from kpybroker.pipeline.backup.store import BackupStore
-from kpybroker.pipeline.scan.fetching import ScanFetching
+from kpybroker.pipeline.scan.fetching import ScanFetching, fetch
 from kpywire.varint import Buffer
 from tests.broker.running_node import RunningNode
 from tests.mirror.two_clusters import batches, client_of
@@ -162,6 +165,42 @@ def test_a_time_between_two_runs_is_restored_by_timestamps(node: RunningNode, tm
     assert before is not None
     assert (before.topics, before.groups) == ((), {})
     assert at_time(store, cut_ms - 1, by_timestamps=False) is None
+
+
+def test_a_log_that_the_source_does_not_have_to_its_end_is_recognised(node: RunningNode) -> None:
+    create_topic(node, "t-epochs", 2)
+    produce(node, "t-epochs", 20)
+    with client_of(node) as client:
+        longer, same = Spot("t-epochs", 0), Spot("t-epochs", 1)
+        assert diverged_from(client, {longer: (0, 30), same: (0, 0)}) == {longer: 20}
+        assert diverged_from(client, {longer: (0, 20)}) == {}
+        assert diverged_from(client, {}) == {}
+
+
+def test_records_that_are_deleted_while_a_run_reads_are_left_out(
+    node: RunningNode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_topic(node, "t-overtaken")
+    for _ in range(4):
+        produce(node, "t-overtaken", 10)
+    fetches = count()
+
+    def fetch_later(*given: Any) -> Any:
+        if next(fetches) == 1:
+            delete_before(node, "t-overtaken", 30)
+        return fetch(*given)
+
+    monkeypatch.setattr(copying, "FETCHING", ScanFetching(max_bytes=300))
+    monkeypatch.setattr(copying, "fetch", fetch_later)
+    store = BackupStore(MemoryStore())
+    manifest = run(node, store, "t-overtaken")
+    assert manifest.notes == (
+        "t-overtaken-0: the source has deleted the records before offset 30 while they were read",
+    )
+    (part,) = manifest.topics[0].partitions
+    assert (part.start_offset, part.end_offset, part.pieces[0].start_offset) == (30, 40, 30)
+    with restored(store, manifest, tmp_path / "again") as again:
+        assert batches(again, "t-overtaken", 0) == batches(node, "t-overtaken", 0)
 
 
 class FailingStore(MemoryStore):
