@@ -148,7 +148,7 @@ def _restored_log(
     log_config = effective(carried(topic.configs), config).log()
     overturned = frozenset(marker.offset for marker in part.overturned)
     limit = min(log_config.segment_bytes, APPENDED_BYTES)
-    # Gaps of a log that was never compacted here are explained only in segments that are not written to any more.
+    # A cleaner does not touch the active segment: gaps before it are known as its own once it has run.
     gap_end = max((piece.gap_end for piece in part.pieces), default=-1) if log_config.cleanup_compact else -1
     log: Log | None = None
 

@@ -106,9 +106,8 @@ class PartitionCheck:
         )
         self._producers = ProducerStates(directory)
         self.cleaned_to = around.cleaned_to
-        if around.is_compacted and (not around.clean or not around.cleaned_to):
-            # A process that was killed may have compacted more than it noted, and a log that was never compacted here
-            # may be a copy of one that was: but never the active segment.
+        if around.is_compacted and not around.clean:
+            # A process that was killed may have compacted more than it noted, but never the active segment.
             self.cleaned_to = max(around.cleaned_to, *bases[-1:], 0)
         self._complete = self.cleaned_to == 0
         """Whether the beginning was seen of every transaction that ends here."""
