@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from contents import COMPACTED, Contents, look
+from contents import COMPACTED, Contents, look, wait_for_leaders
 from filling import CODECS, DELETED, PLAIN, TRANSACTIONS, create_topics, fill, numbered, write
 from tenant import Tenant
 
@@ -81,5 +81,6 @@ def test_apache_kafka_opens_what_is_restored_from_a_backup_of_apache_kafka(tmp_p
             if turn == 0:
                 compare(seen[1], look(node.port))
             with RawClient(node.port) as raw:
+                wait_for_leaders(raw, (PLAIN, 2))
                 assert write(raw, PLAIN, numbered(2 + turn), 2) == 6 + 3 * turn
         check(target.data)
