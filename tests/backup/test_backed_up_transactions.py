@@ -98,6 +98,7 @@ def commit_by_version_2(node: RunningNode, topic: str, name: str, stopping: Even
             assert made.end(commit=True, version=5).error_code == error_codes.NONE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("commits", [commit_by_version_1, commit_by_version_2])
 def test_no_transaction_is_torn_while_producers_commit(
     node: RunningNode, tmp_path: Path, commits: Callable[[RunningNode, str, str, Event], None]

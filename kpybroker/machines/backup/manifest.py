@@ -106,10 +106,10 @@ class RunManifest(NamedTuple):
     """One run."""
 
     run: str
-    """The name of the run: the time of its cut in UTC, to the millisecond."""
+    """The name of the run: the time of its begin in UTC, to the millisecond."""
     cluster_id: str
     cut_ms: int
-    """The time before which the cut was not begun."""
+    """The time at which the ends had been read: no record came later."""
     finished_ms: int
     offsets_partitions: int
     """The number of partitions of ``__consumer_offsets``."""

@@ -44,9 +44,9 @@ class _Stopped(Exception):
     """The run has ended, and this partition is not copied to its end."""
 
 
-def run_name(cut_ms: int) -> str:
-    """The name of the run whose cut is at this time. Names sort as their times."""
-    return datetime.fromtimestamp(cut_ms / 1000, UTC).strftime("%Y%m%dT%H%M%S.") + f"{cut_ms % 1000:03d}Z"
+def run_name(begin_ms: int) -> str:
+    """The name of the run that begins at this time. Names sort as their times."""
+    return datetime.fromtimestamp(begin_ms / 1000, UTC).strftime("%Y%m%dT%H%M%S.") + f"{begin_ms % 1000:03d}Z"
 
 
 def create(
@@ -71,8 +71,8 @@ def create(
         ids = {topic.name: uuid.to_string(topic.topic_id) for topic in source.topics}
         known = _known(store, last)
         for _ in range(CUTS):
-            cut_ms = max(now_ms(), earliest_ms)
             cut = read_cut(client, source.topics)
+            cut_ms = max(now_ms(), earliest_ms)
             copied = _copy_all(connect, store, _tasks(client, source, cut, known, run), progress)
             decided = decide({_place(spot): each.seen for spot, each in copied.items()}, cut.committing)
             notes |= {spot: each.note for spot, each in copied.items() if each.note}
