@@ -108,6 +108,14 @@ def test_a_manifest_of_a_later_version_is_refused_by_its_number() -> None:
         read_manifest(json.dumps({**document, "version": 2}).encode())
 
 
+@pytest.mark.parametrize("name", ["../../etc", "a/b", "..", ""])
+def test_a_manifest_with_a_topic_that_leads_out_of_the_directory_is_refused(name: str) -> None:
+    document = json.loads(manifest_json(manifest()))
+    document["topics"][0]["name"] = name
+    with pytest.raises(BadManifest, match="Topic name is invalid"):
+        read_manifest(json.dumps(document).encode())
+
+
 def test_keys_say_what_an_object_is() -> None:
     run = "20260131T120000.000Z"
     key = piece_key(TOPIC_ID, 3, 120, run)

@@ -9,6 +9,8 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, TypeVar
 
+from kpybroker.machines.metadata.topic_name import reason_invalid
+
 VERSION: Final = 1
 RUNS: Final = "runs/"
 TOPICS: Final = "topics/"
@@ -239,8 +241,12 @@ def _manifest(document: Any) -> RunManifest:
 
 
 def _topic(document: Any) -> TopicAtCut:
+    name = _text(document["name"])
+    reason = reason_invalid(name)
+    if reason is not None:  # a restore makes directories of these names
+        raise BadManifest(reason)
     return TopicAtCut(
-        _text(document["name"]),
+        name,
         _text(document["topic_id"]),
         {_text(name): _text(value) for name, value in document["configs"].items()},
         tuple(_partition(each) for each in document["partitions"]),
