@@ -8,9 +8,11 @@ from typing import Any, Final, NamedTuple
 
 import click
 
+from kpybroker.cli import mirror_adoption
+from kpybroker.cli.mirror_adoption import exported_json
 from kpybroker.cli.options import NOT_IN_ORDER, Command, NotReached, bootstrap_server, connected, json_output
 from kpybroker.cli.tables import columns, duration_text, plural, printable, show_json
-from kpybroker.client import mirror_requests, mirrored_groups
+from kpybroker.client import adoption_requests, mirror_requests, mirrored_groups
 from kpybroker.client.bad_property import BadProperty
 from kpybroker.client.client import Client, Spot
 from kpybroker.client.connection import Unreachable
@@ -52,15 +54,39 @@ def _named(command: Command) -> Command:
     metavar="PATTERN",
     help="A topic of the source; * stands for any characters. Repeatable.",
 )
+@click.option(
+    "--adopt",
+    "adopts",
+    is_flag=True,
+    help="Topics that exist become mirrors, if the source has them with the same ids. Records that it lacks are "
+    "exported to TOPIC.diverged-DATE, and only then cut off.",
+)
+@click.option(
+    "--export-directory",
+    "directory",
+    type=click.Path(exists=True, file_okay=False, path_type=Path, resolve_path=True),
+    metavar="DIR",
+    help="With --adopt: export to files in this directory instead of topics.",
+)
+@source_option("The client properties of the source; needed by --adopt.")
 @bootstrap_server
-def create(name: str, patterns: tuple[str, ...], server: str) -> None:
+def create(  # noqa: PLR0913
+    name: str, patterns: tuple[str, ...], adopts: bool, directory: Path | None, source: Path | None, server: str
+) -> None:
     """Begin a mirror, or go on with one that was stopped."""
-    with connected(server) as client:
+    if adopts and source is None:
+        raise click.UsageError("--adopt needs --source, to compare with what the source has")
+    mirror = Mirror(name, patterns)
+    with connected(server) as client, _source(source) as there:
         present = mirror_requests.mirrors(client)
-        if name in present and present[name] != Mirror(name, patterns):
+        if name in present and present[name] != mirror:
             raise click.ClickException(f"mirror {name} exists: it has the topics {' '.join(present[name].patterns)}")
-        mirror_requests.set_mirrors(client, {**present, name: Mirror(name, patterns)}.values())
-    click.echo(f"Mirror {name} has begun.")
+        adopted = adoption_requests.candidates(client, there, mirror) if adopts and there is not None else []
+        mirror_requests.set_mirrors(client, {**present, name: mirror}.values())
+        if adopted and there is not None:
+            mirror_adoption.adopt(client, there, adopted, name, directory)
+    joined = f" {plural(len(adopted), 'topic')} of this cluster joined it." if adopts else ""
+    click.echo(f"Mirror {name} has begun.{joined}")
 
 
 @command.command()
@@ -94,6 +120,9 @@ def status(name: str | None, source: Path | None, as_json: bool, server: str) ->
             {
                 "mirrors": {each.name: list(each.patterns) for each in named.values() if name in (None, each.name)},
                 "partitions": [{"mirror": owners[each.spot.topic], **_as_json(each)} for each in found],
+                "exported": [
+                    exported_json(topic.name, topic.export, part) for topic in topics for part in topic.exported
+                ],
             }
         )
     else:
@@ -103,6 +132,9 @@ def status(name: str | None, source: Path | None, as_json: bool, server: str) ->
             for each in found
         ]  # fmt: skip
         click.echo(columns(("MIRROR", "TOPIC", "PARTITION", "END", "LAG", "REASON"), rows))
+        mirror_adoption.report(
+            {topic.name: topic.export for topic in topics}, {topic.name: topic.exported for topic in topics}
+        )
     if any(each.reason not in ("", mirror_requests.FETCHING) for each in found):
         raise SystemExit(NOT_IN_ORDER)
 

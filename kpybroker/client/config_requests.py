@@ -1,6 +1,6 @@
 """The requests of ``kpybroker configs``: the configs of one resource, and changes of them. Raises KafkaError."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import IntEnum
 from typing import Any, NamedTuple
 
@@ -131,8 +131,12 @@ def alter(
 
 def alter_topics(client: Client, names: Iterable[str], changes: Iterable[ConfigChange]) -> None:
     """Change the same configs of several topics by one request. Raises KafkaError."""
-    wanted = list(changes)
-    altered = [_altered(ConfigResource(ConfigResourceType.TOPIC, name), wanted) for name in names]
+    alter_each_topic(client, dict.fromkeys(names, list(changes)))
+
+
+def alter_each_topic(client: Client, wanted: Mapping[str, Iterable[ConfigChange]]) -> None:
+    """Change configs of several topics by one request, all or none of each topic. Raises KafkaError."""
+    altered = [_altered(ConfigResource(ConfigResourceType.TOPIC, name), each) for name, each in wanted.items()]
     request = IncrementalAlterConfigsRequest(resources=altered, validate_only=False)
 
     def attempt() -> None:

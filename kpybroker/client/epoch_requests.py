@@ -32,13 +32,13 @@ def diverged_from(client: Client, last: Mapping[Spot, tuple[int, int]]) -> dict[
 
 
 def _histories(client: Client, starts: Mapping[Spot, int]) -> dict[Spot, EpochHistory]:
-    leaders = {spot: _leader_epoch(client, spot) for spot in starts}
-    newest = _epoch_ends(client, leaders, leaders)
+    leaders = {spot: leader_epoch(client, spot) for spot in starts}
+    newest = epoch_ends(client, leaders, leaders)
     found: dict[Spot, EpochHistory] = {spot: [] for spot in starts}
     last = {spot: epoch for spot, (epoch, _) in newest.items() if epoch >= 0}
     while last:
         # The end of what came before an epoch is where it begins.
-        before = _epoch_ends(client, {spot: epoch - 1 for spot, epoch in last.items() if epoch}, leaders)
+        before = epoch_ends(client, {spot: epoch - 1 for spot, epoch in last.items() if epoch}, leaders)
         following = {}
         for spot, epoch in last.items():
             earlier, first_offset = before.get(spot, (-1, 0))
@@ -49,13 +49,13 @@ def _histories(client: Client, starts: Mapping[Spot, int]) -> dict[Spot, EpochHi
     return {spot: epochs[::-1] for spot, epochs in found.items()}
 
 
-def _leader_epoch(client: Client, spot: Spot) -> int:
+def leader_epoch(client: Client, spot: Spot) -> int:
     return next(
         each.leader_epoch for each in client.topic(spot.topic).partitions if each.partition_index == spot.partition
     )
 
 
-def _epoch_ends(client: Client, epochs: Mapping[Spot, int], leaders: Mapping[Spot, int]) -> dict[Spot, tuple[int, int]]:
+def epoch_ends(client: Client, epochs: Mapping[Spot, int], leaders: Mapping[Spot, int]) -> dict[Spot, tuple[int, int]]:
     """The largest epoch of each partition up to one, and where it ends. Leaders of other epochs than ``leaders`` answer
     with an error."""
     found = {}

@@ -16,14 +16,18 @@ from kpybroker.client.producer_requests import producers
 from kpybroker.client.transaction_requests import TransactionFilter
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.metadata.mirror_configs import (
-    LEADER_EPOCH,
+    ALL_OF_A_TOPIC,
+    EXPORT,
+    EXPORTED,
+    EXPORTING,
+    JOINING,
     MIRRORING,
     MIRRORS,
     SOURCE,
     STATE,
     STOPPING,
-    TOPIC_ID,
 )
+from kpybroker.machines.mirror.divergence import ExportedPart, exported_parts
 from kpybroker.machines.mirror.mirror import Mirror, mirrors_of
 from kpywire import error_codes
 from kpywire.messages.metadata import MetadataResponseTopic
@@ -39,11 +43,14 @@ FETCHING: Final = "it is being fetched"
 
 
 class MirroredTopic(NamedTuple):
-    """A topic that is a mirror. ``state`` is mirroring or stopping."""
+    """A topic that is a mirror. ``state`` is one of those of ``kpybroker.mirror.state``."""
 
     topic: MetadataResponseTopic
     mirror: str
     state: str
+    export: str = ""
+    """The topic or directory with the records that the source lacks."""
+    exported: tuple[ExportedPart, ...] = ()
 
     @property
     def name(self) -> str:
@@ -87,10 +94,12 @@ def mirrored_topics(client: Client, mirror: str | None = None) -> list[MirroredT
     """The topics of one mirror, or of all, by name."""
     topics = {topic.name or "": topic for topic in client.topics() if not topic.is_internal}
     found = []
-    for name, configs in config_requests.describe_topics(client, sorted(topics), [SOURCE, STATE]):
+    for name, configs in config_requests.describe_topics(client, sorted(topics), [SOURCE, STATE, EXPORT, EXPORTED]):
         values = {each.name: each.value or "" for each in configs}
         if values.get(SOURCE) and mirror in (None, values[SOURCE]):
-            found.append(MirroredTopic(topics[name], values[SOURCE], values.get(STATE, MIRRORING)))
+            exported = tuple(exported_parts(values.get(EXPORTED, "")).values())
+            state, export = values.get(STATE, MIRRORING), values.get(EXPORT, "")
+            found.append(MirroredTopic(topics[name], values[SOURCE], state, export, exported))
     return found
 
 
@@ -129,6 +138,10 @@ def _reasons(
     whole = ""
     if topic.state == STOPPING:
         whole = "a failover is under way"
+    elif topic.state == EXPORTING:
+        whole = "records that the source lacks are exported first: create --adopt does that"
+    elif topic.state == JOINING:
+        whole = "records that were exported are cut off: create --adopt goes on with it"
     elif topic.mirror not in named:
         whole = f"the mirror {topic.mirror} is stopped"
     elif knows_source and other is None:
@@ -190,7 +203,7 @@ def end_transactions(client: Client, topics: Iterable[MirroredTopic], within_s: 
 
 def make_writable(client: Client, topics: Iterable[MirroredTopic]) -> None:
     """Make the topics ordinary ones: nothing says any more that they were mirrors."""
-    _alter_all(client, topics, dict.fromkeys((SOURCE, STATE, TOPIC_ID, LEADER_EPOCH)))
+    _alter_all(client, topics, dict.fromkeys(ALL_OF_A_TOPIC))
 
 
 def _alter_all(client: Client, topics: Iterable[MirroredTopic], configs: Mapping[str, str | None]) -> None:

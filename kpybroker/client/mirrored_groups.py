@@ -17,11 +17,16 @@ def offsets_of_groups(client: Client, takes: Callable[[str], bool]) -> dict[str,
     found: dict[str, Commits] = {}
     for group in list_groups(client):
         if group.group_type.lower() != SHARE:
-            commits = group_requests.committed(client, group.group_id)
-            wanted: Commits = {spot: GroupOffset(*commit) for spot, commit in commits.items() if takes(spot.topic)}
+            wanted = commits_of(client, group.group_id, takes)
             if wanted:
                 found[group.group_id] = wanted
     return found
+
+
+def commits_of(client: Client, group: str, takes: Callable[[str], bool]) -> Commits:
+    """The offsets that a group has committed in the topics that ``takes`` takes."""
+    commits = group_requests.committed(client, group)
+    return {spot: GroupOffset(*commit) for spot, commit in commits.items() if takes(spot.topic)}
 
 
 def commit_request(group: str, commits: Commits) -> OffsetCommitRequest:
@@ -44,17 +49,23 @@ def carry_over(client: Client, source: Client, ends: Mapping[Spot, int]) -> list
     """Commit the offsets of the source's groups in these partitions, up to their ``ends`` here. Return the groups whose
     coordinator refuses, such as those with members."""
     topics = {spot.topic for spot in ends}
-    refused = []
+    refused: list[tuple[str, KafkaError]] = []
     for group, commits in offsets_of_groups(source, topics.__contains__).items():
         due = clamped(commits, ends)
         present = group_requests.committed(client, group, [Spot(*place) for place in due])
         different = {place: commit for place, commit in due.items() if present.get(Spot(*place)) != tuple(commit)}
-        if different:
-            try:
-                _commit(client, group, different)
-            except KafkaError as error:
-                refused.append((group, error))
+        refused += commit_or_refuse(client, group, different)
     return refused
+
+
+def commit_or_refuse(client: Client, group: str, commits: Commits) -> list[tuple[str, KafkaError]]:
+    """Commit offsets of a group, if there are any. Return the group with the error if its coordinator refuses."""
+    if commits:
+        try:
+            _commit(client, group, commits)
+        except KafkaError as error:
+            return [(group, error)]
+    return []
 
 
 def _commit(client: Client, group: str, commits: Commits) -> None:

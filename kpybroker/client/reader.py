@@ -18,6 +18,7 @@ from kpywire.batch import BatchHeader, batch_headers, check_crc
 from kpywire.errors import Malformed
 from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 from kpywire.record import Record, read_batch
+from kpywire.varint import Buffer
 
 FIRST_MAX_BYTES = 64 * 1024
 RESETS: Final = {"earliest": EARLIEST_TIMESTAMP, "latest": LATEST_TIMESTAMP}
@@ -78,6 +79,25 @@ class RecordReader:
         self.fetching = self.fetching._replace(partition_max_bytes=FIRST_MAX_BYTES)
         firsts = ((spot, next(self._records(spot, answer), None)) for spot, answer in self._answers())
         return {spot: found.record for spot, found in firsts if found is not None}
+
+    def poll_batches(self) -> Iterator[tuple[Spot, BatchHeader, memoryview]]:
+        """The batches of one round of fetches, all of their bytes. Raises KafkaError, Unreachable."""
+        for spot, answer in self._answers():
+            data = memoryview(answer.records or b"")
+            for position, header in self._whole_batches(spot, data):
+                if header.next_offset > self.positions[spot]:
+                    yield spot, header, data[position : position + header.size]
+                    self.positions[spot] = header.next_offset
+
+    def _whole_batches(self, spot: Spot, data: Buffer) -> Iterator[tuple[int, BatchHeader]]:
+        """The positions and headers of batches, checked. Raises KafkaError."""
+        try:
+            for position, header in batch_headers(data):
+                if self.fetching.checks_crcs and not check_crc(data, header, position):
+                    raise Malformed(f"the batch at offset {header.base_offset} has a wrong CRC")
+                yield position, header
+        except Malformed as error:
+            raise KafkaError(error_codes.CORRUPT_MESSAGE, f"partition {spot}: {error}") from None
 
     def _answers(self) -> Iterator[tuple[Spot, PartitionData]]:
         while True:
@@ -176,9 +196,7 @@ class RecordReader:
         data = answer.records or b""
         aborted = Aborted((each.first_offset, each.producer_id) for each in answer.aborted_transactions or ())
         try:
-            for position, header in batch_headers(data):
-                if self.fetching.checks_crcs and not check_crc(data, header, position):
-                    raise Malformed(f"the batch at offset {header.base_offset} has a wrong CRC")
+            for position, header in self._whole_batches(spot, data):
                 if not aborted.skips(data, header, position):
                     for record in read_batch(data, header, position):
                         if record.offset >= self.positions[spot]:

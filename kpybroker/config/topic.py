@@ -131,6 +131,11 @@ class TopicConfig:
         return mirror_configs.is_fed(self.overrides)
 
     @property
+    def is_sealed(self) -> bool:
+        """Whether nothing of this cluster is appended to it."""
+        return mirror_configs.is_sealed(self.overrides)
+
+    @property
     def max_segment_ms(self) -> int:
         """The longest time for which a segment may stay active: with compaction, no longer than its records may stay
         uncompacted."""

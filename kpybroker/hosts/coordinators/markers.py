@@ -87,7 +87,7 @@ class Markers:
             if shard is None or not shard.journal.is_open:
                 raise KafkaError(error_codes.NOT_LEADER_OR_FOLLOWER)
             return shard.mark(marker)
-        if leader.is_fed:
+        if replica.topic.config.is_sealed:
             return leader.high_watermark.offset  # no transaction of this cluster is in a mirror
         offset = leader.append_marker(
             marker, self._scheduler.now_ms(), log_append_time=replica.topic.validation.log_append_time

@@ -25,7 +25,8 @@ from kpybroker.hosts.replicas.throttle import ReplicaThrottle
 from kpybroker.hosts.replicas.tiering import NoTiering
 from kpybroker.machines.config_def import LONG_MAX
 from kpybroker.machines.errors import KafkaError
-from kpybroker.machines.metadata.mirror_configs import SOURCE
+from kpybroker.machines.metadata.mirror_configs import EXPORTED, JOINING, SOURCE, STATE
+from kpybroker.machines.mirror.divergence import exported_parts
 from kpybroker.machines.mirror.feeding import FedPartition
 from kpybroker.machines.mirror.mirror import Mirror
 from kpybroker.machines.replica_fetcher import FetchLimits, FetchState, Following, Key
@@ -249,7 +250,7 @@ class RunningMirror:
         self, key: Key, replica: Replica, leader_id: int, source: MirrorSource, address: tuple[str, int]
     ) -> None:
         try:
-            fed = FedPartition(replica.led())
+            fed = FedPartition(replica.led(), _exported_from(replica))
         except DiskFailure as failure:
             self._parts.replicas.directory_failed(failure)
             return
@@ -273,3 +274,13 @@ class RunningMirror:
         for key in list(feed.fetcher.followings):
             self._places.pop(key, None)
         feed.close()
+
+
+def _exported_from(replica: Replica) -> int | None:
+    """The offset from which on records are exported: the log's end in a partition that had nothing to export. None if
+    that does not matter, since the topic has joined its source."""
+    configs = replica.topic.config.overrides
+    if configs.get(STATE) != JOINING:
+        return None
+    part = exported_parts(configs.get(EXPORTED, "")).get(replica.index)
+    return replica.led().log.log_end_offset if part is None else part.first_offset

@@ -242,8 +242,11 @@ class Replicas:
                 found.configure(changed)
             self._fetchers.configured(replica)
             leader = replica.leader
-            if leader is not None and leader.is_fed and not held.config.is_fed:
-                leader.end_feed()
+            if leader is not None and leader.is_fed != held.config.is_fed:
+                if held.config.is_fed:
+                    leader.begin_feed()
+                else:
+                    leader.end_feed()
             if leader is not None and leader.require_in_sync(
                 held.config.min_insync_replicas, self.scheduler.monotonic_ms()
             ):

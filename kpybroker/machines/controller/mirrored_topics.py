@@ -11,12 +11,24 @@ from typing import Any, Final, NamedTuple
 from kpybroker.machines.controller.state import ControllerState
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.metadata.image import BROKER_RESOURCE
-from kpybroker.machines.metadata.mirror_configs import LEADER_EPOCH, SOURCE, TOPIC_ID, is_mirror, mirror_names
+from kpybroker.machines.metadata.mirror_configs import (
+    EXPORTED,
+    JOINING,
+    LEADER_EPOCH,
+    MIRRORING,
+    SOURCE,
+    STATE,
+    TOPIC_ID,
+    is_mirror,
+    may_follow,
+    mirror_names,
+)
 from kpywire import error_codes
 from kpywire.metadata_records.partition_record import PartitionRecord
 from kpywire.metadata_records.producer_ids_record import ProducerIdsRecord
 from kpywire.uuid import from_string, usable
 
+TIERED: Final = "remote.storage.enable"
 NO_BROKER: Final = -1
 DISTANT_FROM: Final = 1 << 62
 PLACES: Final = 1 << 30
@@ -65,15 +77,14 @@ def alteration(
 ) -> list[Any]:
     """The records that a change of a topic's configs needs in addition: partitions with raised leader epochs.
 
-    A topic becomes a mirror only when it is created. KafkaError: INVALID_CONFIG.
+    An ordinary topic becomes a mirror of the topic with its id, and its records that the source lacks are exported
+    before it is fed. KafkaError: INVALID_CONFIG.
     """
     if after.get(SOURCE) is None:
         return []
-    if (before.get(SOURCE), before.get(TOPIC_ID)) != (after.get(SOURCE), after.get(TOPIC_ID)):
-        message = f"{SOURCE}: an existing topic does not become a mirror, and a mirror keeps its source"
-        raise KafkaError(error_codes.INVALID_CONFIG, message)
+    _check_source(state, name, before, after)
     least = int(after.get(LEADER_EPOCH) or 0)
-    if least < int(before[LEADER_EPOCH]):
+    if least < int(before.get(LEADER_EPOCH, 0)):
         raise KafkaError(error_codes.INVALID_CONFIG, f"{LEADER_EPOCH} cannot go back from {before[LEADER_EPOCH]}")
     topic, image = state.image.topics[name], state.image
     records: list[Any] = []
@@ -84,3 +95,30 @@ def alteration(
             record.partition_epoch += 1
             records.append(record)
     return records
+
+
+def _check_source(
+    state: ControllerState, name: str, before: Mapping[str, str], after: Mapping[str, str | None]
+) -> None:
+    """Raise KafkaError if a topic cannot go on as such a mirror, or become one."""
+    earlier = before.get(STATE, MIRRORING) if is_mirror(before) else None
+    later = after.get(STATE) or MIRRORING
+    if earlier is None:
+        _check_adopted(state, name, after)
+    elif (before[SOURCE], before[TOPIC_ID]) != (after[SOURCE], after.get(TOPIC_ID)):
+        raise KafkaError(error_codes.INVALID_CONFIG, f"{SOURCE}: a mirror keeps its source")
+    if not may_follow(earlier, later):
+        message = f"{STATE}: {'an ordinary topic' if earlier is None else earlier} cannot be followed by {later}"
+        raise KafkaError(error_codes.INVALID_CONFIG, message)
+    if later == JOINING and after.get(EXPORTED) is None:
+        raise KafkaError(error_codes.INVALID_CONFIG, f"{STATE}: {JOINING} needs {EXPORTED}")
+
+
+def _check_adopted(state: ControllerState, name: str, after: Mapping[str, str | None]) -> None:
+    if after[SOURCE] not in mirror_names(state.image.configs_of(BROKER_RESOURCE, "")):
+        raise KafkaError(error_codes.INVALID_CONFIG, f"{SOURCE}: the cluster has no mirror {after[SOURCE]!r}")
+    if from_string(after[TOPIC_ID] or "") != state.image.topics[name].id:
+        message = f"{TOPIC_ID}: topic {name} has another id than its source, so it does not become its mirror"
+        raise KafkaError(error_codes.INVALID_CONFIG, message)
+    if after.get(TIERED) == "true":
+        raise KafkaError(error_codes.INVALID_CONFIG, f"{SOURCE}: topic {name} is tiered, so it does not become a mirror")

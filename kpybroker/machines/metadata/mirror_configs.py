@@ -15,9 +15,18 @@ TOPIC_ID: Final = "kpybroker.mirror.topic.id"
 LEADER_EPOCH: Final = "kpybroker.mirror.leader.epoch"
 """A leader epoch above all of the source's. No partition of the topic has a lower one."""
 STATE: Final = "kpybroker.mirror.state"
+EXPORTING: Final = "exporting"
+"""An ordinary topic is to become a mirror. It is read-only and not fed: records that its source lacks are exported."""
+JOINING: Final = "joining"
+"""The topic is fed, and the exported records are cut off, but no others."""
 MIRRORING: Final = "mirroring"
 STOPPING: Final = "stopping"
 """Nothing of the source is appended any more, and open transactions are ended. The topic is still read-only."""
+EXPORT: Final = "kpybroker.mirror.export"
+"""The topic or the directory to which records are exported that the source lacks."""
+EXPORTED: Final = "kpybroker.mirror.exported"
+"""The records that were exported: see `kpybroker.machines.mirror.divergence`. Without it a topic is not fed again."""
+ALL_OF_A_TOPIC: Final = (SOURCE, TOPIC_ID, LEADER_EPOCH, STATE, EXPORT, EXPORTED)
 MIRRORS: Final = "kpybroker.mirrors"
 """The config for all brokers that names the mirrors, with the patterns of their topics."""
 
@@ -35,4 +44,24 @@ def is_mirror(configs: Mapping[str, str]) -> bool:
 
 def is_fed(configs: Mapping[str, str]) -> bool:
     """Whether batches of the source are appended to such a topic."""
+    return SOURCE in configs and configs.get(STATE) not in (STOPPING, EXPORTING)
+
+
+def is_sealed(configs: Mapping[str, str]) -> bool:
+    """Whether nothing of this cluster is appended to such a topic, not even the markers of its transactions."""
     return SOURCE in configs and configs.get(STATE) != STOPPING
+
+
+def may_follow(before: str | None, after: str | None) -> bool:
+    """Whether a topic's mirror may go from one state to another. ``before`` is None for an ordinary topic. So no topic
+    is fed before its records that the source lacks are exported."""
+    return before == after or after in NEXT_STATES[before]
+
+
+NEXT_STATES: Final[Mapping[str | None, tuple[str, ...]]] = {
+    None: (EXPORTING,),
+    EXPORTING: (JOINING, STOPPING),
+    JOINING: (EXPORTING, MIRRORING, STOPPING),
+    MIRRORING: (STOPPING,),
+    STOPPING: (),
+}

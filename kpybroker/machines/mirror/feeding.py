@@ -24,14 +24,23 @@ class EpochAhead(KafkaError):
     """A batch of the source is of an epoch that is not below this leader's: it has to be raised first."""
 
 
+class NotExported(KafkaError):
+    """The source lacks records that were not exported, so they are not cut off."""
+
+
 class FedPartition:
-    """The feed of one partition, in one leader epoch here. It has what a fetcher asks of a follower."""
+    """The feed of one partition, in one leader epoch here. It has what a fetcher asks of a follower.
+
+    A topic that joins its source (`JOINING`) is cut at ``exported_from`` at most, until it agrees with the source.
+    """
 
     epoch = NO_EPOCH
     """The epoch of the source's leader that requests name: none, since metadata of the source may be old."""
 
-    def __init__(self, leader: PartitionLeader) -> None:
+    def __init__(self, leader: PartitionLeader, exported_from: int | None = None) -> None:
         self.leader = leader
+        self._exported_from = exported_from
+        """All records from this offset on are exported; None if the log may be cut anywhere."""
         self.source_log_start = NO_OFFSET
         """The offset where the source's log begins, by its last answer."""
         self._follower = PartitionFollower(leader.log, leader.epoch - 1, leader.high_watermark.offset)
@@ -82,21 +91,24 @@ class FedPartition:
         """Move the high watermark here after an append, and report whether the source's log begins after ours. A
         consumer gets nothing above the source's high watermark, so ours stays below it."""
         leader = self.leader
+        self._exported_from = None
         moved = leader.advance_high_watermark()
         begins_later = leader.log.log_start_offset < log_start_offset <= leader.high_watermark.offset
         return HeardOffsets(moved, begins_later)
 
     def truncate(self, epoch: int, end_offset: int, now_ms: int) -> None:
         """Truncate the log: after an unclean election the source's has nothing above ``end_offset`` of ``epoch``.
-        DiskFailure."""
+        DiskFailure, NotExported."""
         self._use_log()
+        self._check_exported(self._follower.agrees_up_to(epoch, end_offset))
         self._follower.truncate(epoch, end_offset, now_ms)
         self.leader.cut_to_source()
 
     def leader_ends(self, end_offset: int, now_ms: int) -> bool:
         """Handle an offset out of the source's range: whether its log ends before ours, which is truncated then.
-        DiskFailure."""
+        DiskFailure, NotExported."""
         self._use_log()
+        self._check_exported(end_offset)
         was_cut = self._follower.leader_ends(end_offset, now_ms)
         self.leader.cut_to_source()
         return was_cut
@@ -107,6 +119,16 @@ class FedPartition:
         self._use_log()
         self._follower.leader_starts(start_offset, now_ms)
         self.leader.cut_to_source()
+
+    def _check_exported(self, cut_at: int) -> None:
+        """Raise NotExported if records below ``exported_from`` would be cut off."""
+        first, found = self._exported_from, self.log
+        if first is not None and max(cut_at, found.log_start_offset) < min(first, found.end.offset):
+            raise NotExported(
+                error_codes.POLICY_VIOLATION,
+                f"{self.leader.name}: the source has nothing from offset {cut_at} on, and only the records from {first} "
+                f"on were exported: repeat `kpybroker mirror create --adopt`",
+            )
 
     def _use_log(self) -> None:
         """Follow a log that was moved to another directory."""

@@ -198,20 +198,26 @@ class PartitionFollower(Role):
 
         DiskFailure.
         """
-        found = self.log
-        end = found.end.offset
         if end_offset == UNDEFINED_OFFSET:
             log.warning(
-                "%s: the leader does not know where the logs diverge; fetching continues at offset %d", self.name, end
-            )
-            cut = end
+                "%s: the leader does not know where the logs diverge; fetching continues at offset %d",
+                self.name, self.log.end.offset,
+            )  # fmt: skip
+        self._truncate(self.agrees_up_to(leader_epoch, end_offset), now_ms)
+
+    def agrees_up_to(self, leader_epoch: int, end_offset: int) -> int:
+        """The offset at which `truncate` cuts."""
+        found = self.log
+        cut = end = found.end.offset
+        if end_offset == UNDEFINED_OFFSET:
+            pass
         elif leader_epoch == UNDEFINED_EPOCH:
             cut = end_offset
         else:
             epoch, cut = found.epochs.end_offset_for(leader_epoch, end)
             if epoch == leader_epoch or cut == UNDEFINED_OFFSET:
                 cut = end_offset if cut == UNDEFINED_OFFSET else min(cut, end_offset)
-        self._truncate(min(cut, end), now_ms)
+        return min(cut, end)
 
     def leader_ends(self, end_offset: int, now_ms: int) -> bool:
         """Handle an offset out of the leader's range: if the leader's log ends before ours, ours is truncated; whether

@@ -101,7 +101,9 @@ class PartitionLeader(Role):
         self.verifications = Verifications()
         self.epoch_start_offset = log.log_end_offset
         self.is_fed = is_fed
-        if not is_fed:
+        if is_fed:
+            log.epochs.truncate_from_end(log.log_end_offset)  # of a leader that ordered records, and wrote none
+        else:
             log.epochs.assign(epoch, log.log_end_offset)
         self._alone = False
         """Whether this node's own log alone determines the high watermark."""
@@ -420,6 +422,11 @@ class PartitionLeader(Role):
         for follower in self.in_sync.followers.values():
             follower.log_end = LogOffset(min(follower.log_end.offset, end_offset))
         self.high_watermark = log.position_of(min(max(self.high_watermark.offset, start_offset), end_offset))
+
+    def begin_feed(self) -> None:
+        """Order no more records: an epoch without records is forgotten, since the source has none of it."""
+        self.is_fed = True
+        self.log.epochs.truncate_from_end(self.log.log_end_offset)
 
     def end_feed(self) -> None:
         """Begin to order records: from the log's end on they are of this leader's epoch."""
