@@ -27,7 +27,8 @@ def adopt(
     joining = [each for each in topics if each.state is not None and each.exported]
     left = {spot.topic for spot in adoption_requests.uncut(client, _parts_of(joining))} if joining else set()
     done = [each.name for each in joining if each.name not in left]
-    adoption_requests.have_joined(client, done)
+    if done:
+        adoption_requests.have_joined(client, done)
     wanted = [each for each in topics if each.name not in done]
     targets, parts = _exported(client, source, wanted, mirror, directory)
     for group, why in adoption_requests.cut_groups(client, parts):

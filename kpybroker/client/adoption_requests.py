@@ -175,9 +175,7 @@ def lacking(
     return parts
 
 
-def _sealed_ends(
-    client: Client, spots: Iterable[Spot], fences: Fences
-) -> tuple[dict[Spot, int], dict[Spot, EpochEnd]]:
+def _sealed_ends(client: Client, spots: Iterable[Spot], fences: Fences) -> tuple[dict[Spot, int], dict[Spot, EpochEnd]]:
     """The log ends of sealed partitions, and the ends of their latest epochs with records. OFFSET_NOT_AVAILABLE while
     records are not replicated yet."""
     leaders = _leader_epochs(client, spots)

@@ -6,8 +6,19 @@ import pytest
 from controller_requests import DELETE, SET, change, create, replace, topic, widen
 from controller_world import ControllerWorld
 
-from kpybroker.machines.controller.mirrored_topics import DISTANT_FROM
-from kpybroker.machines.metadata.mirror_configs import LEADER_EPOCH, MIRRORS, SOURCE, STATE, STOPPING, TOPIC_ID
+from kpybroker.machines.controller.mirrored_topics import DISTANT_FROM, TIERED
+from kpybroker.machines.metadata.mirror_configs import (
+    EXPORTED,
+    EXPORTING,
+    JOINING,
+    LEADER_EPOCH,
+    MIRRORING,
+    MIRRORS,
+    SOURCE,
+    STATE,
+    STOPPING,
+    TOPIC_ID,
+)
 from kpywire import error_codes
 from kpywire.uuid import to_string
 
@@ -77,9 +88,51 @@ def test_leader_epochs_are_raised_and_never_lowered(world: ControllerWorld) -> N
     assert altered(world, (LEADER_EPOCH, SET, "2000")) == error_codes.INVALID_CONFIG
 
 
-def test_a_topic_does_not_become_a_mirror_later(world: ControllerWorld) -> None:
+def adopted(world: ControllerWorld, **changed: str) -> int:
+    """The error code of an ordinary topic's first step to a mirror."""
+    own_id = to_string(world.state.image.topics["t"].id)
+    wanted = {SOURCE: "dr", TOPIC_ID: own_id, LEADER_EPOCH: "1005", STATE: EXPORTING, **changed}
+    return altered(world, *((key, SET, value) for key, value in wanted.items()))
+
+
+@pytest.mark.parametrize("state", [MIRRORING, JOINING, STOPPING])
+def test_a_topic_that_exists_is_not_fed_before_its_own_records_are_exported(world: ControllerWorld, state: str) -> None:
     created(world, configs={})
-    assert altered(world, *((key, SET, value) for key, value in CONFIGS.items())) == error_codes.INVALID_CONFIG
+    assert adopted(world, **{STATE: state, EXPORTED: ""}) == error_codes.INVALID_CONFIG
+
+
+def test_a_topic_that_exists_becomes_a_mirror_in_steps(world: ControllerWorld) -> None:
+    created(world, configs={})
+    assert adopted(world) == error_codes.NONE
+    assert epochs(world) == [1005, 1005]
+    assert altered(world, (STATE, SET, MIRRORING)) == error_codes.INVALID_CONFIG
+    assert altered(world, (STATE, DELETE, None)) == error_codes.INVALID_CONFIG
+    assert altered(world, (STATE, SET, JOINING)) == error_codes.INVALID_CONFIG
+    assert altered(world, (STATE, SET, JOINING), (EXPORTED, SET, "0:5:7:0:2")) == error_codes.NONE
+    assert altered(world, (STATE, SET, MIRRORING)) == error_codes.NONE
+    assert altered(world, (STATE, SET, EXPORTING)) == error_codes.INVALID_CONFIG
+
+
+def test_a_mirror_that_was_stopped_for_a_failover_is_not_fed_again(world: ControllerWorld) -> None:
+    created(world)
+    altered(world, (STATE, SET, STOPPING))
+    assert altered(world, (STATE, SET, MIRRORING)) == error_codes.INVALID_CONFIG
+
+
+@pytest.mark.parametrize("changed", [{TOPIC_ID: to_string(ID)}, {SOURCE: "other"}, {EXPORTED: "0:1"}])
+def test_a_topic_becomes_a_mirror_only_of_the_same_topic(world: ControllerWorld, changed: dict[str, str]) -> None:
+    created(world, configs={})
+    assert adopted(world, **changed) == error_codes.INVALID_CONFIG
+
+
+def test_a_tiered_topic_does_not_become_a_mirror(world: ControllerWorld) -> None:
+    created(world, configs={})
+    assert adopted(world, **{TIERED: "true"}) == error_codes.INVALID_CONFIG
+
+
+def test_a_mirror_keeps_its_source(world: ControllerWorld) -> None:
+    created(world)
+    assert altered(world, (SOURCE, SET, "other")) == error_codes.INVALID_CONFIG
 
 
 def test_a_mirror_ends_when_its_configs_are_deleted(world: ControllerWorld) -> None:

@@ -82,7 +82,9 @@ def test_records_that_only_the_old_source_has_are_exported_to_a_topic_before_the
     assert {each.key() for each in copies} == {b"k"}
     assert {each.timestamp()[1] for each in copies} == {1000}
     headers = [dict(each.headers()) for each in copies]
-    assert [(each["h"], each[OFFSET_HEADER]) for each in headers] == [(b"v", b"%d" % offset) for offset in range(10, 15)]
+    assert [(each["h"], each[OFFSET_HEADER]) for each in headers] == [
+        (b"v", b"%d" % offset) for offset in range(10, 15)
+    ]
     with client_of(a.node) as client:
         assert group_requests.committed(client, "ahead")[Spot("orders", 0)].offset == 10
     assert target in a.run("status", "dr", "--source", b.file)
@@ -102,21 +104,19 @@ def test_records_are_exported_to_files_byte_for_byte(
     assert common + file.read_bytes() == b"".join(before)
 
 
-def test_nothing_is_cut_when_the_export_is_interrupted_and_a_repetition_goes_on(
-    clusters: ChangingClusters, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("step", ["lacking", "note_export", "cut_groups", "join"])
+def test_nothing_is_cut_when_a_step_before_is_interrupted_and_a_repetition_goes_on(
+    clusters: ChangingClusters, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     diverge(clusters)
     a, b = clusters
     before = batches(a.node, "orders", 0)
     with monkeypatch.context() as patched:
-        patched.setattr(mirror_adoption.adoption_requests, "join", _interrupted)
-        with pytest.raises(AssertionError):
-            adopt(clusters)
-    assert a.configs("orders")[STATE] == EXPORTING
-    assert "exported first" in a.run("status", code=4)
-    with pytest.raises(confluent_kafka.KafkaException):
-        raise_of_produce(a.node)
-    a.run("status", "--source", b.file, code=4)
+        patched.setattr(mirror_adoption.adoption_requests, step, interrupt)
+        adopt(clusters, code=130)
+    eventually(lambda: a.configs("orders").get(STATE) == EXPORTING, "the topic is sealed")
+    assert "are exported first" in a.run("status", "--source", b.file, code=4)
+    assert "POLICY_VIOLATION" in str(error_of_a_record(a.node))
     assert batches(a.node, "orders", 0) == before
     adopt(clusters)
     clusters.wait_for("orders")
@@ -125,17 +125,31 @@ def test_nothing_is_cut_when_the_export_is_interrupted_and_a_repetition_goes_on(
     assert len(read(a.node, exported["target"])) == 5
 
 
-def _interrupted(*_arguments: object) -> None:
+def test_a_repetition_ends_the_state_in_which_the_exported_records_are_cut(
+    clusters: ChangingClusters, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    diverge(clusters)
+    a, b = clusters
+    with monkeypatch.context() as patched:
+        patched.setattr(mirror_adoption.adoption_requests, "have_joined", interrupt)
+        adopt(clusters, code=130)
+    clusters.wait_for("orders")
+    (exported,) = json.loads(a.run("status", "--json", code=4))["exported"]
+    adopt(clusters)
+    assert json.loads(a.run("status", "--json"))["exported"] == [exported]
+    assert batches(a.node, "orders", 0) == batches(b.node, "orders", 0)
+
+
+def interrupt(*_arguments: object) -> None:
     raise KeyboardInterrupt
 
 
-def raise_of_produce(node: RunningNode) -> None:
-    """Raise the error of a record that is refused."""
+def error_of_a_record(node: RunningNode) -> object:
+    """The error with which a record is refused."""
     made, errors = producer(node), []
     made.produce("orders", b"x", partition=0, on_delivery=lambda error, _message: errors.append(error))
     made.flush(30)
-    if errors[0] is not None:
-        raise confluent_kafka.KafkaException(errors[0])
+    return errors[0].name() + errors[0].str()
 
 
 def test_a_topic_that_another_cluster_made_does_not_become_a_mirror(clusters: ChangingClusters) -> None:

@@ -121,4 +121,6 @@ def _check_adopted(state: ControllerState, name: str, after: Mapping[str, str | 
         message = f"{TOPIC_ID}: topic {name} has another id than its source, so it does not become its mirror"
         raise KafkaError(error_codes.INVALID_CONFIG, message)
     if after.get(TIERED) == "true":
-        raise KafkaError(error_codes.INVALID_CONFIG, f"{SOURCE}: topic {name} is tiered, so it does not become a mirror")
+        raise KafkaError(
+            error_codes.INVALID_CONFIG, f"{SOURCE}: topic {name} is tiered, so it does not become a mirror"
+        )

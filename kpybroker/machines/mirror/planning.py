@@ -86,7 +86,7 @@ def plan_topics(mirror: Mirror, source: Iterable[TopicThere], here: Mapping[str,
         if found is None:
             plan.create.append((topic, max(topic.leader_epoch, 0) + EPOCH_MARGIN))
         elif found.mirror != mirror.name:
-            owner = f"the mirror {found.mirror}" if found.mirror else "no mirror"
+            owner = f"the mirror {found.mirror}" if found.mirror else "no mirror (create --adopt makes it one)"
             plan.unfed[topic.name] = f"a topic of this name exists here, and it is of {owner}"
         elif found.id != topic.id:
             plan.unfed[topic.name] = "it was created again at the source: delete it here to mirror the new one"
