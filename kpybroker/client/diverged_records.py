@@ -18,7 +18,6 @@ from kpybroker.client.appending import Appender
 from kpybroker.client.client import Client, Spot
 from kpybroker.client.reader import FetchSettings, RecordReader
 from kpybroker.machines.mirror.divergence import ExportedPart
-from kpystorage import names
 from kpywire.batch import CONTROL_MASK
 from kpywire.record import Record, build_batch, read_batch
 
@@ -108,7 +107,7 @@ def _to_files(client: Client, directory: Path, wanted: dict[Spot, ExportedPart])
         files: dict[Spot, BinaryIO] = {}
         for spot, part in wanted.items():
             (directory / str(spot)).mkdir()
-            path = directory / str(spot) / names.segment_file(part.first_offset, ".log")
+            path = directory / str(spot) / f"{part.first_offset:020d}.log"
             files[spot] = closing.enter_context(path.open("xb"))
         while not _is_read(reader, wanted):
             for spot, header, batch in reader.poll_batches():

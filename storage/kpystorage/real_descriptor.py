@@ -37,6 +37,15 @@ def flush_to_medium(fd: int) -> None:
     os.fsync(fd)
 
 
+def flush_directory(path: str) -> None:
+    """Make the names in a directory durable."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        flush_to_medium(fd)
+    finally:
+        os.close(fd)
+
+
 @cache
 def library_call(name: str) -> Callable[..., int] | None:
     """A system call of Linux that the standard library does not have; None elsewhere."""

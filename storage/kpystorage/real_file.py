@@ -3,6 +3,10 @@
 This is no cache of data; the page cache is. Files are opened at first use. When more than ``limit`` are open, those not
 used lately give up their descriptor and get a new one at their next use.
 
+A file with a second name (a hard link) belongs to somebody else, too: a fork, or a reader that it is lent to. It is
+never cut, and never emptied: the file of this name becomes a copy first. Appends go to the file itself, since a segment
+that is written to may be lent, and a closed one is cut before it is written to again.
+
 Invariant: a file whose descriptor was closed before an fsync had confirmed its writes is marked (`is_given_up`): the
 system reports a failed write only to descriptors that were open at that time.
 """
@@ -11,18 +15,21 @@ import errno
 import os
 import weakref
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import islice
 from threading import Lock
 from typing import Final, TypeVar
 
 from kpystorage.disk import DescriptorsExhausted
 from kpystorage.modes import PRIVATE, Modes
-from kpystorage.real_descriptor import RealDescriptor
+from kpystorage.names import DELETED
+from kpystorage.real_descriptor import RealDescriptor, flush_directory
 from kpywire.varint import Buffer
 
 T = TypeVar("T")
 NO_DESCRIPTOR: Final = (errno.EMFILE, errno.ENFILE)
 DEFAULT_DESCRIPTOR_LIMIT: Final = 512
+_COPIED_BYTES: Final = 1 << 20
 _GIVEN_UP_AT_ONCE: Final = 16
 """The number of files closed at once, as a part (1 in ...), where no file can be spared: finding that out took a look
 at each of them."""
@@ -129,6 +136,8 @@ class RealFile:
 
     def truncate(self, length: int) -> None:
         descriptor = self.descriptor()
+        if os.fstat(descriptor._fd).st_nlink > 1:
+            descriptor = self._copied(descriptor, length)
         descriptor.dirty = True
         os.ftruncate(descriptor._fd, length)
         if self._descriptor is not descriptor:
@@ -148,7 +157,28 @@ class RealFile:
     def create(self) -> None:
         """Make the file, empty."""
         self.release()
+        with suppress(FileNotFoundError):
+            if os.stat(self.path).st_nlink > 1:
+                os.unlink(self.path)
         self._open(os.O_CREAT | os.O_TRUNC)
+
+    def _copied(self, shared: "RealDescriptor", length: int) -> "RealDescriptor":
+        """Make this name that of a copy of the first ``length`` bytes, durably. Return its descriptor."""
+        copy_path = f"{self.path}.{os.urandom(16).hex()}{DELETED}"  # a start after a crash removes a file of that name
+        copy = self._descriptor_of(self._descriptors.open(copy_path, os.O_RDWR | os.O_CREAT | os.O_EXCL))
+        try:
+            position = 0
+            while position < length and (data := shared.pread(min(_COPIED_BYTES, length - position), position)):
+                position += os.pwrite(copy._fd, data, position)
+            copy.fsync()
+            os.rename(copy_path, self.path)
+        except BaseException:
+            os.unlink(copy_path)
+            raise
+        flush_directory(os.path.dirname(self.path))
+        self._last = weakref.ref(copy)
+        self._descriptor = copy
+        return copy
 
     def spare(self) -> bool:
         """Give up the descriptor unless it was used since the last call, or written through. Return whether it was

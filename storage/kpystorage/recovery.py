@@ -301,6 +301,9 @@ class LogLoader:
                 self._unlink(f"{self.path}/{segment.base_offset:020d}{suffix}")
             self.snapshots.drop(segment.base_offset)
         del self.segments[first:]
+        if self.segments:
+            last = self.segments[-1]
+            last.cut(last.size)  # it is written to again, and may be a fork's, too
 
     def _unlink(self, path: str) -> None:
         try:

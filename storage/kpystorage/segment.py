@@ -294,8 +294,7 @@ class Segment:
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)
         self.transaction_index.truncate_to(offset)
-        if found is not None:
-            self.cut(found[0])
+        self.cut(self.size if found is None else found[0])  # also at its end: it is about to be written to again
         if self._size == 0:
             self.created_ms = now_ms
             self._first_timestamp = None
