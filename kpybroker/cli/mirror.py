@@ -184,6 +184,45 @@ def failover(
     _report(name, losses, aborted, as_json=as_json)
 
 
+@command.command()
+@_named
+@click.option(
+    "--directory",
+    "directories",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    required=True,
+    metavar="DIR",
+    help="An empty or new directory for the fork, on the file system of the log directories. Repeatable, one for each "
+    "file system.",
+)
+@click.option(
+    "--log-dirs",
+    "log_dirs",
+    metavar="DIR,...",
+    help="The log directories of the node, and its metadata.log.dir; by default those of the cluster's only broker on "
+    "this machine.",
+)
+@click.option("--port", type=click.IntRange(1, 65534), default=19092, show_default=True, metavar="PORT",
+              help="The fork's port; its controller has the next one.")  # fmt: skip
+@bootstrap_server
+def rehearse(name: str, directories: tuple[Path, ...], log_dirs: str | None, port: int, server: str) -> None:
+    """Fork a node's log directories, so that a failover can be rehearsed while the mirror goes on.
+
+    Closed segments are shared by hard links, everything else is copied. The fork is a cluster of its own with one node,
+    at another port, in which the topics of the mirror are writable. It never connects to the real cluster or to the
+    source.
+    """
+    from kpybroker.cli import mirror_rehearsal
+
+    if log_dirs is None:
+        with connected(server) as client:
+            found = mirror_rehearsal.local_directories(client)
+    else:
+        found = [Path(each) for each in log_dirs.split(",") if each]
+    mirror_rehearsal.rehearse(name, found, directories, port)
+
+
 class PartitionLoss(NamedTuple):
     """The end of a partition's mirror; None for what is not known."""
 
