@@ -19,7 +19,10 @@ from support.waiting import eventually
 from tests.broker.running_node import RunningNode
 from tests.mirror.test_mirror_node import create, kpybroker, produce, producer, values
 
-SMALL_SEGMENTS = {"segment_bytes": "2000"}
+SMALL_SEGMENTS = {"segment_bytes": str(1 << 20)}
+QUICK = {"log.cleaner.backoff.ms": "100", "log.retention.check.interval.ms": "100", "file.delete.delay.ms": "100"}
+LARGE = 100_000
+"""The bytes of a record of which ten fill a segment."""
 
 
 @pytest.fixture
@@ -58,7 +61,7 @@ def rehearse(clusters: TwoClusters, directory: Path) -> Path:
 def started(fork: Path, **settings: str) -> RunningNode:
     """A node on a fork, as its file of properties describes it."""
     described = {name: each.value for name, each in read_properties(fork.parent / "fork.properties").items()}
-    return RunningNode({**described, "log.cleaner.backoff.ms": "100", "kpybroker.http.listener": "127.0.0.1:0", **settings})
+    return RunningNode({**described, **QUICK, "kpybroker.http.listener": "127.0.0.1:0", **settings})
 
 
 def segments(path: Path) -> dict[str, str]:
@@ -70,6 +73,20 @@ def segments(path: Path) -> dict[str, str]:
     return found
 
 
+def produce_large(node: RunningNode, topic: str, count: int) -> None:
+    made = producer(node)
+    for number in range(count):
+        made.produce(topic, key=b"%d" % (number % 7), value=b"%04d" % number * (LARGE // 4), partition=0)
+        made.poll(0)
+    assert made.flush(30) == 0
+
+
+def is_replaced(fork: Path, before: dict[str, str], topic: str) -> bool:
+    """Whether a segment of a topic is not in a fork any more, or has another content."""
+    after = segments(fork)
+    return any(after.get(name) != content for name, content in before.items() if name.startswith(topic))
+
+
 def test_a_fork_is_written_cleaned_and_deleted_and_the_original_keeps_its_bytes(
     clusters: TwoClusters, tmp_path: Path
 ) -> None:
@@ -77,9 +94,8 @@ def test_a_fork_is_written_cleaned_and_deleted_and_the_original_keeps_its_bytes(
     create(clusters.source, "m-cleaned", cleanup_policy="compact", **SMALL_SEGMENTS)
     create(clusters.source, "m-deleted", **SMALL_SEGMENTS)
     names = ("m-written", "m-cleaned", "m-deleted")
-    for _ in range(8):
-        for name in names:
-            produce(clusters.source, name, 30)
+    for name in names:
+        produce_large(clusters.source, name, 40)
     for name in names:
         clusters.wait_for(name)
     before, contents = segments(log_directory(clusters)), {name: batches(clusters.mirror, name, 0) for name in names}
@@ -90,14 +106,16 @@ def test_a_fork_is_written_cleaned_and_deleted_and_the_original_keeps_its_bytes(
     node = started(fork)
     try:
         assert values(node, "m-written") == values(clusters.mirror, "m-written")
-        produce(node, "m-written", 50)
-        assert len(values(node, "m-written")) == 290
+        produce_large(node, "m-written", 25)
+        assert len(values(node, "m-written")) == 65
         with client_of(node) as client:
             topic_requests.alter_configs(client, "m-cleaned", {"min.cleanable.dirty.ratio": "0.01"})
-            offset_requests.delete_records(client, {Spot("m-written", 0): 100})
+            offset_requests.delete_records(client, {Spot("m-written", 0): 15})
             topic_requests.delete(client, "m-deleted")
-        produce(node, "m-cleaned", 60)
-        eventually(lambda: len(segments(fork)) < len(before) - 4, "the fork is cleaned and deleted from")
+        produce_large(node, "m-cleaned", 25)
+        eventually(lambda: not (fork / "m-deleted-0").exists(), "the topic is deleted")
+        eventually(lambda: is_replaced(fork, before, "m-cleaned"), "the topic is cleaned")
+        eventually(lambda: is_replaced(fork, before, "m-written"), "records are deleted")
         produce(clusters.source, "m-written", 10)
         clusters.wait_for("m-written")
     finally:
