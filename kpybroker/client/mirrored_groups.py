@@ -1,6 +1,7 @@
 """The offsets of a source's groups, and the commits that carry them over to a mirror. Errors as KafkaError."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
 
 from kpybroker.client import group_requests
 from kpybroker.client.client import Client, Spot, raise_for
@@ -9,6 +10,7 @@ from kpybroker.client.group_requests import WITH_NAMES
 from kpybroker.client.share_group_requests import SHARE
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.mirror.group_offsets import Commits, GroupOffset, clamped
+from kpywire import error_codes
 from kpywire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 
 
@@ -21,6 +23,36 @@ def offsets_of_groups(client: Client, takes: Callable[[str], bool]) -> dict[str,
             if wanted:
                 found[group.group_id] = wanted
     return found
+
+
+class SourceGroups(NamedTuple):
+    """The groups of a source, as far as a mirror carries them over."""
+
+    commits: dict[str, Commits]
+    """The offsets of each group that has any in the mirror's topics."""
+    dead: frozenset[str]
+    """The groups among those that were carried over that do not exist any more."""
+    topics: dict[str, bytes]
+    """The names and ids of the source's topics."""
+
+
+def groups_of(client: Client, takes: Callable[[str], bool], carried: Iterable[str]) -> SourceGroups:
+    """The groups of a source. ``carried`` are those that were carried over before."""
+    commits = offsets_of_groups(client, takes)
+    missing = [group for group in carried if group not in commits]
+    dead = frozenset(group for group in missing if _is_dead(client, group))
+    topics = {topic.name or "": topic.topic_id for topic in client.topics()}
+    return SourceGroups(commits | {group: {} for group in missing if group not in dead}, dead, topics)
+
+
+def _is_dead(client: Client, group: str) -> bool:
+    try:
+        group_requests.describe(client, group)
+    except KafkaError as error:
+        if error.code == error_codes.GROUP_ID_NOT_FOUND:
+            return True
+        raise
+    return False
 
 
 def commits_of(client: Client, group: str, takes: Callable[[str], bool]) -> Commits:

@@ -1,4 +1,5 @@
-"""The offsets of a mirror's groups: each second those that changed at the source are committed here.
+"""The offsets of a mirror's groups: each second those that changed at the source are committed here, and those that
+were deleted there are deleted.
 
 An offset is never above what is mirrored: it is cut to the high watermark here, and committed again when more is there.
 So a group that is cut over skips nothing. Groups with members here are left alone: their coordinator refuses commits.
@@ -11,13 +12,14 @@ from typing import Any, Final
 
 from kpybroker.client.client import Spot
 from kpybroker.client.group_requests import WITH_NAMES
-from kpybroker.client.mirrored_groups import commit_request, offsets_of_groups
+from kpybroker.client.mirrored_groups import SourceGroups, commit_request, groups_of
 from kpybroker.client.sources import MirrorSource
+from kpybroker.hosts.mirror.group_removals import GroupRemovals
 from kpybroker.hosts.mirror.parts import MirrorParts
 from kpybroker.hosts.network.peer import NoResponse
 from kpybroker.machines.metadata.image import TOPIC_RESOURCE
 from kpybroker.machines.metadata.mirror_configs import SOURCE, is_fed
-from kpybroker.machines.mirror.group_offsets import Commits, GroupOffset, clamped
+from kpybroker.machines.mirror.group_offsets import Commits, GroupOffset, GroupRemoval, clamped, removals
 from kpybroker.machines.mirror.mirror import Mirror
 from kpybroker.runtime.io.scheduler import Submit, Timer
 from kpywire import error_codes
@@ -43,6 +45,7 @@ class GroupOffsets:
         self._source: MirrorSource | None = None
         self._timer: Timer | None = None
         self._is_reading = False
+        self._removals = GroupRemovals(parts, self._removed)
         self._committed: dict[str, dict[tuple[str, int], GroupOffset]] = {}
         """The offsets that were committed here, by group."""
 
@@ -65,25 +68,46 @@ class GroupOffsets:
         if source is None:
             return
         self._is_reading = True
+        carried = list(self._committed)
 
-        def read() -> dict[str, Commits]:
+        def read() -> SourceGroups:
             with source.client() as client:
-                return offsets_of_groups(client, mirror.takes)
+                return groups_of(client, mirror.takes, carried)
 
         self._read(read, self._has_read)
 
-    def _has_read(self, groups: dict[str, Commits] | None, error: BaseException | None) -> None:
+    def _has_read(self, found: SourceGroups | None, error: BaseException | None) -> None:
         self._is_reading = False
         if self._source is None:
             return
         self._timer = self._parts.scheduler.call_later(LOOK_MS, self._look)
-        if groups is None:
+        if found is None:
             log.debug("The groups of mirror %s cannot be read: %s", self._mirror.name, error)
             return
-        changed = {group: self._changed(group, commits) for group, commits in groups.items()}
+        self._removals.begin(removals(self._committed, found.commits, found.dead, self._alike(found.topics)))
+        changed = {group: self._changed(group, commits) for group, commits in found.commits.items()}
         wanted = {group: commits for group, commits in changed.items() if commits}
         if wanted:
             self._find_ends(wanted)
+
+    def _alike(self, there: Mapping[str, bytes]) -> list[str]:
+        """The topics that are fed here from the topic of the same id."""
+        topics, image = self._parts.image.topics, self._parts.image
+        return [
+            name
+            for name, topic_id in there.items()
+            if name in topics
+            and topics[name].id == topic_id
+            and self._is_fed(image.configs_of(TOPIC_RESOURCE, name))
+        ]
+
+    def _removed(self, group: str, removal: GroupRemoval) -> None:
+        """Forget offsets that are removed here."""
+        done = self._committed.get(group, {})
+        for spot in removal.spots:
+            done.pop(spot, None)
+        if not done:
+            self._committed.pop(group, None)
 
     def _changed(self, group: str, commits: Commits) -> Commits:
         """The offsets that differ from those committed here, in topics that are fed."""
