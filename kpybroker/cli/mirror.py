@@ -70,7 +70,7 @@ def _named(command: Command) -> Command:
 )
 @source_option("The client properties of the source; needed by --adopt.")
 @bootstrap_server
-def create(  # noqa: PLR0913
+def create(
     name: str, patterns: tuple[str, ...], adopts: bool, directory: Path | None, source: Path | None, server: str
 ) -> None:
     """Begin a mirror, or go on with one that was stopped."""

@@ -45,7 +45,9 @@ def rehearse(mirror: str, log_dirs: Sequence[Path], directories: Sequence[Path],
     sources = [str(path.absolute()) for path in log_dirs]
     holding = [path for path in sources if os.path.isdir(f"{path}/{METADATA_DIRECTORY}")]
     if not holding:
-        raise click.ClickException(f"no metadata log in {', '.join(sources)}: name metadata.log.dir with --log-dirs too")
+        raise click.ClickException(
+            f"no metadata log in {', '.join(sources)}: name metadata.log.dir with --log-dirs too"
+        )
     identity = meta_properties.read(disk, holding[0])
     if identity is None or identity.node_id is None:
         raise click.ClickException(f"{holding[0]} is not formatted")

@@ -154,10 +154,9 @@ def lacking(
     ends, here = client.retrying(lambda: _sealed_ends(client, spots, fences))
     starts = client.list_offsets(dict.fromkeys(spots, EARLIEST_TIMESTAMP))
     source_starts = source.list_offsets(dict.fromkeys(spots, EARLIEST_TIMESTAMP))
-    newest, found = dict(here), {}
+    newest, found = dict(here), dict[Spot, int]()
     while here:
-        asked = {spot: each.epoch for spot, each in here.items()}
-        there = source.retrying(lambda asked=asked: _epoch_ends(source, asked))
+        there = _epoch_ends(source, {spot: each.epoch for spot, each in here.items()})
         further = {}
         for spot, each in here.items():
             bounds = LogBounds(starts[spot], ends[spot], source_starts[spot])
@@ -166,7 +165,7 @@ def lacking(
                 further[spot] = outcome.epoch
             else:
                 found[spot] = outcome
-        here = client.retrying(lambda further=further: _epoch_ends(client, further))
+        here = _epoch_ends(client, further)
     parts: dict[str, list[ExportedPart]] = {each.name: [] for each in wanted}
     for spot in spots:
         if found[spot] < ends[spot]:
@@ -205,8 +204,13 @@ def _leader_epochs(client: Client, spots: Iterable[Spot]) -> dict[Spot, int]:
 
 
 def _epoch_ends(client: Client, epochs: Mapping[Spot, int]) -> dict[Spot, EpochEnd]:
-    found = epoch_ends(client, epochs, _leader_epochs(client, epochs))
-    return {spot: EpochEnd(*each) for spot, each in found.items()}
+    """The ends of these epochs, or of the ones before them."""
+
+    def attempt() -> dict[Spot, EpochEnd]:
+        found = epoch_ends(client, epochs, _leader_epochs(client, epochs))
+        return {spot: EpochEnd(*each) for spot, each in found.items()}
+
+    return client.retrying(attempt)
 
 
 def note_export(client: Client, targets: Mapping[str, str]) -> None:
@@ -242,7 +246,7 @@ def join(client: Client, parts: Mapping[str, Iterable[ExportedPart]]) -> None:
 def uncut(client: Client, parts: Mapping[str, Iterable[ExportedPart]]) -> list[Spot]:
     """The partitions of topics that are joining, and still have records that the source lacks."""
     wanted = {Spot(name, each.partition): each for name, found in parts.items() for each in found}
-    ends = client.retrying(lambda: _epoch_ends(client, {spot: each.epoch for spot, each in wanted.items()}))
+    ends = _epoch_ends(client, {spot: each.epoch for spot, each in wanted.items()})
     return [
         spot
         for spot, each in wanted.items()

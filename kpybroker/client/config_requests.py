@@ -131,7 +131,8 @@ def alter(
 
 def alter_topics(client: Client, names: Iterable[str], changes: Iterable[ConfigChange]) -> None:
     """Change the same configs of several topics by one request. Raises KafkaError."""
-    alter_each_topic(client, dict.fromkeys(names, list(changes)))
+    wanted = list(changes)
+    alter_each_topic(client, dict.fromkeys(names, wanted))
 
 
 def alter_each_topic(client: Client, wanted: Mapping[str, Iterable[ConfigChange]]) -> None:

@@ -5,7 +5,6 @@ import socket
 from collections.abc import Iterator
 from pathlib import Path
 
-
 import pytest
 from click.testing import CliRunner
 from two_clusters import TwoClusters, batches, client_of, two_clusters
@@ -189,9 +188,7 @@ def test_a_fork_needs_an_empty_directory_and_a_mirror(clusters: TwoClusters, tmp
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").write_text("x")
     logs = str(log_directory(clusters))
-    refused = CliRunner().invoke(
-        command, ["rehearse", "dr", "--directory", str(tmp_path / "full"), "--log-dirs", logs]
-    )
+    refused = CliRunner().invoke(command, ["rehearse", "dr", "--directory", str(tmp_path / "full"), "--log-dirs", logs])
     assert refused.exit_code == 1
     assert "is not empty" in refused.output
     unknown = CliRunner().invoke(

@@ -92,14 +92,16 @@ def fork_node(
     """Make a fork in directories that exist and are empty. OSError, ForkBusy, StorageError."""
     for source, target in order.directories.items():
         forking.fork_checkpoints(disk, source, target)
-    size, found, gone = ForkedBytes(0, 0), [], 0
+    size, gone = ForkedBytes(0, 0), 0
+    found: list[HeldPartition] = []
     for partition in metadata.held():
         forked = _fork_partition(disk, order, partition)
         if forked is None:
             gone += 1
         else:
-            size, _ = size.plus(forked), found.append(partition)
-    mirrored = {(each.topic, each.index): each for each in found if each.is_mirror}
+            size = size.plus(forked)
+            found.append(partition)
+    mirrored = {(each.topic, each.partition): each for each in found if each.is_mirror}
     aborted = 0
     for source, target in order.directories.items():
         identity = meta_properties.read(disk, source)
@@ -118,7 +120,7 @@ def _any_gaps() -> LogConfig:
 
 def _fork_partition(disk: Disk, order: ForkOrder, partition: HeldPartition) -> ForkedBytes | None:
     """Fork the log of a partition; None if it is not there, or is that of another topic of the name."""
-    name = names.partition_directory(partition.topic, partition.index)
+    name = names.partition_directory(partition.topic, partition.partition)
     for source, target in order.directories.items():
         path, copy = f"{source}/{name}", f"{target}/{name}"
         if disk.status(path) is None or forking.topic_id(disk, path) not in (partition.topic_id, None):
@@ -166,7 +168,7 @@ def _abort_all(log: Log, leader_epoch: int, node_id: int, now_ms: int) -> int:
 def _write_metadata(
     directory: LogDirectory, metadata: ForkedMetadata, image: MetadataImage, order: ForkOrder, now_ms: int
 ) -> None:
-    """Begin a metadata log behind a snapshot that holds everything. Its epochs begin again, as those of a new quorum."""
+    """Begin a metadata log behind a snapshot that holds everything. Its epochs begin again."""
     forked, _ = image_of(list(metadata.records()), order.cluster_id, image.next_offset)
     directory.open(now_ms)
     try:

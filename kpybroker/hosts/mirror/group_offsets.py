@@ -96,9 +96,7 @@ class GroupOffsets:
         return [
             name
             for name, topic_id in there.items()
-            if name in topics
-            and topics[name].id == topic_id
-            and self._is_fed(image.configs_of(TOPIC_RESOURCE, name))
+            if name in topics and topics[name].id == topic_id and self._is_fed(image.configs_of(TOPIC_RESOURCE, name))
         ]
 
     def _removed(self, group: str, removal: GroupRemoval) -> None:

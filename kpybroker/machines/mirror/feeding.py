@@ -126,8 +126,8 @@ class FedPartition:
         if first is not None and max(cut_at, found.log_start_offset) < min(first, found.end.offset):
             raise NotExported(
                 error_codes.POLICY_VIOLATION,
-                f"{self.leader.name}: the source has nothing from offset {cut_at} on, and only the records from {first} "
-                f"on were exported: repeat `kpybroker mirror create --adopt`",
+                f"{self.leader.name}: the source has nothing from offset {cut_at} on, and only the records from "
+                f"{first} on were exported: repeat `kpybroker mirror create --adopt`",
             )
 
     def _use_log(self) -> None:

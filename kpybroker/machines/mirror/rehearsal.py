@@ -32,7 +32,7 @@ class HeldPartition(NamedTuple):
 
     topic: str
     topic_id: bytes
-    index: int
+    partition: int
     leader_epoch: int
     """The leader epoch in the fork's metadata."""
     is_mirror: bool
