@@ -33,9 +33,9 @@ from kpybroker.machines.metadata.mirror_configs import (
 )
 from kpybroker.machines.mirror.divergence import (
     AskHere,
+    ComparedBounds,
     EpochEnd,
     ExportedPart,
-    LogBounds,
     compared,
     exported_parts,
     exported_text,
@@ -159,7 +159,7 @@ def lacking(
         there = _epoch_ends(source, {spot: each.epoch for spot, each in here.items()})
         further = {}
         for spot, each in here.items():
-            bounds = LogBounds(starts[spot], ends[spot], source_starts[spot])
+            bounds = ComparedBounds(starts[spot], ends[spot], source_starts[spot])
             outcome = compared(each, there[spot], bounds)
             if isinstance(outcome, AskHere):
                 further[spot] = outcome.epoch

@@ -20,7 +20,7 @@ class EpochEnd(NamedTuple):
     end_offset: int
 
 
-class LogBounds(NamedTuple):
+class ComparedBounds(NamedTuple):
     """The offsets at which a log here begins and ends, and at which its source's begins."""
 
     start: int
@@ -46,7 +46,7 @@ class ExportedPart(NamedTuple):
     """Their number. Control records and what was compacted is not counted."""
 
 
-def compared(here: EpochEnd, there: EpochEnd, bounds: LogBounds) -> int | AskHere:
+def compared(here: EpochEnd, there: EpochEnd, bounds: ComparedBounds) -> int | AskHere:
     """The offset from which on a log has what its source lacks, or the next question. ``there`` is the source's answer
     for the epoch of ``here``."""
     if bounds.start >= bounds.end:

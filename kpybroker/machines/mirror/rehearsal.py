@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from kpybroker.machines.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage
 from kpybroker.machines.metadata.image_records import image_records
-from kpybroker.machines.metadata.mirror_configs import MIRRORS, PREFIX, SOURCE
+from kpybroker.machines.metadata.mirror_configs import PREFIX, SOURCE
 from kpybroker.machines.metadata.topic import NO_LEADER
 from kpybroker.machines.metadata.topic_name import NEVER_TIERED
 from kpywire.metadata_records.config_record import ConfigRecord
@@ -22,7 +22,8 @@ from kpywire.metadata_records.register_controller_record import RegisterControll
 from kpywire.metadata_records.topic_record import TopicRecord
 
 TIERED: Final = "remote.storage.enable"
-BALANCER_MODE: Final = "kpybroker.balancer.mode"
+OWN_PREFIX: Final = "kpybroker."
+"""Configs for all brokers that begin so are about mirrors, the balancer and stores."""
 OFFSETS_FIRST: Final = 0
 REST: Final = 1
 
@@ -116,7 +117,7 @@ class ForkedMetadata:
 
     def _keeps(self, record: ConfigRecord) -> bool:
         if record.resource_type == BROKER_RESOURCE:
-            return not record.resource_name and record.name not in (MIRRORS, BALANCER_MODE)
+            return not record.resource_name and not record.name.startswith(OWN_PREFIX)
         if record.resource_type == TOPIC_RESOURCE:
             name = record.resource_name
             is_of_mirror = name in self.mirrored and record.name.startswith(PREFIX)

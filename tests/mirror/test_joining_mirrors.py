@@ -7,9 +7,9 @@ from test_feeding import NOW_MS, batches, copy_once, leader_of, new_log, produce
 
 from kpybroker.machines.mirror.divergence import (
     AskHere,
+    ComparedBounds,
     EpochEnd,
     ExportedPart,
-    LogBounds,
     compared,
     exported_parts,
     exported_text,
@@ -24,7 +24,7 @@ FENCE = 2_000
 
 def divergence(here: Log, there: Log) -> int:
     """The divergence as a command asks for it."""
-    bounds = LogBounds(here.log_start_offset, here.end.offset, there.log_start_offset)
+    bounds = ComparedBounds(here.log_start_offset, here.end.offset, there.log_start_offset)
     asked = EpochEnd(*here.epochs.end_offset_for(FENCE - 1, here.end.offset))
     for _ in range(100):
         answer = EpochEnd(*there.epochs.end_offset_for(asked.epoch, there.end.offset))
