@@ -60,7 +60,7 @@ MANIFESTS = st.builds(
     NUMBERS,
     NUMBERS,
     st.lists(
-        st.builds(TopicAtCut, st.text(), st.text(), st.dictionaries(st.text(), st.text(), max_size=2),
+        st.builds(TopicAtCut, st.from_regex(r"[a-zA-Z0-9_-]{1,9}", fullmatch=True), st.text(), st.dictionaries(st.text(), st.text(), max_size=2),
                   st.lists(PARTITIONS, max_size=2).map(tuple)),
         max_size=2,
     ).map(tuple),

@@ -5,7 +5,8 @@ import ast
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
+from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -15,7 +16,7 @@ from click.testing import CliRunner
 from confluent_kafka import Consumer, TopicPartition
 
 from kpybroker import cli
-from kpybroker.cli import group_view, main, mirror, property_option, quotas, replicas, tables
+from kpybroker.cli import group_view, main, mirror, mirror_adoption, property_option, quotas, replicas, tables
 from kpybroker.client import dead_letters, mirror_requests, reassignment_requests, token_requests, transaction_requests
 from kpybroker.client.client import Spot
 from kpybroker.client.client_configs import PROPERTIES
@@ -37,6 +38,7 @@ from kpybroker.machines.backup.manifest import (
     manifest_key,
 )
 from kpybroker.machines.metadata.creator import mark_of
+from kpybroker.machines.mirror.divergence import ExportedPart
 from kpybroker.pipeline.backup.store import open_backup
 from kpybroker.testing import Broker
 from kpywire.messages.metadata import MetadataResponseTopic
@@ -224,6 +226,12 @@ def mirrored_partition(state: State) -> str:
         return state.run_text("mirror", "status")
 
 
+def exported(_state: State) -> str:
+    with redirect_stdout(StringIO()) as printed:
+        mirror_adoption.report({"flights": "flights.diverged"}, {"flights": [ExportedPart(1, 17, 20, 4, 2)]})
+    return printed.getvalue()
+
+
 def failed_over(state: State) -> str:
     topic = MirroredTopic(MetadataResponseTopic(name="flights", partitions=[]), "dr", "mirroring")
     with pytest.MonkeyPatch.context() as patched:
@@ -340,6 +348,7 @@ TABLES = (
     ),
     Table("backup list", backed_up, lambda _: [["run-1", "1970-01-01T00:00:01Z", "1", "2", "4 KiB", "2 KiB"]]),
     Table("mirror status", mirrored_partition, lambda _: [["dr", "flights", "1", "17", "3", mirror_requests.FETCHING]]),
+    Table("mirror create --adopt", exported, lambda _: [["flights", "1", "17", "20", "2", "flights.diverged"]]),
     Table("mirror failover", failed_over, lambda _: [["flights", "1", "17", "3", "4 s"]]),
     Table("topics reassignments", moving_partition, lambda _: [["flights", "1", "1,2,3", "3", "1"]]),
     Table(
