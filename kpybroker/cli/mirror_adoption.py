@@ -64,7 +64,11 @@ def _exported(
         targets[each.name] = diverged_records.free_name(client, each.name, date, directory)
         adoption_requests.note_export(client, {each.name: targets[each.name]})
         click.echo(f"Topic {each.name}: {plural(_span(found), 'offset')} to export to {targets[each.name]}", err=True)
-        parts[each.name] = diverged_records.export(client, targets[each.name], each.name, found)
+        try:
+            parts[each.name] = diverged_records.export(client, targets[each.name], each.name, found)
+        except OSError as error:
+            reason = f"{targets[each.name]}: {error.strerror or error}"
+            raise click.ClickException(f"{reason}; nothing was cut off, repeat this command") from None
     return targets, parts
 
 

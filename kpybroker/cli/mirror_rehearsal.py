@@ -17,6 +17,7 @@ from kpybroker.hosts.mirror.forking import Fork, ForkOrder
 from kpybroker.hosts.quorum.formatter import new_uuid
 from kpybroker.machines.mirror.rehearsal import ForkedMetadata
 from kpystorage import meta_properties
+from kpystorage.disk_errors import in_words
 from kpystorage.errors import StorageError
 from kpystorage.forking import ForkBusy
 from kpystorage.real_disk import RealDisk
@@ -41,8 +42,16 @@ def _is_of(path: Path, node_id: int) -> bool:
 
 def rehearse(mirror: str, log_dirs: Sequence[Path], directories: Sequence[Path], port: int) -> None:
     """Make the fork, and print how to start and to drop it."""
+    try:
+        _rehearse(mirror, [str(path.absolute()) for path in log_dirs], directories, port)
+    except OSError as error:
+        raise click.ClickException(in_words(error)) from None
+    except (ForkBusy, NoMetadata, StorageError) as error:
+        raise click.ClickException(str(error)) from None
+
+
+def _rehearse(mirror: str, sources: Sequence[str], directories: Sequence[Path], port: int) -> None:
     disk, rng = RealDisk(), SystemRandom()
-    sources = [str(path.absolute()) for path in log_dirs]
     holding = [path for path in sources if os.path.isdir(f"{path}/{METADATA_DIRECTORY}")]
     if not holding:
         raise click.ClickException(
@@ -51,26 +60,20 @@ def rehearse(mirror: str, log_dirs: Sequence[Path], directories: Sequence[Path],
     identity = meta_properties.read(disk, holding[0])
     if identity is None or identity.node_id is None:
         raise click.ClickException(f"{holding[0]} is not formatted")
-    try:
-        image = read_image(disk, Path(holding[0]))
-    except NoMetadata as error:
-        raise click.ClickException(str(error)) from None
-    metadata = ForkedMetadata(image, identity.node_id, mirror)
-    if not metadata.mirrored:
-        raise click.ClickException(f"node {identity.node_id} knows no topic of a mirror {mirror}")
+    image = read_image(disk, Path(holding[0]))
     registration = image.brokers.get(identity.node_id)
     if registration is None:
         raise click.ClickException(f"node {identity.node_id} is no broker: it has no partitions to fork")
+    metadata = ForkedMetadata(image, identity.node_id, mirror)
+    if not metadata.mirrored:
+        raise click.ClickException(f"node {identity.node_id} knows no topic of a mirror {mirror}")
     cluster_id = uuid.to_string(new_uuid(rng))
     order = ForkOrder(mirror, identity.node_id, cluster_id, registration.epoch, _placed(sources, directories))
-    try:
-        for target in order.directories.values():
-            os.mkdir(target, 0o700)
-        fork = forking.fork_node(disk, metadata, image, order, rng, time.time_ns() // 1_000_000, _report)
-        file = Path(directories[0]) / "fork.properties"
-        file.write_text(forking.settings(order, port))
-    except (OSError, ForkBusy, StorageError) as error:
-        raise click.ClickException(f"{error}; what is in {directories[0]} is unfinished: delete it") from None
+    for target in order.directories.values():
+        os.mkdir(target, 0o700)
+    fork = forking.fork_node(disk, metadata, image, order, rng, time.time_ns() // 1_000_000, _report)
+    file = Path(directories[0]) / "fork.properties"
+    file.write_text(forking.settings(order, port))
     _show(fork, metadata, order, file, port)
 
 
@@ -78,7 +81,7 @@ def _placed(sources: Sequence[str], directories: Sequence[Path]) -> dict[str, st
     for path in directories:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         if any(path.iterdir()):
-            raise click.ClickException(f"{path} is not empty")
+            raise click.ClickException(f"{path} is not empty: delete what is left of another fork")
     try:
         return forking.placed(sources, [str(path.absolute()) for path in directories])
     except ValueError as error:

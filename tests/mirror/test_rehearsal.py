@@ -195,3 +195,22 @@ def test_a_fork_needs_an_empty_directory_and_a_mirror(clusters: TwoClusters, tmp
         command, ["rehearse", "other", "--directory", str(tmp_path / "fork"), "--log-dirs", logs]
     )
     assert "no topic of a mirror other" in unknown.output
+
+
+def test_the_log_directories_of_the_only_broker_on_this_machine_are_forked_by_default(
+    clusters: TwoClusters, tmp_path: Path
+) -> None:
+    create(clusters.source, "m-default")
+    clusters.wait_for("m-default")
+    output = kpybroker(clusters, "rehearse", "dr", "--directory", str(tmp_path / "fork"))
+    assert "Forked " in output
+    assert (tmp_path / "fork" / "logs-1" / "m-default-0").is_dir()
+
+
+@pytest.mark.parametrize("log_dirs", ["/no/such/directory", "/tmp"])
+def test_directories_that_are_no_log_directories_are_one_line(tmp_path: Path, log_dirs: str) -> None:
+    arguments = ["rehearse", "dr", "--directory", str(tmp_path / "fork"), "--log-dirs", log_dirs]
+    done = CliRunner().invoke(command, arguments)
+    assert done.exit_code == 1
+    assert done.output.startswith("Error: no metadata log in ")
+    assert done.output.count("\n") == 1

@@ -90,14 +90,17 @@ class GroupOffsets:
         if wanted:
             self._find_ends(wanted)
 
-    def _alike(self, there: Mapping[str, bytes]) -> list[str]:
-        """The topics that are fed here from the topic of the same id."""
-        topics, image = self._parts.image.topics, self._parts.image
-        return [
+    def _alike(self, there: Mapping[str, bytes]) -> set[str]:
+        """The topics with offsets that were carried over, and that are fed from the topic of the same id."""
+        image = self._parts.image
+        carried = {name for spots in self._committed.values() for name, _ in spots}
+        return {
             name
-            for name, topic_id in there.items()
-            if name in topics and topics[name].id == topic_id and self._is_fed(image.configs_of(TOPIC_RESOURCE, name))
-        ]
+            for name in carried
+            if name in image.topics
+            and image.topics[name].id == there.get(name)
+            and self._is_fed(image.configs_of(TOPIC_RESOURCE, name))
+        }
 
     def _removed(self, group: str, removal: GroupRemoval) -> None:
         """Forget offsets that are removed here."""
