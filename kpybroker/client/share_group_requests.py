@@ -46,16 +46,7 @@ def start_offsets(client: Client, name: str) -> dict[Spot, Start]:
 
 def set_start_offsets(client: Client, name: str, offsets: Mapping[Spot, int]) -> None:
     """Set start offsets of an empty group. Raises KafkaError."""
-    topics: dict[str, list[AlterShareGroupOffsetsRequestPartition]] = {}
-    for spot, offset in offsets.items():
-        part = AlterShareGroupOffsetsRequestPartition(partition_index=spot.partition, start_offset=offset)
-        topics.setdefault(spot.topic, []).append(part)
-    request = AlterShareGroupOffsetsRequest(
-        group_id=name,
-        topics=[
-            AlterShareGroupOffsetsRequestTopic(topic_name=topic, partitions=each) for topic, each in topics.items()
-        ],
-    )
+    request = start_request(name, offsets)
 
     def attempt() -> None:
         answer = client.call_coordinator(name, request)
@@ -66,3 +57,17 @@ def set_start_offsets(client: Client, name: str, offsets: Mapping[Spot, int]) ->
                 raise_for(each.error_code, f"start offset of {spot}", each.error_message)
 
     client.retrying(attempt)
+
+
+def start_request(name: str, offsets: Mapping[Spot, int]) -> AlterShareGroupOffsetsRequest:
+    """The request that sets start offsets of an empty group, which it makes if there is none."""
+    topics: dict[str, list[AlterShareGroupOffsetsRequestPartition]] = {}
+    for spot, offset in offsets.items():
+        part = AlterShareGroupOffsetsRequestPartition(partition_index=spot.partition, start_offset=offset)
+        topics.setdefault(spot.topic, []).append(part)
+    return AlterShareGroupOffsetsRequest(
+        group_id=name,
+        topics=[
+            AlterShareGroupOffsetsRequestTopic(topic_name=topic, partitions=each) for topic, each in topics.items()
+        ],
+    )

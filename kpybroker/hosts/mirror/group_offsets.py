@@ -13,6 +13,7 @@ from typing import Any, Final
 from kpybroker.client.client import Spot
 from kpybroker.client.group_requests import WITH_NAMES
 from kpybroker.client.mirrored_groups import SourceGroups, commit_request, groups_of
+from kpybroker.client.share_group_requests import start_request
 from kpybroker.client.sources import MirrorSource
 from kpybroker.hosts.mirror.group_removals import GroupRemovals
 from kpybroker.hosts.mirror.parts import MirrorParts
@@ -48,6 +49,8 @@ class GroupOffsets:
         self._removals = GroupRemovals(parts, self._removed)
         self._committed: dict[str, dict[tuple[str, int], GroupOffset]] = {}
         """The offsets that were committed here, by group."""
+        self._share_groups: set[str] = set()
+        """The groups whose offsets are those where they start."""
 
     def begin(self, source: MirrorSource) -> None:
         """Carry the groups of the source over from now on."""
@@ -68,7 +71,7 @@ class GroupOffsets:
         if source is None:
             return
         self._is_reading = True
-        carried = list(self._committed)
+        carried = [group for group in self._committed if group not in self._share_groups]
 
         def read() -> SourceGroups:
             with source.client() as client:
@@ -84,8 +87,11 @@ class GroupOffsets:
         if found is None:
             log.debug("The groups of mirror %s cannot be read: %s", self._mirror.name, error)
             return
-        self._removals.begin(removals(self._committed, found.commits, found.dead, self._alike(found.topics)))
-        changed = {group: self._changed(group, commits) for group, commits in found.commits.items()}
+        self._share_groups.update(found.starts)
+        carried = {group: spots for group, spots in self._committed.items() if group not in self._share_groups}
+        self._removals.begin(removals(carried, found.commits, found.dead, self._alike(found.topics)))
+        groups = {**found.starts, **found.commits}
+        changed = {group: self._changed(group, commits) for group, commits in groups.items()}
         wanted = {group: commits for group, commits in changed.items() if commits}
         if wanted:
             self._find_ends(wanted)
@@ -179,20 +185,31 @@ class GroupOffsets:
             return
         for each in response.coordinators:
             if each.error_code == error_codes.NONE:
-                commits = due[each.key]
-                request = commit_request(each.key, commits)
-                answered = partial(self._has_committed, each.key, commits)
-                self._parts.nodes.send(each.node_id, request, answered, newest=WITH_NAMES)
+                group, commits = each.key, due[each.key]
+                if group in self._share_groups:
+                    starts = {Spot(*place): commit.offset for place, commit in commits.items()}
+                    answered = partial(self._has_started, group, commits)
+                    self._parts.nodes.send(each.node_id, start_request(group, starts), answered)
+                else:
+                    answered = partial(self._has_committed, group, commits)
+                    self._parts.nodes.send(each.node_id, commit_request(group, commits), answered, newest=WITH_NAMES)
 
     def _has_committed(self, group: str, commits: Commits, response: Any) -> None:
-        if isinstance(response, NoResponse):
-            return
-        done = self._committed.setdefault(group, {})
-        for topic in response.topics:
-            for each in topic.partitions:
-                spot = Spot(topic.name, each.partition_index)
-                if each.error_code == error_codes.NONE:
-                    done[spot] = commits[spot]
-                else:
-                    name = error_codes.name(each.error_code)
-                    log.debug("The offset of group %s in %s is not carried over: %s", group, spot, name)
+        if not isinstance(response, NoResponse):
+            for topic in response.topics:
+                for each in topic.partitions:
+                    self._note(group, commits, Spot(topic.name, each.partition_index), each.error_code)
+
+    def _has_started(self, group: str, commits: Commits, response: Any) -> None:
+        """Handle the answer for a share group. One with members is refused as a whole."""
+        if not isinstance(response, NoResponse):
+            for topic in response.responses:
+                for each in topic.partitions:
+                    self._note(group, commits, Spot(topic.topic_name, each.partition_index), each.error_code)
+
+    def _note(self, group: str, commits: Commits, spot: Spot, code: int) -> None:
+        if code == error_codes.NONE:
+            self._committed.setdefault(group, {})[spot] = commits[spot]
+        else:
+            name = error_codes.name(code)
+            log.debug("The offset of group %s in %s is not carried over: %s", group, spot, name)
