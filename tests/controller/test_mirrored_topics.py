@@ -6,7 +6,8 @@ import pytest
 from controller_requests import DELETE, SET, change, create, replace, topic, widen
 from controller_world import ControllerWorld
 
-from kpybroker.machines.controller.mirrored_topics import DISTANT_FROM, TIERED
+from kpybroker.machines.controller.mirrored_topics import DISTANT_FROM, TIERED, alteration
+from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.metadata.mirror_configs import (
     EXPORTED,
     EXPORTING,
@@ -127,7 +128,11 @@ def test_a_topic_becomes_a_mirror_only_of_the_same_topic(world: ControllerWorld,
 
 def test_a_tiered_topic_does_not_become_a_mirror(world: ControllerWorld) -> None:
     created(world, configs={})
-    assert adopted(world, **{TIERED: "true"}) == error_codes.INVALID_CONFIG
+    own_id = to_string(world.state.image.topics["t"].id)
+    before = {TIERED: "true"}
+    after = {**before, SOURCE: "dr", TOPIC_ID: own_id, LEADER_EPOCH: "1005", STATE: EXPORTING}
+    with pytest.raises(KafkaError, match="topic t is tiered"):
+        alteration(world.state, "t", before, after)
 
 
 def test_a_mirror_keeps_its_source(world: ControllerWorld) -> None:
