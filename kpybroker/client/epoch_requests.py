@@ -24,8 +24,8 @@ def diverged_from(client: Client, last: Mapping[Spot, tuple[int, int]]) -> dict[
     the leader does not have all of it. Raises KafkaError."""
 
     def attempt() -> dict[Spot, tuple[int, int]]:
-        leaders = {spot: _leader_epoch(client, spot) for spot in last}
-        return _epoch_ends(client, {spot: epoch for spot, (epoch, _) in last.items()}, leaders)
+        leaders = {spot: leader_epoch(client, spot) for spot in last}
+        return epoch_ends(client, {spot: epoch for spot, (epoch, _) in last.items()}, leaders)
 
     known = client.retrying(attempt) if last else {}
     return {spot: end for spot, (epoch, end) in known.items() if epoch >= 0 and end < last[spot][1]}
@@ -50,6 +50,7 @@ def _histories(client: Client, starts: Mapping[Spot, int]) -> dict[Spot, EpochHi
 
 
 def leader_epoch(client: Client, spot: Spot) -> int:
+    """The epoch of the leader of a partition, by the metadata that are known."""
     return next(
         each.leader_epoch for each in client.topic(spot.topic).partitions if each.partition_index == spot.partition
     )

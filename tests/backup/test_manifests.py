@@ -51,6 +51,7 @@ PARTITIONS = st.builds(
     st.lists(st.builds(TransactionEnd, NUMBERS, NUMBERS, st.booleans()), max_size=3).map(tuple),
     st.lists(st.builds(ReadMarker, NUMBERS, NUMBERS, NUMBERS, NUMBERS, st.booleans()), max_size=3).map(tuple),
 )
+NAMES = st.from_regex(r"[a-zA-Z0-9_-]{1,9}", fullmatch=True)
 TEXTS = st.text(st.characters(codec=None), max_size=5)
 MANIFESTS = st.builds(
     RunManifest,
@@ -60,7 +61,7 @@ MANIFESTS = st.builds(
     NUMBERS,
     NUMBERS,
     st.lists(
-        st.builds(TopicAtCut, st.from_regex(r"[a-zA-Z0-9_-]{1,9}", fullmatch=True), st.text(), st.dictionaries(st.text(), st.text(), max_size=2),
+        st.builds(TopicAtCut, NAMES, st.text(), st.dictionaries(st.text(), st.text(), max_size=2),
                   st.lists(PARTITIONS, max_size=2).map(tuple)),
         max_size=2,
     ).map(tuple),
