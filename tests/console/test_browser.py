@@ -8,8 +8,10 @@ import pytest
 from console_node import console_node
 from stage import Stage
 
+from kpybroker.monitoring.console.console import Console
 from kpybroker.monitoring.console.page import ConsolePage
 from kpybroker.monitoring.console.pages import PAGES
+from kpybroker.monitoring.console.rendering import MENU
 from support.browser import Browser, axe
 
 pytestmark = pytest.mark.slow
@@ -104,6 +106,23 @@ def test_a_slash_leads_to_the_search_of_everything_but_is_typed_in_a_field(stage
     status, where = browser.follow_click("document.querySelector('.find button')")
     assert (status, where.partition("?")[2]) == (200, "q=%2Ff")
     assert browser.run("document.getElementById('find').value") == "/f"
+
+
+ENTRIES = "JSON.stringify([...document.querySelectorAll('nav li')].map((each) => each.getBoundingClientRect().right))"
+
+
+def test_the_whole_menu_is_one_line_beside_the_search_from_1100_px_on(
+    stage: Stage, browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Console, "_menu", MENU)
+    for width in (1100, 1180, 1360, 1361, 1400):
+        browser.open(address(stage, PAGES[0]), theme="light", width=width)
+        browser.run("document.getElementById('find').focus()")
+        assert browser.run("document.querySelector('header').offsetHeight") <= 60, width
+        assert browser.run("document.documentElement.scrollWidth") <= width
+        ends = json.loads(browser.run(ENTRIES))
+        assert len(ends) == len(MENU)
+        assert max(ends) < browser.run("document.querySelector('.find').getBoundingClientRect().left"), width
 
 
 def test_the_menu_is_one_line_on_a_phone_and_shows_where_one_is(stage: Stage, browser: Browser) -> None:

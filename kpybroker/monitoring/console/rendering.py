@@ -57,7 +57,7 @@ MENU: Final = (
     ("/configs", "Configs"),
     ("/security", "Security"),
     ("/quotas", "Quotas"),
-    ("/tiers", "Tiered storage"),
+    ("/tiers", "Tiers"),
 )
 
 
