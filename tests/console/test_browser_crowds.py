@@ -4,47 +4,22 @@ from collections.abc import Iterator
 from time import perf_counter
 
 import pytest
-from console_node import ConsoleNode, console_node
+from crowd import crowd as crowded_node
 from stage import Stage
 
 from kpybroker.machines.console.listing import PER_PAGE
 from kpybroker.monitoring.console.pages import PAGES
-from kpywire.messages.find_coordinator import FindCoordinatorRequest
-from kpywire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
 from support.browser import Browser
-from support.waiting import eventually
 
 pytestmark = pytest.mark.slow
-PARTITIONS, GROUPS = 5_000, 500
 MOST_ROWS = 4 * PER_PAGE
 """The rows of all tables of a page."""
 
 
 @pytest.fixture(scope="module")
 def crowd() -> Iterator[Stage]:
-    with console_node(kpybroker_console_write_enable="true", max_request_partition_size_limit="5000") as node:
-        made = Stage(node)
-        node.create("crowd", PARTITIONS)
-        join(node)
+    with crowded_node() as made:
         yield made
-        made.close()
-
-
-def join(node: ConsoleNode) -> None:
-    """Let all groups commit."""
-    spot = OffsetCommitRequestPartition(partition_index=0, committed_offset=0, committed_metadata="")
-    topics = [OffsetCommitRequestTopic(name="crowd", partitions=[spot])]
-    with node.client as client:
-        client.call(FindCoordinatorRequest(key="group-0", key_type=0), 3)
-        for number in range(GROUPS):
-            request = OffsetCommitRequest(group_id=f"group-{number}", topics=topics)
-            eventually(
-                lambda request=request: client.call(request, 2).topics[0].partitions[0].error_code == 0, "a commit"
-            )
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +29,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 
 ADDRESSES = [page.path for page in PAGES if page.template]
-CROWDED = ["/topics/crowd", "/topics/crowd?page=50", "/records?topic=crowd", "/groups?page=3", "/group?id=group-7"]
+CROWDED = ["/topics/crowd", "/topics/crowd?page=25", "/records?topic=crowd", "/groups?page=3", "/group?id=group-7"]
 
 
 @pytest.mark.parametrize("path", [*ADDRESSES, *CROWDED, "/find?q=group-49", "/find?q=o"])

@@ -75,7 +75,7 @@ async def readers_of(node: NodeParts, viewer: Viewer, topic: str) -> tuple[tuple
         if lag is not None:
             lags.setdefault(position.name, []).append((lag.records, lag.seconds))
     rows = []
-    for name in lags.keys() | uncommitted.keys():
+    async for name in paced(lags.keys() | uncommitted.keys()):
         found_lags, unknown = lags.get(name, []), len(uncommitted.get(name, ()))
         behind = sum([records for records, _ in found_lags]) if found_lags else None
         lag_s = max([seconds for _, seconds in found_lags if seconds is not None], default=None)
