@@ -6,7 +6,7 @@ are ordinary topics. A failover that is interrupted is repeated, and goes on whe
 """
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from kpybroker.client import config_requests, transaction_requests
@@ -76,6 +76,13 @@ class MirroredPartition(NamedTuple):
         return None if self.end is None or self.source_end is None else max(self.source_end - self.end, 0)
 
 
+class SourceState(NamedTuple):
+    """The topics of a source by their names, and the ends of partitions there."""
+
+    topics: Mapping[str, MetadataResponseTopic]
+    ends: Mapping[Spot, int]
+
+
 def mirrors(client: Client) -> dict[str, Mirror]:
     """The mirrors that the cluster has, by their names."""
     for each in config_requests.describe(client, ALL_BROKERS, [MIRRORS]):
@@ -108,23 +115,35 @@ def partitions(
 ) -> list[MirroredPartition]:
     """How far the partitions of topics are mirrored, compared with the source if it can be asked. ``named`` are the
     mirrors that the cluster has."""
-    wanted, known = list(topics), set(named)
-    there = {} if source is None else {topic.name or "": topic for topic in source.topics()}
-    reasons = {spot: reason for each in wanted for spot, reason in _reasons(each, there, known, source is not None)}
+    wanted = list(topics)
+    there = None if source is None else source_state(source, [each.name for each in wanted])
     ends = _ends(client, [spot for each in wanted for spot in each.spots])
-    source_ends = {} if source is None else _ends(source, [spot for spot in reasons if _has(there, spot)])
-    found = []
-    for spot, reason in reasons.items():
-        state = MirroredPartition(spot, ends.get(spot), source_ends.get(spot), reason)
-        found.append(state if reason or not state.lag else state._replace(reason=FETCHING))
-    return found
+    return list(compared(wanted, ends, there, set(named)))
 
 
-def _has(topics: Mapping[str, MetadataResponseTopic], spot: Spot) -> bool:
-    topic = topics.get(spot.topic)
-    return topic is not None and any(
-        each.partition_index == spot.partition and each.leader_id >= 0 for each in topic.partitions
-    )
+def source_state(source: Client, names: Iterable[str]) -> SourceState:
+    """The topics of a source, and the ends of the partitions of those with these names. Raises KafkaError and
+    Unreachable."""
+    topics = {topic.name or "": topic for topic in source.topics()}
+    known = [topics[name] for name in names if name in topics]
+    led = [
+        Spot(topic.name or "", each.partition_index)
+        for topic in known
+        for each in topic.partitions
+        if each.leader_id >= 0
+    ]
+    return SourceState(topics, _ends(source, led))
+
+
+def compared(
+    topics: Iterable[MirroredTopic], ends: Mapping[Spot, int], there: SourceState | None, named: set[str]
+) -> Iterator[MirroredPartition]:
+    """The partitions of topics, by their ends here, compared with the source if it is known."""
+    others, source_ends = ({}, {}) if there is None else there
+    for topic in topics:
+        for spot, reason in _reasons(topic, others, named, there is not None):
+            state = MirroredPartition(spot, ends.get(spot), source_ends.get(spot), reason)
+            yield state if reason or not state.lag else state._replace(reason=FETCHING)
 
 
 def _reasons(

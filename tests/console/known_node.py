@@ -65,6 +65,22 @@ TIERS_SHOWN = {
     "fetch_throttle_ms": 0.0,
 }
 """The answer of the page of tiered storage."""
+NO_MIRRORS = {
+    "mirrors": [],
+    "page": 1,
+    "pages": 1,
+    "total": 0,
+    "topics": [],
+    "partitions": [],
+    "partitions_left_out": 0,
+    "carrier": None,
+    "is_carrier": False,
+    "carrier_console": None,
+    "groups": [],
+    "groups_left_out": 0,
+    "silent_nodes": [],
+}
+"""The answer of the page of mirrors on a node that has none; `test_mirrors_page` has others."""
 SETTINGS = {"kpybroker_console_write_enable": "true", "broker_rack": "rack-1"}
 
 

@@ -13,16 +13,18 @@ from tempfile import TemporaryDirectory
 from time import sleep, time
 from unittest.mock import patch
 
-from console_node import console_node
+from mirroring_node import MirroringNode, furnished, mirroring_node
 from stage import Stage, flight
 
 from kpybroker.monitoring.console.page import ConsolePage
 from kpybroker.monitoring.console.pages import PAGES
 from kpybroker.monitoring.history import changes, recorder, samples
 from kpybroker.monitoring.history.samples import FINE_MS, HistoryEvent, Rings, SampledLag, sample_of
+from kpywire.messages.delete_topics import DeleteTopicsRequest
 from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kpywire.record import Record
 from support.browser import Browser
+from support.waiting import eventually
 
 FIGURES = Path(__file__).parents[2] / "docs" / "figures" / "console"
 WATCHED_S = 60
@@ -59,8 +61,26 @@ def open_all(browser: Browser) -> None:
 SETTINGS = {"kpybroker_console_write_enable": "true", "log_segment_bytes": "1048576"}
 
 
-def furnish(stage: Stage) -> None:
+@contextmanager
+def pictured() -> Iterator[Stage]:
+    """A node that looks like one of a cluster in use, and mirrors another one."""
+    with TemporaryDirectory() as directory, mirroring_node(Path(directory), remembering(), **SETTINGS) as mirroring:
+        stage = Stage(mirroring.node)
+        furnish(stage, mirroring)
+        yield stage
+        stage.close()
+
+
+def furnish(stage: Stage, mirroring: MirroringNode) -> None:
     """Add what makes the pictures look like those of a cluster in use."""
+    furnished(mirroring)
+    source = mirroring.source
+    source.create("orders-2025")
+    source.produce("orders-2025", [Record(timestamp=1_000, value=b"v")] * 5)
+    eventually(lambda: mirroring.has("orders-2025", 5), "the mirror has all", 60)
+    with source.client as client:
+        client.call(DeleteTopicsRequest(topic_names=["orders-2025"], timeout_ms=10_000), 5)
+    eventually(lambda: mirroring.node.get("/api/mirrors").json["partitions"], "the page knows that it is gone")
     for topic in ("airports", "bookings", "weather"):
         stage.node.create(topic, 3)
         stage.node.produce(topic, [Record(timestamp=int(time() * 1000), value=b"%d" % n) for n in range(50)])
@@ -144,9 +164,8 @@ def remembering() -> Iterator[None]:
 def main() -> None:
     """Take all pictures."""
     FIGURES.mkdir(parents=True, exist_ok=True)
-    with remembering(), console_node(**SETTINGS) as node, TemporaryDirectory() as profile:
-        stage = Stage(node)
-        furnish(stage)
+    with pictured() as stage, TemporaryDirectory() as profile:
+        node = stage.node
         node.get("/")
         stop = threading.Event()
         thread = threading.Thread(target=traffic, args=(stage, stop))
@@ -162,7 +181,6 @@ def main() -> None:
                     (FIGURES / f"{name}-{theme}.png").write_bytes(browser.picture())
         stop.set()
         thread.join()
-        stage.close()
 
 
 if __name__ == "__main__":

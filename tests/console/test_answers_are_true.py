@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from compared import Each, Like, Within, altered, wrong
 from expected_groups import NOW_MS, SINCE_S, group, group_reset, groups, paged, time_plots
-from known_node import TIERS_SHOWN, Known, known
+from known_node import NO_MIRRORS, TIERS_SHOWN, Known, known
 from stage import flight
 
 from kpybroker.machines.console.config_words import words_of
@@ -584,6 +584,7 @@ EXPECTED = {
     "/security": security,
     "/quotas": quotas,
     "/tiers": lambda _: TIERS_SHOWN,
+    "/mirrors": lambda _: NO_MIRRORS,
     "/find": find,
     "/searches/{search}": search,
 }

@@ -199,6 +199,7 @@ EXPECTED: dict[str, list[Callable[[Known], list[Row]]]] = {
             )
         ]
     ],
+    "/mirrors": [],
     "/find": [],
     "/searches/{search}": [lambda _: [record_row(number) for number in (1, *range(10, 20))]],
 }

@@ -8,19 +8,16 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from console_node import console_node
 from likeness import Likeness, likeness, sketch
 from pictures import (
     FIGURES,
     HEIGHTS,
     PICTURED,
-    SETTINGS,
     WIDTH,
     addresses,
-    furnish,
     name_of,
     open_all,
-    remembering,
+    pictured,
     traffic,
 )
 from stage import Stage
@@ -39,9 +36,8 @@ MOST_GROUNDS = 4
 
 @pytest.fixture(scope="module")
 def stage() -> Iterator[Stage]:
-    with remembering(), console_node(**SETTINGS) as node:
-        made = Stage(node)
-        furnish(made)
+    with pictured() as made:
+        node = made.node
         stop = threading.Event()
         thread = threading.Thread(target=traffic, args=(made, stop))
         thread.start()
@@ -49,7 +45,6 @@ def stage() -> Iterator[Stage]:
         stop.set()
         thread.join()
         yield made
-        made.close()
 
 
 @pytest.fixture(scope="module")

@@ -52,6 +52,10 @@ class GroupOffsets:
         self._share_groups: set[str] = set()
         """The groups whose offsets are those where they start."""
 
+    def carried(self) -> dict[str, int]:
+        """The groups that were carried over, each with the number of its offsets."""
+        return {group: len(offsets) for group, offsets in self._committed.items()}
+
     def begin(self, source: MirrorSource) -> None:
         """Carry the groups of the source over from now on."""
         self._source = source

@@ -26,6 +26,11 @@ class Mirrors:
     def __iter__(self) -> Iterator[RunningMirror]:
         return iter(self._running.values())
 
+    @property
+    def carrier_id(self) -> int:
+        """The broker that carries groups over; -1 without one."""
+        return self._parts.lowest_id
+
     def run(self, entries: Iterable[str]) -> None:
         """Run the mirrors that ``kpybroker.mirrors`` names: begin those that are new, and end all others."""
         named = mirrors_of(entries)

@@ -37,4 +37,9 @@ class MirrorParts(NamedTuple):
     def is_lowest(self) -> bool:
         """Whether no other live broker has a lower id: this one cares for topics and groups. Two brokers that think so
         for a moment do no harm, since everything that they ask for may be asked for twice."""
-        return min((each.id for each in self.image.brokers.values() if not each.fenced), default=-1) == self.node_id
+        return self.lowest_id == self.node_id
+
+    @property
+    def lowest_id(self) -> int:
+        """The live broker with the lowest id; -1 without one."""
+        return min((each.id for each in self.image.brokers.values() if not each.fenced), default=-1)

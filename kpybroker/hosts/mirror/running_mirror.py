@@ -126,6 +126,20 @@ class RunningMirror:
             received_bytes,
         )
 
+    @property
+    def source(self) -> MirrorSource | None:
+        """The source as it was last reached; None before that."""
+        return self._source
+
+    def failed(self) -> set[tuple[str, int]]:
+        """The partitions led here that wait for an operator."""
+        followings = (each for feed in self._feeds.values() for each in feed.fetcher.followings.values())
+        return {(each.replica.topic.name, each.replica.index) for each in followings if each.state is FetchState.FAILED}
+
+    def carried(self) -> dict[str, int]:
+        """The groups that this broker has carried over, each with the number of its offsets."""
+        return self._groups.carried()
+
     def _rate(self) -> int:
         rate: int = self._parts.config()[MIRROR_RATE]
         return rate

@@ -12,6 +12,7 @@ from urllib.parse import unquote
 
 from kpybroker.machines.authorization.authorizer import Authorizer
 from kpybroker.machines.authorization.resources import CLUSTER_NAME, AclOperation, ResourceType
+from kpybroker.machines.metadata.mirror_configs import MIRRORS
 from kpybroker.monitoring.console.actions import ACTIONS
 from kpybroker.monitoring.console.answers.peers import consoles_of
 from kpybroker.monitoring.console.asking import Asking, OtherNodeNeeded
@@ -38,6 +39,7 @@ from kpybroker.monitoring.console.rendering import (
 )
 from kpybroker.monitoring.console.schema_tasks import RegistryAddress
 from kpybroker.monitoring.console.searches import Searches
+from kpybroker.monitoring.console.source_looks import SourceLooks
 from kpybroker.monitoring.console.sources import ConsoleSources
 from kpybroker.monitoring.console.taps import Taps
 from kpybroker.monitoring.console.topic_rates import TopicRates
@@ -56,6 +58,8 @@ API: Final = "/api"
 NO_WRITES: Final = "the console only reads; kpybroker.console.write.enable=true lets it change something"
 TIERS: Final = "/tiers"
 """The page that the menu has only where tiered storage is configured."""
+MIRRORS_PAGE: Final = "/mirrors"
+"""The page that the menu has only where a mirror is named."""
 ONLY_CONTROLLER: Final = "this node is only a controller; the console of a broker has this page"
 
 
@@ -89,6 +93,7 @@ class Console:
             Searches(scheduler),
             Decoding(scheduler, registry),
             Taps(sources.server),
+            SourceLooks(scheduler),
             is_writable,
         )
         is_controller = sources.role.is_controller_role
@@ -102,6 +107,7 @@ class Console:
         self._node.searches.close()
         self._node.decoding.close()
         self._node.taps.close()
+        self._node.source_looks.close()
 
     @property
     def _menu(self) -> tuple[tuple[str, str], ...]:
@@ -110,6 +116,8 @@ class Console:
         role = self._node.role
         if role.is_controller_role or self._node.broker.remote_log is None:
             paths.discard(TIERS)
+        if not role.config[MIRRORS]:
+            paths.discard(MIRRORS_PAGE)
         return tuple((path, name) for path, name in MENU if path in paths)
 
     @property

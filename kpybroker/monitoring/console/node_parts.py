@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from kpybroker.monitoring.console.move_rates import MoveRates
     from kpybroker.monitoring.console.overviews import Overviews
     from kpybroker.monitoring.console.searches import Searches
+    from kpybroker.monitoring.console.source_looks import SourceLooks
     from kpybroker.monitoring.console.taps import Taps
     from kpybroker.monitoring.console.topic_rates import TopicRates
     from kpybroker.monitoring.console.viewer import Viewer
@@ -35,6 +36,7 @@ class NodeParts(NamedTuple):
     searches: "Searches"
     decoding: "Decoding"
     taps: "Taps"
+    source_looks: "SourceLooks"
     is_writable: bool
 
     @property

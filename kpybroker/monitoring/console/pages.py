@@ -13,6 +13,7 @@ from kpybroker.machines.console.finding import FindPage
 from kpybroker.machines.console.group_resets import ResetPage
 from kpybroker.machines.console.groups import GroupPage, Groups
 from kpybroker.machines.console.history import HistoryPage
+from kpybroker.machines.console.mirrors import MirrorsPage
 from kpybroker.machines.console.producing import ProducePage
 from kpybroker.machines.console.quorum import QuorumPage
 from kpybroker.machines.console.quotas import QuotasPage
@@ -32,6 +33,7 @@ from kpybroker.monitoring.console.answers.group import group
 from kpybroker.monitoring.console.answers.group_resets import reset_page
 from kpybroker.monitoring.console.answers.groups import groups
 from kpybroker.monitoring.console.answers.history import history
+from kpybroker.monitoring.console.answers.mirrors import mirrors
 from kpybroker.monitoring.console.answers.producing import produce_form
 from kpybroker.monitoring.console.answers.quorum import quorum
 from kpybroker.monitoring.console.answers.quotas import quotas
@@ -215,6 +217,7 @@ PAGES: Final = (
     ConsolePage("/security", "security.html", "Security", security, SecurityPage, (SORT,)),
     ConsolePage("/quotas", "quotas.html", "Quotas", quotas, QuotasPage, (SORT,), 4),
     ConsolePage("/tiers", "tiers.html", "Tiered storage", tiers, TiersPage, (SORT, NUMBER_OF_PAGE), 4),
+    ConsolePage("/mirrors", "mirrors.html", "Mirrors", mirrors, MirrorsPage, (SORT, NUMBER_OF_PAGE), 4),
     ConsolePage(
         "/find",
         "find.html",

@@ -58,6 +58,7 @@ MENU: Final = (
     ("/security", "Security"),
     ("/quotas", "Quotas"),
     ("/tiers", "Tiers"),
+    ("/mirrors", "Mirrors"),
 )
 
 

@@ -27,6 +27,7 @@ PATHS: Final = (
     "/group/",
     "/groups",
     "/history",
+    "/mirrors",
     "/moves/",
     "/quorum",
     "/quotas",
