@@ -18,6 +18,7 @@ from kpybroker.monitoring.console.elsewhere import Elsewhere
 from kpybroker.monitoring.console.node_parts import NodeParts
 from kpybroker.monitoring.console.viewer import Viewer
 from kpybroker.monitoring.console.viewer_ways import ViewerWay, ViewerWays
+from kpybroker.monitoring.history import recorder
 from kpywire import error_codes
 from kpywire.messages.fetch import FetchRequest
 from kpywire.messages.find_coordinator import FindCoordinatorRequest
@@ -311,6 +312,23 @@ def test_a_leader_that_hangs_is_named_and_the_others_are_shown(
             assert f"Some lags are missing: {line}" in text
             assert "without 1 partition<" in text
     assert shown(cluster, 1, "mixed") == {"here": 6, "there": 7}
+
+
+def test_plots_say_what_they_lack_and_show_looks_where_the_node_leads_nothing(
+    cluster: RunningCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recorder, "FINE_MS", 500)
+    for topic, leader in (("near", 1), ("far", LEADER)):
+        create(cluster, topic, [leader])
+        produce(cluster, topic, 2, leader=leader)
+    here = commit(cluster, "any", {"near": 0})
+    assert commit(cluster, "apart", {"far" if here == 1 else "near": 0}) == here
+    assert commit(cluster, "spread", {"near": 0, "far": 0}) == here
+    eventually(lambda: get(cluster, here, "/group", id="spread")[1]["unplotted"] == 1, "a sample of both groups", 60)
+    assert "The plots are without 1 partition that other nodes lead" in page(cluster, here, "/group?id=spread")
+    found = get(cluster, here, "/group", id="apart")[1]
+    assert found["unplotted"] == 0
+    assert set(found["history"]["plots"][0]["lines"][0]["values"]) - {None} == {1.0}
 
 
 def test_a_leader_that_does_not_tell_the_ends_is_named(

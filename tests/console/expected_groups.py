@@ -140,5 +140,6 @@ def group(_: Known) -> Any:
         "may_reset": True,
         "may_delete": True,
         "story": [],
+        "unplotted": 0,
         "history": time_plots(("Lag in records", "records", ["records"]), ("Lag in time", "s", ["seconds"])),
     }

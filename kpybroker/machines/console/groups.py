@@ -232,6 +232,8 @@ class GroupPage:
     may_delete: bool
     story: tuple[StoryRow, ...]
     history: TimePlots
+    unplotted: int
+    """The positions in partitions that other nodes lead, which the plots are without."""
 
 
 ALONE_KEYS: Final[Keys[ReaderRow]] = {

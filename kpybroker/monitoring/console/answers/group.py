@@ -69,7 +69,9 @@ async def group(node: NodeParts, viewer: Viewer, query: Query) -> GroupPage:
     node.lags.add_seconds(key, late.longest_s)
     of_members = found.group.membership.facts()
     topology = await shown_topology(node, viewer, name) if seen.kind == STREAMS else NO_TOPOLOGY
-    kept = None if seen.positions.hidden else node.lags.kept(name)
+    led_elsewhere = sum([each.start_offset is None for each in positions])
+    is_kept = not seen.positions.hidden and (not positions or led_elsewhere < len(positions))
+    kept = node.lags.kept(name) if is_kept else None
     pace, lag = seen.watched.pace, seen.lag.records
     return GroupPage(
         id=name,
@@ -105,6 +107,7 @@ async def group(node: NodeParts, viewer: Viewer, query: Query) -> GroupPage:
         may_delete=node.is_writable and viewer.may(AclOperation.DELETE, ResourceType.GROUP, name),
         story=story_of(seen.events),
         history=await plotted_of(node, viewer, query, of_group(name), kept or node.lags.seen(key)),
+        unplotted=0 if kept is None else led_elsewhere,
     )
 
 

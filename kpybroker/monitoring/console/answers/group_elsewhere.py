@@ -83,6 +83,7 @@ async def group_elsewhere(node: NodeParts, viewer: Viewer, query: Query) -> Grou
         may_delete=False,
         story=(),
         history=await plotted_of(node, viewer, query, of_group(name), node.lags.seen(key)),
+        unplotted=0,
     )
 
 
