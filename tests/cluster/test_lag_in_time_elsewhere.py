@@ -6,6 +6,7 @@ from pathlib import Path
 from time import time
 from typing import Any
 
+import confluent_kafka
 import pytest
 from running_cluster import COMBINED, RunningCluster, cluster_of
 from test_console_of_two_nodes import SETTINGS, create, get, page, post
@@ -312,6 +313,28 @@ def test_a_leader_that_hangs_is_named_and_the_others_are_shown(
             assert f"Some lags are missing: {line}" in text
             assert "without 1 partition<" in text
     assert shown(cluster, 1, "mixed") == {"here": 6, "there": 7}
+
+
+def test_an_empty_partition_of_another_leader_has_no_lag_without_a_commit(cluster: RunningCluster) -> None:
+    topics = {"empty-far": LEADER, "empty-near": 1, "written": 1}
+    for topic, leader in topics.items():
+        create(cluster, topic, [leader])
+    produce(cluster, "written", 1, leader=1)
+    settings = {"group.id": "members", "auto.offset.reset": "earliest", "enable.auto.commit": False}
+    servers = f"127.0.0.1:{cluster.ports[1][0]}"
+    consumer = confluent_kafka.Consumer({"bootstrap.servers": servers, **settings})
+    consumer.subscribe(list(topics))
+    first = consumer.poll(60)
+    assert first is not None
+    assert not first.error()
+    consumer.commit(first, asynchronous=False)
+    for node_id in (1, LEADER):
+        found = get(cluster, node_id, "/group", id="members")[1]
+        assert {each["topic"]: each["lag"] for each in found["positions"]} == dict.fromkeys(topics, 0)
+        assert (found["lag"], found["unknown"], found["verdict"]) == (0, 0, "It has read everything.")
+        (listed,) = get(cluster, node_id, "/groups", q="members")[1]["groups"]
+        assert (listed["lag"], listed["unknown"], listed["verdict"]) == (0, 0, "It has read everything.")
+    consumer.close()
 
 
 def test_plots_say_what_they_lack_and_show_looks_where_the_node_leads_nothing(

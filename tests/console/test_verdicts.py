@@ -138,7 +138,7 @@ MANY = position(lag=40_000, end_offset=40_005)
         ),
         (
             {"positions": [position(committed=None, commit_ms=None, lag=None), position(partition=1, lag=0)]},
-            f"It has read everything else. {SENT}",
+            f"{SENT} It has read everything else.",
         ),
         (
             {"positions": [NEVER], "assigned_ms": 1_500},
@@ -278,7 +278,7 @@ def test_the_words_follow_the_number_of_records() -> None:
     one = position(committed=None, commit_ms=None, lag=None, fetched=None, start_offset=8)
     assert "its log has 1 offset, and auto.offset.reset" in verdict(positions=[one], assigned_ms=1_500)[1]
     nowhere = position(committed=None, commit_ms=None, lag=None, fetched=None, start_offset=None)
-    assert "its log has 9 offsets" in verdict(positions=[nowhere], assigned_ms=1_500)[1]
+    assert "its log ends at 9" in verdict(positions=[nowhere], assigned_ms=1_500)[1]
 
 
 def test_partitions_that_other_nodes_lead_are_counted() -> None:
@@ -289,7 +289,7 @@ def test_partitions_that_other_nodes_lead_are_counted() -> None:
     assert verdict(positions=rows) == (False, "Another node leads t-0 and 2 more, and knows how far it is.")
     assert verdict(positions=rows[:2])[1] == "Another node leads t-0 and 1 more, and knows how far it is."
     known = verdict(positions=[*rows[:1], position(partition=5, lag=0)])
-    assert known[1] == "It has read everything else. Another node leads t-0, and knows how far it is."
+    assert known[1] == "Another node leads t-0, and knows how far it is. It has read everything else."
     led = verdict(positions=[rows[0], position(partition=7, committed=None, commit_ms=None, lag=None, member=None)])
     assert led[1].startswith("A member reads t-7, and has never committed there: it was sent")
 

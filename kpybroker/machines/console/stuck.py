@@ -135,8 +135,8 @@ def _progress(facts: ReadingFacts, behind: Sequence[PositionRow]) -> str:
         return _speed(facts, sum(each.lag or 0 for each in behind))
     unknown = [each for each in facts.positions if each.lag is None]
     if unknown:
-        seen = "It has read everything else. " if len(unknown) < len(facts.positions) else ""
-        return f"{seen}{_unknown(unknown)}"
+        seen = " It has read everything else." if len(unknown) < len(facts.positions) else ""
+        return f"{_unknown(unknown)}{seen}"
     if facts.is_partial:
         return "It has read everything of the positions that are shown." if facts.positions else HIDDEN
     return "It has read everything." if facts.positions else "It has committed no position yet."
@@ -285,8 +285,9 @@ def _waiting(each: PositionRow) -> str:
         return counted(each.lag, "record waits", "records wait")
     if each.fetched is not None:
         return f"it was sent the records before {each.fetched}, and the log ends at {each.end_offset}"
-    held = (each.end_offset or 0) - (each.start_offset or 0)
-    return f"its log has {counted(held, 'offset')}, and auto.offset.reset says where it begins"
+    end = each.end_offset or 0
+    held = f"ends at {end}" if each.start_offset is None else f"has {counted(end - each.start_offset, 'offset')}"
+    return f"its log {held}, and auto.offset.reset says where it begins"
 
 
 def _unfetched_ms(facts: ReadingFacts, each: PositionRow) -> float:

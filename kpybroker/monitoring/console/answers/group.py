@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
+from itertools import chain
 
 from kpybroker.machines.authorization.resources import AclOperation, ResourceType
 from kpybroker.machines.console.group_story import story_of
@@ -29,10 +30,13 @@ from kpybroker.monitoring.console.answers.lag_times import (
     with_times,
 )
 from kpybroker.monitoring.console.answers.log_offsets import ends_led_elsewhere
+from kpybroker.monitoring.console.answers.members import members_of
 from kpybroker.monitoring.console.answers.positions import (
     MOST_POSITIONS,
     Fetches,
     PositionSources,
+    assigned_in,
+    committed_spots,
     watched_spots,
 )
 from kpybroker.monitoring.console.answers.share_positions import share_positions
@@ -54,7 +58,7 @@ async def group(node: NodeParts, viewer: Viewer, query: Query) -> GroupPage:
     if found is None:
         return await group_elsewhere(node, viewer, query)
     readers = await gathered(node)
-    spots = ((topic, index) for topic, indexes in list(found.group.offsets.items()) for index in list(indexes))
+    spots = chain(committed_spots(found.group), assigned_in(members_of(node, found.group)))
     ends, silent = await ends_led_elsewhere(node, viewer, spots, MOST_POSITIONS)
     of_positions = PositionSources(seen_by(viewer), await Fetches.of(node, readers), ends)
     key = name, str(viewer.principal)
@@ -69,8 +73,8 @@ async def group(node: NodeParts, viewer: Viewer, query: Query) -> GroupPage:
     node.lags.add_seconds(key, late.longest_s)
     of_members = found.group.membership.facts()
     topology = await shown_topology(node, viewer, name) if seen.kind == STREAMS else NO_TOPOLOGY
-    led_elsewhere = sum([each.start_offset is None for each in positions])
-    is_kept = not seen.positions.hidden and (not positions or led_elsewhere < len(positions))
+    led_elsewhere = [each for each in positions if each.start_offset is None]
+    is_kept = not seen.positions.hidden and (not positions or len(led_elsewhere) < len(positions))
     kept = node.lags.kept(name) if is_kept else None
     pace, lag = seen.watched.pace, seen.lag.records
     return GroupPage(
@@ -107,7 +111,7 @@ async def group(node: NodeParts, viewer: Viewer, query: Query) -> GroupPage:
         may_delete=node.is_writable and viewer.may(AclOperation.DELETE, ResourceType.GROUP, name),
         story=story_of(seen.events),
         history=await plotted_of(node, viewer, query, of_group(name), kept or node.lags.seen(key)),
-        unplotted=0 if kept is None else led_elsewhere,
+        unplotted=0 if kept is None else sum([each.lag is not None for each in led_elsewhere]),
     )
 
 

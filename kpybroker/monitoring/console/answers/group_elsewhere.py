@@ -1,6 +1,7 @@
 """One group that another node coordinates: what that node tells any client, and the link to its console."""
 
 from dataclasses import replace
+from itertools import chain
 from typing import Final
 
 from kpybroker.machines.console.groups import MEMBER_KEYS, POSITION_KEYS, GroupPage
@@ -14,7 +15,7 @@ from kpybroker.monitoring.console.answers.lag_times import lag_in_time, lag_time
 from kpybroker.monitoring.console.answers.log_offsets import ends_led_elsewhere
 from kpybroker.monitoring.console.answers.overview import positions_elsewhere, verdict_elsewhere
 from kpybroker.monitoring.console.answers.peers import consoles_of
-from kpybroker.monitoring.console.answers.positions import MOST_POSITIONS, total_of, watched_spots
+from kpybroker.monitoring.console.answers.positions import MOST_POSITIONS, assigned_in, total_of, watched_spots
 from kpybroker.monitoring.console.asking import OtherNodeNeeded, refuse, refused_by_kafka
 from kpybroker.monitoring.console.history import of_group, plotted_of
 from kpybroker.monitoring.console.node_parts import NodeParts
@@ -37,7 +38,8 @@ async def group_elsewhere(node: NodeParts, viewer: Viewer, query: Query) -> Grou
     other = await coordinator_of(node, viewer, name)
     group = await _asked(node, viewer, other, name)
     may_see = seen_by(viewer)
-    ends, silent = await ends_led_elsewhere(node, viewer, group.positions, MOST_POSITIONS)
+    spots = chain(group.positions, assigned_in(group.members))
+    ends, silent = await ends_led_elsewhere(node, viewer, spots, MOST_POSITIONS)
     found = await positions_elsewhere(node, group, ends, may_see)
     rows = found[:MOST_POSITIONS]
     lag = total_of([each.lag for each in rows])

@@ -8,7 +8,6 @@ from kpybroker.machines.console import stuck
 from kpybroker.machines.console.groups import GroupRow, PositionRow
 from kpybroker.machines.console.standing import NO_TREND, in_short, standing_of, trend_of
 from kpybroker.machines.groups.share.share_group import SHARE
-from kpybroker.machines.lag import lag_in_records
 from kpybroker.monitoring.console.answers.examined import (
     Coordinated,
     ExaminedGroup,
@@ -26,11 +25,15 @@ from kpybroker.monitoring.console.answers.groups_elsewhere import (
 from kpybroker.monitoring.console.answers.kinds import shares_led
 from kpybroker.monitoring.console.answers.lag_times import positions_of_share
 from kpybroker.monitoring.console.answers.log_offsets import ends_led_elsewhere
+from kpybroker.monitoring.console.answers.members import members_of
 from kpybroker.monitoring.console.answers.positions import (
     Fetches,
     PositionSources,
     Total,
+    assigned_in,
+    committed_spots,
     leader_of,
+    records_left,
     spots_in,
     total_of,
     watched_spots,
@@ -72,7 +75,7 @@ async def _made(node: NodeParts, viewer: Viewer, key: str) -> Overview:
         in_groups |= names_of(found.group)
         here[found.group.group_id] = found
     readers = await gathered(node)
-    ends, silent = await ends_led_elsewhere(node, viewer, _spots(here, others), MOST_ENDS)
+    ends, silent = await ends_led_elsewhere(node, viewer, _spots(node, here, others), MOST_ENDS)
     may_see = seen_by(viewer)
     sources = GroupSources(PositionSources(may_see, await Fetches.of(node, readers), ends), await shares_led(node))
     sharing = [name for name, each in listed.items() if each.group_type == SHARE][:MOST_SHARING]
@@ -107,13 +110,19 @@ def _watched(node: NodeParts, key: GroupKey, lag: Total, rows: Sequence[Position
     return node.overviews.paces.look(key, (lag.records, None), watched_spots(rows))
 
 
-def _spots(here: Mapping[str, Coordinated], others: Mapping[str, GroupElsewhere]) -> Iterator[tuple[str, int]]:
-    """The partitions that groups have positions in."""
+def _spots(
+    node: NodeParts, here: Mapping[str, Coordinated], others: Mapping[str, GroupElsewhere]
+) -> Iterator[tuple[str, int]]:
+    """The partitions that groups have positions in, then those that their members have."""
     for found in here.values():
-        for topic, partitions in list(found.group.offsets.items()):
-            yield from [(topic, index) for index in partitions]
+        yield from committed_spots(found.group)
     for other in others.values():
         yield from other.positions
+    for found in here.values():
+        if found.group.membership.keeps_offsets:
+            yield from assigned_in(members_of(node, found.group))
+    for other in others.values():
+        yield from assigned_in(other.members)
 
 
 def _row(listed: ListedGroup, group: ExaminedGroup, node_id: int, shared: SharePositions | None) -> GroupRow:
@@ -143,8 +152,7 @@ async def positions_elsewhere(
         offset, leader = group.positions.get(spot), leader_of(node, *spot)
         end = ends.get(spot) if leader is None else leader.high_watermark.offset
         start = None if leader is None else leader.log.log_start_offset
-        lag = None if end is None or offset is None else lag_in_records(end, offset)
-        left = group.left.get(spot, lag)
+        left = group.left.get(spot, records_left(offset, start, end))
         rows.append(PositionRow(*spot, offset, None, "", end, None, left, None, owners.get(spot), None, None, start))
     return rows
 

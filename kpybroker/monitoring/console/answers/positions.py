@@ -1,6 +1,6 @@
 """The positions of a group: its commits, and the partitions of its members for which it has committed nothing."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, Self
 
 from kpybroker.machines.console.groups import MemberRow, PositionRow
@@ -69,6 +69,18 @@ def spots_in(assigned: Iterable[str]) -> list[Spot]:
     """The partitions in an assignment. Tasks of Kafka Streams do not name theirs."""
     parts = (each.rpartition("-") for each in assigned if not each.startswith(TASK))
     return [(topic, int(index)) for topic, _, index in parts if index.isdigit()]
+
+
+def committed_spots(group: Group) -> Iterator[Spot]:
+    """The partitions in which a group has committed."""
+    for topic, partitions in list(group.offsets.items()):
+        yield from [(topic, index) for index in partitions]
+
+
+def assigned_in(members: Iterable[MemberRow]) -> Iterator[Spot]:
+    """The partitions that members have."""
+    for each in members:
+        yield from spots_in(each.assigned)
 
 
 def owners_of(group: Group, members: Sequence[MemberRow]) -> dict[Spot, str]:
@@ -154,6 +166,16 @@ async def position_rows(
     return GroupPositions(tuple(rows), left_out, hidden)
 
 
+def records_left(committed: int | None, start: int | None, end: int | None) -> int | None:
+    """The lag at a position. Without a commit it is not known, since a member goes on where its own auto.offset.reset
+    says; an empty log has nothing to read, and one that ends at 0 is empty."""
+    if end is None:
+        return None
+    if committed is None:
+        return 0 if end == 0 or (start is not None and start >= end) else None
+    return lag_in_records(end, committed)
+
+
 def _row(
     spot: Spot,
     committed: CommittedOffset | None,
@@ -161,8 +183,7 @@ def _row(
     reader: tuple[str | None, Fetched | None],
     sources: PositionSources,
 ) -> PositionRow:
-    """A position. Without a commit its lag is not known, since a member goes on where its own auto.offset.reset says;
-    an empty log has nothing to read."""
+    """A position."""
     owner, fetched = reader
     start = stable = None
     if leader is None:
@@ -170,18 +191,15 @@ def _row(
     else:
         start, end = leader.log.log_start_offset, leader.high_watermark.offset
         stable = leader.last_stable_offset().offset
-    if committed is not None:
-        lag = None if end is None else lag_in_records(end, committed.offset)
-    else:
-        lag = 0 if start is not None and end is not None and start >= end else None
+    offset = None if committed is None else committed.offset
     return PositionRow(
         *spot,
-        None if committed is None else committed.offset,
+        offset,
         None if committed is None else committed.commit_timestamp_ms,
         "" if committed is None else committed.metadata[:200],
         end,
         stable,
-        lag,
+        records_left(offset, start, end),
         None,
         owner,
         None if fetched is None else fetched.offset,
