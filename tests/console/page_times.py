@@ -13,7 +13,7 @@ from statistics import median
 from typing import Any, Final, NamedTuple
 from unittest.mock import patch
 
-from crowd import GROUPS, PARTITIONS, crowd
+from crowded_node import GROUPS, PARTITIONS, crowd
 from stage import Stage
 
 from kpybroker.machines.metadata import delta

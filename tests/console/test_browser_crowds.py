@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from time import perf_counter
 
 import pytest
-from crowd import crowd as crowded_node
+from crowded_node import crowd as crowded
 from stage import Stage
 
 from kpybroker.machines.console.listing import PER_PAGE
@@ -18,7 +18,7 @@ MOST_ROWS = 4 * PER_PAGE
 
 @pytest.fixture(scope="module")
 def crowd() -> Iterator[Stage]:
-    with crowded_node() as made:
+    with crowded() as made:
         yield made
 
 

@@ -81,7 +81,7 @@ class MirrorsPage:
     """The topics that are mirrors, and that the viewer may see."""
     topics: tuple[MirroredTopicRow, ...]
     partitions: tuple[MirroredPartitionRow, ...]
-    """Those that are furthest behind, the worst first."""
+    """The partitions that are furthest behind, the worst first."""
     partitions_left_out: int
     carrier: int | None
     """The node that carries groups over; None without a mirror."""

@@ -1,6 +1,6 @@
 """The page of mirrors: the topics of this cluster that are mirrors, compared with their sources.
 
-Each source is asked by the way that this node's mirror has to it; leaders here are asked with the viewer's own login.
+Each source is asked with the connection settings of this node's mirror, and leaders here with the viewer's own login.
 """
 
 import asyncio
@@ -123,7 +123,7 @@ async def _described(topic: Topic) -> MetadataResponseTopic:
 async def _looks(
     node: NodeParts, running: Mapping[str, "RunningMirror"], mirrored: Iterable[MirroredTopic]
 ) -> dict[str, SourceLook]:
-    """The sources of mirrors that are reached: all are read at the same time, for all topics, whoever asks."""
+    """The sources of mirrors that are reached: all are read at the same time, for all topics of their mirrors."""
     topics: dict[str, list[str]] = {}
     for each in mirrored:
         topics.setdefault(each.mirror, []).append(each.name)
