@@ -45,6 +45,7 @@ from kpybroker.machines.groups import stories
 from kpybroker.machines.groups.stories import Event
 from kpybroker.machines.metadata.broker import BrokerRegistration
 from kpybroker.machines.metadata.topic import Partition, Topic
+from kpybroker.monitoring.console.answers.positions import records_left
 from kpybroker.monitoring.console.pages import PAGES
 from kpystorage.log_config import LogConfig
 from kpywire.batch import parse_header
@@ -397,6 +398,26 @@ def test_a_story_counts_the_time_of_a_rebalance_and_names_the_last_that_came() -
     ]
     assert rows[0] == StoryRow(7_000, "assignment of epoch 6, members: 2", None)
     assert member_label(Event(0, stories.LEFT, *ann)) == "ann at 10.0.0.1"
+
+
+@pytest.mark.parametrize(
+    ("committed", "start", "end", "left"),
+    [
+        (3, 0, 10, 7),
+        (3, None, 10, 7),
+        (12, 0, 10, 0),
+        (3, None, None, None),
+        (None, 0, 10, None),
+        (None, 10, 10, 0),
+        (None, None, 10, None),
+        (None, None, 0, 0),
+        (None, None, None, None),
+    ],
+)
+def test_the_lag_without_a_commit_is_known_only_in_an_empty_log(
+    committed: int | None, start: int | None, end: int | None, left: int | None
+) -> None:
+    assert records_left(committed, start, end) == left
 
 
 # Connections.
