@@ -12,7 +12,6 @@ from urllib.parse import unquote
 
 from kpybroker.machines.authorization.authorizer import Authorizer
 from kpybroker.machines.authorization.resources import CLUSTER_NAME, AclOperation, ResourceType
-from kpybroker.machines.metadata.mirror_configs import MIRRORS
 from kpybroker.monitoring.console.actions import ACTIONS
 from kpybroker.monitoring.console.answers.peers import consoles_of
 from kpybroker.monitoring.console.asking import Asking, OtherNodeNeeded
@@ -116,7 +115,7 @@ class Console:
         role = self._node.role
         if role.is_controller_role or self._node.broker.remote_log is None:
             paths.discard(TIERS)
-        if not role.config[MIRRORS]:
+        if role.is_controller_role or not list(self._node.broker.mirrors or ()):
             paths.discard(MIRRORS_PAGE)
         return tuple((path, name) for path, name in MENU if path in paths)
 

@@ -27,9 +27,8 @@ from kpybroker.machines.console.mirrors import (
     mirror_row,
 )
 from kpybroker.machines.metadata.image import TOPIC_RESOURCE
-from kpybroker.machines.metadata.mirror_configs import MIRRORING, MIRRORS, SOURCE, STATE
+from kpybroker.machines.metadata.mirror_configs import MIRRORING, SOURCE, STATE
 from kpybroker.machines.metadata.topic import Topic
-from kpybroker.machines.mirror.mirror import mirrors_of
 from kpybroker.monitoring.console.answers.log_offsets import ends_led_elsewhere
 from kpybroker.monitoring.console.answers.peers import consoles_of
 from kpybroker.monitoring.console.answers.positions import leader_of
@@ -61,11 +60,10 @@ async def mirrors(node: NodeParts, viewer: Viewer, query: Query) -> MirrorsPage:
     viewer.must_see_node()
     broker = node.broker
     running = {each.mirror.name: each for each in broker.mirrors or ()}
-    named = {name: each.patterns for name, each in mirrors_of(broker.config[MIRRORS]).items()}
     mirrored = await _mirrored(node)
     looks = await _looks(node, running, mirrored)
     shown = [each for each in mirrored if viewer.may_see_topic(each.name)]
-    seen = await _seen(node, viewer, shown, looks, _Fed(set(named), running))
+    seen = await _seen(node, viewer, shown, looks, _Fed(running))
     rows = await sorted_in_pieces(seen.topics, TOPIC_KEYS, query.text("sort") or WORST_FIRST)
     page, pages = pages_of(len(rows), query.number("page", 1, lowest=1))
     behind = await sorted_in_pieces(seen.behind, PARTITION_KEYS, WORST_FIRST)
@@ -75,8 +73,13 @@ async def mirrors(node: NodeParts, viewer: Viewer, query: Query) -> MirrorsPage:
     elsewhere = {} if is_here or carrier < 0 else await consoles_of(node, viewer, (carrier,))
     return MirrorsPage(
         tuple(
-            mirror_row(name, named.get(name), _problem(name, running, looks), seen.topics)
-            for name in sorted({*named, *(each.mirror for each in shown)})
+            mirror_row(
+                name,
+                running[name].mirror.patterns if name in running else None,
+                _problem(name, running, looks),
+                seen.topics,
+            )
+            for name in sorted({*running, *(each.mirror for each in shown)})
         ),
         page,
         pages,
@@ -150,8 +153,8 @@ def _problem(name: str, running: Mapping[str, "RunningMirror"], looks: Mapping[s
 class _Fed:
     """The knowledge about partitions of mirrors that only this broker has."""
 
-    def __init__(self, named: set[str], running: Mapping[str, "RunningMirror"]) -> None:
-        self.named = named
+    def __init__(self, running: Mapping[str, "RunningMirror"]) -> None:
+        self.named = set(running)
         self.failed = {spot for each in running.values() for spot in each.failed()}
 
     def reason(self, spot: Spot, reason: str, *, is_known: bool) -> str:
