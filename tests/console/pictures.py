@@ -66,13 +66,14 @@ def pictured() -> Iterator[Stage]:
     """A node that looks like one of a cluster in use, and mirrors another one."""
     with TemporaryDirectory() as directory, mirroring_node(Path(directory), remembering(), **SETTINGS) as mirroring:
         stage = Stage(mirroring.node)
-        furnish(stage, mirroring)
+        mirror_orders(mirroring)
+        furnish(stage)
         yield stage
         stage.close()
 
 
-def furnish(stage: Stage, mirroring: MirroringNode) -> None:
-    """Add what makes the pictures look like those of a cluster in use."""
+def mirror_orders(mirroring: MirroringNode) -> None:
+    """Mirror topics of which the source has lost one."""
     furnished(mirroring)
     source = mirroring.source
     source.create("orders-2025")
@@ -81,6 +82,10 @@ def furnish(stage: Stage, mirroring: MirroringNode) -> None:
     with source.client as client:
         client.call(DeleteTopicsRequest(topic_names=["orders-2025"], timeout_ms=10_000), 5)
     eventually(lambda: mirroring.node.get("/api/mirrors").json["partitions"], "the page knows that it is gone")
+
+
+def furnish(stage: Stage) -> None:
+    """Add what makes the pictures look like those of a cluster in use."""
     for topic in ("airports", "bookings", "weather"):
         stage.node.create(topic, 3)
         stage.node.produce(topic, [Record(timestamp=int(time() * 1000), value=b"%d" % n) for n in range(50)])
