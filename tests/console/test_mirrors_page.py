@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from console_node import ConsoleNode, console_node
 from mirroring_node import MirroringNode, furnished, mirroring_node
 from shown_tables import tables_of
 from steps import MOST, longest_of
+from test_browser import violations
 
 from kpybroker.client.mirror_requests import SourceState
 from kpybroker.hosts.mirror.running_mirror import RunningMirror
@@ -31,6 +33,7 @@ from kpybroker.monitoring.console.source_looks import SourceLooks
 from kpybroker.monitoring.console.viewer import Viewer
 from kpybroker.runtime.io.scheduler import ManualScheduler
 from kpywire.record import Record
+from support.browser import Browser, axe
 from support.waiting import eventually
 
 WIDE = 3_000
@@ -199,6 +202,23 @@ def test_thousands_of_mirrored_partitions_do_not_hold_the_loop(
 async def away(*_: Any) -> Any:
     """A source that is away."""
     return source_looks.SILENT
+
+
+@pytest.mark.slow
+def test_a_page_with_rows_is_accessible_and_fits_a_phone(
+    mirroring: MirroringNode, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(source_looks, "FRESH", 0)
+    monkeypatch.setattr(RunningMirror, "failed", lambda _: {("orders", 1)})
+    with Browser(tmp_path) as browser:
+        browser.open(f"http://127.0.0.1:{mirroring.node.node.http_port}{ADDRESS}", theme="light", width=1100)
+        assert browser.run("document.querySelectorAll('table').length") == 4
+        assert browser.run("document.querySelector('header').offsetHeight") <= 60
+        browser.run(axe())
+        for width in (1100, 390):
+            browser.resize(width, 844)
+            assert browser.run("document.documentElement.scrollWidth") <= width
+            assert violations(browser, "{}") == []
 
 
 # Looks at sources
