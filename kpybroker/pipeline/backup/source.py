@@ -5,6 +5,7 @@ from typing import Final, NamedTuple
 
 from kpybroker.client import config_requests, mirrored_groups, transaction_requests
 from kpybroker.client.client import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, Client, Spot, raise_for
+from kpybroker.client.group_listing import list_groups
 from kpybroker.client.transaction_requests import TransactionFilter
 from kpybroker.machines.backup.manifest import GroupPosition
 from kpybroker.machines.backup.planning import SourceBounds
@@ -101,7 +102,7 @@ def read_cut(client: Client, topics: Iterable[BackedUpTopic]) -> SourceCut:
             GroupPosition(topic, partition, each.offset, each.leader_epoch, each.metadata)
             for (topic, partition), each in sorted(commits.items())
         )
-        for group, commits in mirrored_groups.offsets_of_groups(client, names.__contains__).items()
+        for group, commits in mirrored_groups.offsets_of_groups(client, list_groups(client), names.__contains__).items()
     }
     marks_from = _ends(client, spots)
     first_look = _committing(client)
