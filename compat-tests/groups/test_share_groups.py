@@ -14,7 +14,9 @@ from conftest import StartBroker
 from kpybroker.cli import main
 from kpywire import api, error_codes
 from kpywire.messages.api_versions import ApiVersionsRequest
-from oracle import BrokerProcess, classpath, compile_java
+from oracle import BrokerProcess, compile_java
+from oracle.jars import jvm
+from support.java_tools import JavaTools
 from support.raw_client import connect
 from support.raw_requests import GROUP, SET, TOPIC, configs_set, incremental_alteration
 from support.topics import create_topic
@@ -23,8 +25,6 @@ from support.waiting import eventually
 pytestmark = pytest.mark.java
 
 JAVA = Path(__file__).resolve().parents[1] / "java"
-TOOL = "org.apache.kafka.tools.consumer.group.ShareGroupCommand"
-CONSOLE = "org.apache.kafka.tools.consumer.ConsoleShareConsumer"
 ONE = {
     "share_coordinator_state_topic_replication_factor": "1",
     "share_coordinator_state_topic_min_isr": "1",
@@ -57,7 +57,7 @@ def produce(broker: BrokerProcess, topic: str, *values: str) -> None:
 def reader(broker: BrokerProcess, topic: str, mode: str, count: int, seconds: int) -> "subprocess.Popen[str]":
     program = compile_java(JAVA / "ShareReader.java")
     words = ["ShareReader", broker.bootstrap_servers, topic, "g", mode, str(count), str(seconds)]
-    return subprocess.Popen(["java", "-cp", classpath(program), *words], stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen([*jvm(program), *words], stdout=subprocess.PIPE, text=True)
 
 
 def lines_of(process: "subprocess.Popen[str]") -> list[str]:
@@ -71,9 +71,10 @@ def records_in(lines: list[str]) -> Counter[str]:
     return Counter(line.split()[1] for line in lines if line[0].isdigit())
 
 
-def tool(broker: BrokerProcess, *words: str, program: str = TOOL) -> str:
-    command = ["java", "-cp", classpath(), program, "--bootstrap-server", broker.bootstrap_servers, *words]
-    return subprocess.run(command, capture_output=True, text=True, timeout=90, check=True).stdout
+def tool(tools: JavaTools, broker: BrokerProcess, *words: str, program: str = "kafka-share-groups") -> str:
+    finished = tools.run(program, "--bootstrap-server", broker.bootstrap_servers, *words, timeout_s=90)
+    assert finished.exit_code == 0, finished.text
+    return finished.out
 
 
 def test_the_feature_is_finalised_and_its_requests_are_advertised(broker: BrokerProcess) -> None:
@@ -85,18 +86,18 @@ def test_the_feature_is_finalised_and_its_requests_are_advertised(broker: Broker
     assert keys >= {api.SHARE_GROUP_HEARTBEAT, api.SHARE_FETCH, api.SHARE_ACKNOWLEDGE, api.DELETE_SHARE_GROUP_OFFSETS}
 
 
-def test_records_are_accepted_rejected_renewed_or_counted_out(broker: BrokerProcess) -> None:
+def test_records_are_accepted_rejected_renewed_or_counted_out(broker: BrokerProcess, java_tools: JavaTools) -> None:
     create_topic(AdminClient({"bootstrap.servers": broker.bootstrap_servers}), "t", 1)
     configure(broker, "g", share_auto_offset_reset="earliest", share_delivery_count_limit="3")
     produce(broker, "t", "a", "poison", "reject", "renew", "b")
     lines = lines_of(reader(broker, "t", "explicit", 8, 60))
     assert records_in(lines) == {"a": 1, "poison": 3, "reject": 1, "renew": 2, "b": 1}
     assert {line for line in lines if not line[0].isdigit()} == {"subscribed", "committed", "closed"}
-    described = tool(broker, "--describe", "--group", "g").split()
+    described = tool(java_tools, broker, "--describe", "--group", "g").split()
     assert described[-1] == "0", "all five records are done with"
 
 
-def test_rejected_and_counted_out_records_have_dead_letters(start_broker: StartBroker) -> None:
+def test_rejected_and_counted_out_records_have_dead_letters(start_broker: StartBroker, java_tools: JavaTools) -> None:
     broker = start_broker(**ONE, errors_deadletterqueue_auto_create_topics_enable="true")
     create_topic(AdminClient({"bootstrap.servers": broker.bootstrap_servers}), "t", 1)
     letters = {"errors_deadletterqueue_topic_name": "dlq.g", "errors_deadletterqueue_copy_record_enable": "true"}
@@ -124,7 +125,7 @@ def test_rejected_and_counted_out_records_have_dead_letters(start_broker: StartB
         }
     replayed = ["share", "dead-letters", "replay", "g", "--all", "-b", broker.bootstrap_servers]
     assert CliRunner().invoke(main, replayed).exit_code == 0
-    described = tool(broker, "--describe", "--group", "g").split()
+    described = tool(java_tools, broker, "--describe", "--group", "g").split()
     assert described[-1] == "2", "the replayed records are there to be read"
 
 
@@ -146,18 +147,17 @@ def test_records_of_a_killed_member_and_of_one_that_keeps_them_come_again(broker
     keeper.communicate()
 
 
-def test_java_tools_list_describe_reset_and_delete_share_groups(broker: BrokerProcess) -> None:
+def test_java_tools_list_describe_reset_and_delete_share_groups(broker: BrokerProcess, java_tools: JavaTools) -> None:
     create_topic(AdminClient({"bootstrap.servers": broker.bootstrap_servers}), "t", 1)
     configure(broker, "g", share_auto_offset_reset="earliest")
     produce(broker, "t", "a", "b")
-    consumed = tool(
-        broker, "--topic", "t", "--group", "g", "--max-messages", "2", "--timeout-ms", "30000", program=CONSOLE
-    )
+    words = ("--topic", "t", "--group", "g", "--max-messages", "2", "--timeout-ms", "30000")
+    consumed = tool(java_tools, broker, *words, program="kafka-console-share-consumer")
     assert consumed.split() == ["a", "b"]
-    assert tool(broker, "--list", "--state").split() == ["GROUP", "STATE", "g", "Empty"]
-    assert tool(broker, "--describe", "--group", "g").split()[-1] == "0"
-    tool(broker, "--reset-offsets", "--group", "g", "--topic", "t", "--to-earliest", "--execute")
-    assert tool(broker, "--describe", "--group", "g").split()[-2:] == ["0", "2"]
-    assert "Successful" in tool(broker, "--delete-offsets", "--group", "g", "--topic", "t")
-    tool(broker, "--delete", "--group", "g")
-    assert tool(broker, "--list").split() == []
+    assert tool(java_tools, broker, "--list", "--state").split() == ["GROUP", "STATE", "g", "Empty"]
+    assert tool(java_tools, broker, "--describe", "--group", "g").split()[-1] == "0"
+    tool(java_tools, broker, "--reset-offsets", "--group", "g", "--topic", "t", "--to-earliest", "--execute")
+    assert tool(java_tools, broker, "--describe", "--group", "g").split()[-2:] == ["0", "2"]
+    assert "Successful" in tool(java_tools, broker, "--delete-offsets", "--group", "g", "--topic", "t")
+    tool(java_tools, broker, "--delete", "--group", "g")
+    assert tool(java_tools, broker, "--list").split() == []
