@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, cast
 
 from benchmarks import CHECKOUT
-from oracle.jars import LOGGING, classpath
+from oracle.jars import classpath
+from oracle.quick import LOGGING
 
 if TYPE_CHECKING:
     from benchmarks.rows.shape import Shape

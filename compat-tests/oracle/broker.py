@@ -11,15 +11,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
-from oracle.jars import HERE, KAFKA_VERSION, LOGGING, classpath, compile_java, jars_directory, java
+from oracle.jars import HERE, KAFKA_VERSION, classpath, compile_java, java, sharing
 from oracle.process import HOST, BrokerProcess, BrokerProcessError, free_port
-from oracle.shared_classes import shared_classes
+from oracle.quick import LOGGING, QUICK
 
 CLUSTER_ID = "a3B5YnJva2VyLW9yYWNsZQ"
 
 RECEIVER: Final = {"metric.reporters": "TelemetryReceiver"}
 """Properties with which Apache Kafka receives clients' metrics; to kpybroker they say nothing."""
-SMALL_JVM: Final = ("-Xmx384m", "-Xms64m", "-Xss512k", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
+SMALL_JVM: Final = ("-Xmx384m", "-Xms64m", "-Xss512k", *QUICK, "-Xshare:auto")
 SERVER_JVM: Final = (
     "-Xmx1G",
     "-Xms1G",
@@ -132,7 +132,7 @@ class ApacheKafka(BrokerProcess):
         receives = self.properties.items() >= RECEIVER.items()
         classes = [compile_java(HERE / "TelemetryReceiver.java")] if receives else []
         jars = classpath(*classes, *self.plugins, release=self.release)
-        shared = shared_classes(jars_directory(self.release)) if "-Xshare:auto" in self.jvm else []
+        shared = sharing(self.release) if "-Xshare:auto" in self.jvm else []
         return ["java", *self.jvm, *shared, LOGGING, "-cp", jars, "kafka.Kafka", str(self.properties_file)]
 
     def __exit__(

@@ -5,7 +5,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
 
-from oracle.jars import HERE, KAFKA_LOG, LOGGING, classpath, compile_java, jvm
+from oracle.jars import HERE, KAFKA_LOG, classpath, compile_java, jvm
+from oracle.quick import LOGGING
 
 PATIENCE_S = 30
 

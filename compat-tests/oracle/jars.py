@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from oracle.maven import copied
+from oracle.quick import LOGGING, QUICK
 from oracle.shared_classes import shared_classes
 
 KAFKA_VERSION = "4.4.0"
@@ -21,7 +22,6 @@ BUILD = HERE.parent.parent / "build"
 COMPILED = ".compiled"
 KAFKA_LOG = HERE / "KafkaLog.java"
 """A log without a broker around it, for programs that drive one."""
-LOGGING = f"-Dlog4j2.configurationFile={HERE / 'log4j2.xml'}"
 
 
 def jars_directory(release: str = KAFKA_VERSION) -> Path:
@@ -36,8 +36,13 @@ def classpath(*extra: Path, release: str = KAFKA_VERSION) -> str:
 
 def jvm(*extra: Path, heap: str = "256m", release: str = KAFKA_VERSION) -> list[str]:
     """The words that start a small JVM with this class path; a main class follows."""
-    options = (f"-Xmx{heap}", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", *shared_classes(jars_directory(release)))
-    return ["java", *options, LOGGING, "-cp", classpath(*extra, release=release)]
+    return ["java", f"-Xmx{heap}", *QUICK, *sharing(release), LOGGING, "-cp", classpath(*extra, release=release)]
+
+
+def sharing(release: str) -> list[str]:
+    """The options with which a JVM maps Kafka's classes. Few JVMs run older releases: to make their archive would take
+    longer than it saves."""
+    return shared_classes(jars_directory(release)) if release == KAFKA_VERSION else []
 
 
 def compile_java(source: Path, *extra: Path, beside: Sequence[Path] = (), release: str = KAFKA_VERSION) -> Path:
@@ -64,8 +69,7 @@ def _is_compiled(target: Path, *sources: Path) -> bool:
 
 def _javac(*arguments: str) -> None:
     # A compiler that is compiled once and quickly, and looks for no processors of annotations, takes half the CPU time.
-    quick = ("-J-XX:TieredStopAtLevel=1", "-J-XX:+UseSerialGC", "-proc:none")
-    command = ["javac", "-nowarn", *quick, *arguments]
+    command = ["javac", "-nowarn", *(f"-J{option}" for option in QUICK), "-proc:none", *arguments]
     finished = subprocess.run(command, capture_output=True, text=True, check=False)
     if finished.returncode != 0:
         raise RuntimeError(f"javac {arguments[-1]}:\n{finished.stdout}{finished.stderr}")

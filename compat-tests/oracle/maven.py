@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-QUICK: Final = {"MAVEN_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-"""Half the CPU time of a JVM that works for seconds."""
+from oracle.quick import QUICK
+
+OPTIONS: Final = {"MAVEN_OPTS": " ".join(QUICK)}
 
 
 def copied(pom: Path, home: Path, *options: str) -> Path:
@@ -40,7 +41,7 @@ def _fetch(pom: Path, home: Path, options: Sequence[str]) -> None:
     command += [f"-DoutputDirectory={home / 'libs'}", *options]
     print(f"Maven fetches the jars of {pom.name} into {home / 'libs'}, once", file=sys.stderr, flush=True)
     try:
-        finished = subprocess.run(command, env=os.environ | QUICK, capture_output=True, text=True, check=False)
+        finished = subprocess.run(command, env=os.environ | OPTIONS, capture_output=True, text=True, check=False)
     except OSError as problem:
         raise RuntimeError(f"Maven, which fetches jars, does not run: {problem}") from None
     if finished.returncode != 0:

@@ -1,21 +1,23 @@
 """Kafka's classes as JVMs map them into memory (class data sharing), in place of reading and verifying them.
 
-The archive of a directory of jars is made once, of the classes that brokers, tools and clients use; it stays in
-``build/``. A JVM takes it if its class path begins with these jars, and otherwise starts as it does without.
+The archive of a directory of jars is made once, of the classes that a broker uses from its start to its end; it stays
+in ``build/``. A JVM takes it if its class path begins with these jars, and otherwise starts as it does without.
 """
 
+import contextlib
 import fcntl
 import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
-from zipfile import ZipFile
 
-USED: Final = ("kafka", "connect", "scala-library", "log4j", "reload4j", "slf4j", "jackson", "metrics", "zookeeper")
-"""How the names of the jars begin whose classes are in an archive."""
+from oracle.process import HOST, BrokerProcess, BrokerProcessError, free_port
+from oracle.quick import LOGGING, QUICK
+
+CLUSTER_ID: Final = "c2hhcmVkLWNsYXNzZXMtMQ"
 
 
 def shared_classes(jars: Path) -> list[str]:
@@ -27,7 +29,7 @@ def shared_classes(jars: Path) -> list[str]:
         with open(archive.with_suffix(".making"), "w") as guard:
             fcntl.flock(guard, fcntl.LOCK_EX)
             if not _is_made(archive, jars):
-                _dump(home, jars, archive)
+                _make(jars, archive)
     return [f"-XX:SharedArchiveFile={archive}"] if archive.stat().st_size else []
 
 
@@ -35,22 +37,47 @@ def _is_made(archive: Path, jars: Path) -> bool:
     return archive.exists() and archive.stat().st_mtime >= jars.stat().st_mtime
 
 
-def _dump(home: Path, jars: Path, archive: Path) -> None:
+def _make(jars: Path, archive: Path) -> None:
     """Make the archive; an empty file where this JVM cannot."""
     with tempfile.TemporaryDirectory(dir=archive.parent) as work:
-        names, made = Path(work) / "names", Path(work) / "made"
-        usual = home / "lib" / "classlist"
-        names.write_text("".join((usual.read_text() if usual.exists() else "", *_names(jars))))
-        options = (f"-XX:SharedClassListFile={names}", f"-XX:SharedArchiveFile={made}", "-XX:+UseG1GC")
-        command = ["java", "-Xshare:dump", *options, "-Xlog:disable", "-cp", f"{jars}/*"]
-        subprocess.run(command, capture_output=True, check=False)
-        made.touch()
-        os.replace(made, archive)
+        broker = ArchivingBroker(jars, Path(work))
+        with contextlib.suppress(BrokerProcessError), broker:
+            pass
+        broker.archive.touch()
+        os.replace(broker.archive, archive)
 
 
-def _names(jars: Path) -> Iterator[str]:
-    for path in sorted(jars.glob("*.jar")):
-        if path.name.startswith(USED):
-            with ZipFile(path) as jar:
-                classes = (name for name in jar.namelist() if name.endswith(".class"))
-                yield from (f"{name.removesuffix('.class')}\n" for name in classes if not name.startswith("META-INF/"))
+class ArchivingBroker(BrokerProcess):
+    """A broker that writes the classes that it has used into ``archive`` when it ends."""
+
+    program = "Apache Kafka"
+    stop_timeout_s = 120.0
+
+    def __init__(self, jars: Path, directory: Path) -> None:
+        super().__init__(directory, free_port())
+        self.archive = directory / "archive"
+        self._properties = directory / "server.properties"
+        self._controller = f"{HOST}:{free_port()}"
+        self._java = ("java", *QUICK, "-Xmx384m", LOGGING)
+        self._class_path = ("-cp", f"{jars}/*")
+
+    def prepare(self) -> None:
+        properties = {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "controller.listener.names": "CONTROLLER",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "listeners": f"PLAINTEXT://{self.bootstrap_servers},CONTROLLER://{self._controller}",
+            "controller.quorum.bootstrap.servers": self._controller,
+            "log.dirs": str(self.data),
+        }
+        self._properties.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+        words = ("kafka.tools.StorageTool", "format", "--standalone", "-t", CLUSTER_ID, "-c", str(self._properties))
+        command = [*self._java, *self._class_path, *words]
+        formatted = subprocess.run(command, capture_output=True, text=True, check=False)
+        if formatted.returncode != 0:
+            raise BrokerProcessError(f"kafka-storage format:\n{formatted.stdout}{formatted.stderr}")
+
+    def command(self) -> Sequence[str]:
+        archiving = f"-XX:ArchiveClassesAtExit={self.archive}"
+        return [*self._java, archiving, *self._class_path, "kafka.Kafka", str(self._properties)]

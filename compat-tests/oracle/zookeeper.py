@@ -12,11 +12,11 @@ from typing import Final
 
 from oracle.broker import SMALL_JVM as KAFKA_JVM
 from oracle.broker import SMALL_PROPERTIES, ApacheKafka
-from oracle.jars import KAFKA_BEFORE_4, classpath, jars_directory
+from oracle.jars import KAFKA_BEFORE_4, classpath
 from oracle.process import HOST, BrokerProcess, free_port
-from oracle.shared_classes import shared_classes
+from oracle.quick import QUICK
 
-SMALL_JVM: Final = ("-Xmx128m", "-Xss512k", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
+SMALL_JVM: Final = ("-Xmx128m", "-Xss512k", *QUICK)
 LOGGING: Final = ("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",)
 
 
@@ -65,12 +65,10 @@ class ZooKeeper(BrokerProcess):
     def command(self) -> Sequence[str]:
         main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
         jars = classpath(release=KAFKA_BEFORE_4)
-        shared = shared_classes(jars_directory(KAFKA_BEFORE_4))
         return [
             *self.launcher,
             "java",
             *self.jvm,
-            *shared,
             "-cp",
             jars,
             main,

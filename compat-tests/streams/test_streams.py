@@ -21,8 +21,8 @@ from confluent_kafka.admin import AdminClient
 from conftest import StartBroker
 from kpybroker.client.client import Client
 from kpybroker.client.group_listing import list_groups
-from oracle import SMALL_JVM, BrokerProcess, classpath, compile_java
-from oracle.jars import BUILD, KAFKA_VERSION, LOGGING
+from oracle import BrokerProcess, compile_java
+from oracle.jars import BUILD, KAFKA_VERSION, jvm
 from oracle.maven import copied
 from oracle.process import die_with_parent
 from support.topics import create_topic
@@ -110,7 +110,7 @@ class Instance:
             f"-Dkafka.version={KAFKA_VERSION}",
         )
         classes = compile_java(HERE / "java" / "AccountTotals.java", jars / "*")
-        self._command = ["java", *SMALL_JVM, LOGGING, "-cp", classpath(classes, jars / "*"), "AccountTotals"]
+        self._command = [*jvm(classes, jars / "*", heap="384m"), "AccountTotals"]
         self._command += [bootstrap_servers, "account-totals", str(directory / "state"), "payments", "totals", protocol]
         self._command += settings
         directory.mkdir()

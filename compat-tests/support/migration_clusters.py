@@ -18,10 +18,10 @@ from kafka.errors import KafkaError as KafkaPythonError
 from kazoo.client import KazooClient
 
 from oracle import BrokerProcess, BrokerProcessError, free_port, jars, java
-from oracle.broker import LOGGING, SMALL_JVM
-from oracle.jars import classpath, jars_directory
+from oracle.broker import SMALL_JVM
+from oracle.jars import classpath
 from oracle.process import HOST, as_installed
-from oracle.shared_classes import shared_classes
+from oracle.quick import LOGGING
 from support.access import Access
 from support.zookeeper_clients import PATIENCE_S, soon
 from support.zookeeper_clusters import BrokerOf, ZooKeeperCluster
@@ -114,8 +114,7 @@ class KafkaController(Controller):
 
     def command(self) -> Sequence[str]:
         path = classpath(release=jars.KAFKA_BEFORE_4)
-        shared = shared_classes(jars_directory(jars.KAFKA_BEFORE_4))
-        return ["java", *SMALL_JVM, *shared, LOGGING, "-cp", path, "kafka.Kafka", str(self.file)]
+        return ["java", *SMALL_JVM, LOGGING, "-cp", path, "kafka.Kafka", str(self.file)]
 
 
 class MigratingCluster(ZooKeeperCluster):

@@ -17,8 +17,8 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from conftest import NewTopic
-from oracle.jars import LOGGING
 from oracle.process import die_with_parent
+from oracle.quick import LOGGING, QUICK
 from support.waiting import eventually
 
 PROGRAM = Path(__file__).with_name("FlinkSql.java")
@@ -83,7 +83,7 @@ class Job:
     @contextmanager
     def running(self, checkpoint: Path | None = None) -> Iterator["subprocess.Popen[bytes]"]:
         """Run until the block ends or kills it; goes on from the checkpoint."""
-        options = ["-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", LOGGING]
+        options = ["-Xmx512m", *QUICK, LOGGING]
         options += [word for package in OPENED for word in ("--add-opens", f"{package}=ALL-UNNAMED")]
         words = ["java", *options, "-cp", f"{os.environ['FOREIGN_FLINK']}/*", str(PROGRAM)]
         words += [str(self._directory / "job.sql"), str(self._directory / "checkpoints")]
