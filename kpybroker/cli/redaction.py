@@ -37,7 +37,7 @@ _FORMS = (
     (re.compile(r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*\.?[A-Za-z0-9_-]*"), HIDDEN),
     (
         re.compile(
-            r"([\w.-]*(?:password|passwd|passphrase|secret|api[_-]?key|access[_-]?key|token)[\w.-]*[\"']?\s*[:=]\s*)"
+            r"(?<![\w.-])([\w.-]*(?:password|passwd|passphrase|secret|api[_-]?key|access[_-]?key|token)[\w.-]*[\"']?\s*[:=]\s*)"
             r"(?:\"(?:[^\"\\\n]|\\.)*\"|'[^'\n]*'|(?:\[hidden\]|[^\s,;}\])])+)",
             re.I,
         ),
