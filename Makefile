@@ -209,7 +209,8 @@ grafana: ## fetch the components that Grafana draws panels with, and what they n
 	mkdir -p build/grafana && cp tests/metrics/grafana/package*.json build/grafana/ && cd build/grafana && \
 	npm ci --ignore-scripts --no-audit --no-fund && cp package-lock.json node_modules/fetched.json
 
-# The chart is rendered by helm itself. It is built once, in minutes, without optimising, and stays in build/helm.
+# The chart is rendered by helm itself. It is built once, in minutes, without optimising, and stays in build/helm. In continuous
+# integration kfake is compiled with the same options: both take Go's library from the cache.
 
 HELM := helm.sh/helm/v3/cmd/helm@v3.16.4
 
