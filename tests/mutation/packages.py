@@ -56,6 +56,7 @@ PACKAGES: Final[dict[str, Package]] = {
     "controller": Package(("kpybroker/machines/controller",), ("controller", "transcripts")),
     "fetch": Package(("kpybroker/machines/fetch",), ("fetch",)),
     "mirror": Package(("kpybroker/machines/mirror",), ("mirror/test_feeding.py", "mirror/")),
+    "backup": Package(("kpybroker/machines/backup",), ("backup",)),
     "lag": Package(("kpybroker/machines/lag.py",), ("metrics/test_lag_definition.py",)),
     "remote_log": Package(("kpybroker/machines/remote_log",), ("remote_log",)),
     "coordination": Package(
