@@ -48,6 +48,7 @@ REMOTE_SWEEP_INTERVAL_MS: Final = "kpybroker.remote.sweep.interval.ms"
 MIRROR_DIRECTORY: Final = "kpybroker.mirror.directory"
 MIRROR_RATE: Final = "kpybroker.mirror.max.bytes.per.second"
 GROUP_READABLE: Final = "kpybroker.log.dirs.group.readable"
+SUSPICION: Final = "kpybroker.suspicion.enable"
 REMOTE_STORE: Final = "kpybroker.remote.store"
 TEXT_LOG: Final = "text"
 JSON_LOG: Final = "json"
@@ -183,6 +184,7 @@ OWN_CONFIGS: Definitions = define(
         ConfigKey(REMOTE_COPY_DEADLINE_MS, INT, 600_000, LOW, at_least(1000)),
         ConfigKey(REMOTE_SWEEP_INTERVAL_MS, INT, 21_600_000, LOW, at_least(-1)),
         ConfigKey(REMOTE_STORE, STRING, "", MEDIUM),
+        ConfigKey(SUSPICION, BOOLEAN, True, MEDIUM),
     ]
 )
 
@@ -335,5 +337,10 @@ OWN_DOCUMENTATION: Final = {
         "The store of tiered storage (KIP-405) in Aiven's layout: s3://bucket/prefix, gs://bucket/prefix, "
         "az://container/prefix, file:///directory, or memory: for tests. Endpoints, credentials and caches are the "
         "configs of Aiven's plugin behind remote.log.storage.manager.impl.prefix. Empty where these name the store."
+    ),
+    SUSPICION: (
+        "Whether brokers report silent peers, and may be fenced because of such reports before their sessions end "
+        "(docs/clusters.md). The broker and the active controller need it; otherwise the end of the session decides "
+        "alone, as on Apache Kafka."
     ),
 }

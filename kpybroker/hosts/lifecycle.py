@@ -12,12 +12,15 @@ import logging
 from collections.abc import Callable
 from enum import IntEnum
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from kpybroker.runtime.io.scheduler import Scheduler, Timer
 from kpywire import error_codes
 from kpywire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from kpywire.messages.broker_registration import BrokerRegistrationRequest
+
+if TYPE_CHECKING:
+    from kpybroker.machines.reporting_heartbeat import SilentBroker
 
 log = logging.getLogger("kpybroker.lifecycle")
 
@@ -108,10 +111,15 @@ class Lifecycle:
         self._reported_offline: frozenset[bytes] = frozenset()
         """The failed directories that a controller has acknowledged."""
         self._telling: Timer | None = None
+        self._silent_peers: Callable[[], list[SilentBroker]] | None = None
 
     def epoch(self) -> int:
         """The epoch of the registration; -1 before there is one."""
         return self.broker_epoch
+
+    def report_silent(self, silent_peers: Callable[[], "list[SilentBroker]"]) -> None:
+        """Report the brokers that do not answer this one with each heartbeat from now on."""
+        self._silent_peers = silent_peers
 
     def limit(self) -> None:
         """Begin the time within which a controller must register this broker, or ``refused`` is called."""
@@ -190,18 +198,25 @@ class Lifecycle:
         if self.state == BrokerState.SHUTTING_DOWN:
             return
         offline = self.directories.offline_ids()
-        self.send(
-            BrokerHeartbeatRequest(
-                broker_id=self.registration.broker_id,
-                broker_epoch=self.broker_epoch,
-                current_metadata_offset=self.metadata_offset(),
-                want_fence=False,
-                want_shut_down=self._may_stop is not None,
-                offline_log_dirs=offline,
-                cordoned_log_dirs=self.directories.cordoned_ids() if self._knows_cordons() else None,
-            ),
-            partial(self._heard, offline),
-        )
+        facts = {
+            "broker_id": self.registration.broker_id,
+            "broker_epoch": self.broker_epoch,
+            "current_metadata_offset": self.metadata_offset(),
+            "want_fence": False,
+            "want_shut_down": self._may_stop is not None,
+            "offline_log_dirs": offline,
+            "cordoned_log_dirs": self.directories.cordoned_ids() if self._knows_cordons() else None,
+        }
+        self.send(self._heartbeat(facts), partial(self._heard, offline))
+
+    def _heartbeat(self, facts: dict[str, Any]) -> Any:
+        """The heartbeat with these facts, and with the brokers that do not answer this one."""
+        silent = [] if self._silent_peers is None else self._silent_peers()
+        if not silent:
+            return BrokerHeartbeatRequest(**facts)
+        from kpybroker.machines.reporting_heartbeat import ReportingHeartbeatRequest  # not of a plain start
+
+        return ReportingHeartbeatRequest(**facts, silent_brokers=silent)
 
     def _heard(self, reported_offline: list[bytes], response: Any) -> None:
         if self.state == BrokerState.SHUTTING_DOWN:

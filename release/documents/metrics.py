@@ -170,7 +170,7 @@ Spark's readers:
 
 SECTIONS: Final = (
     ("Node", (node_state.BROKER, node_state.BROKER_INFO, event_loop.LOOP, event_loop.LATENESS, partitions.NODE)),
-    ("Controller and quorum", (quorum.CONTROLLER, quorum.QUORUM, quorum.STATE)),
+    ("Controller and quorum", (quorum.CONTROLLER, quorum.QUORUM, quorum.EARLY, quorum.STATE)),
     ("Requests", (requests.REQUESTS, requests.ERRORS, requests.TIMES, requests.COUNTS, requests.COSTS)),
     (
         "Connections and memory",

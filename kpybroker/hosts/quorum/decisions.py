@@ -15,24 +15,18 @@ from kpybroker.machines.controller.controller import Controller
 from kpybroker.machines.controller.deciders import decides_in_steps
 from kpybroker.machines.controller.state import ControllerRequest
 from kpywire import error_codes
-from kpywire.messages.allocate_producer_ids import AllocateProducerIdsRequest
-from kpywire.messages.alter_partition import AlterPartitionRequest
-from kpywire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
-from kpywire.messages.broker_heartbeat import BrokerHeartbeatRequest
-from kpywire.messages.broker_registration import BrokerRegistrationRequest
-from kpywire.messages.controller_registration import ControllerRegistrationRequest
 
 if TYPE_CHECKING:
     from kpybroker.runtime.io.scheduler import Scheduler
 
 OF_NODES = frozenset(
     (
-        AllocateProducerIdsRequest, AlterPartitionRequest, AssignReplicasToDirsRequest, BrokerHeartbeatRequest,
-        BrokerRegistrationRequest, ControllerRegistrationRequest,
+        "AllocateProducerIdsRequest", "AlterPartitionRequest", "AssignReplicasToDirsRequest", "BrokerHeartbeatRequest",
+        "BrokerRegistrationRequest", "ControllerRegistrationRequest", "ReportingHeartbeatRequest",
     )
 )  # fmt: skip
-"""Requests that only nodes of the cluster send. A controller that keeps a broker's heartbeats waiting takes the broker
-for dead."""
+"""The classes of requests that only nodes of the cluster send. A controller that keeps the heartbeats of a broker waiting
+takes it for dead."""
 
 
 class Submit(Protocol):
@@ -70,7 +64,7 @@ class Decisions:
             return
         timeout_ms = getattr(request.message, "timeout_ms", 0)
         deadline_ms = int(self._scheduler.monotonic_ms()) + timeout_ms if timeout_ms > 0 else None
-        queue = self._of_nodes if type(request.message) in OF_NODES else self._of_clients
+        queue = self._of_nodes if type(request.message).__name__ in OF_NODES else self._of_clients
         queue.append(_QueuedRequest(request, deadline_ms))
         if not self._is_working:
             self._begin()

@@ -148,6 +148,8 @@ class QuorumHost:
         )
         self._leaderless = Leaderless(scheduler, lambda: self.controller_id >= 0, lambda: self._shell.troubles)
         self._reign: Reign | None = None
+        self._early_fencings = 0
+        """Those of earlier reigns."""
         self._caught_up: Callable[[], object] | None = None
         self._leader_watchers: list[Callable[[], object]] = []
         self._known_leader: tuple[int, VoterEndpoint | None] = (-1, None)
@@ -203,7 +205,8 @@ class QuorumHost:
     @property
     def local_state(self) -> LocalState:
         """This node's place in the quorum now."""
-        return local_state(self._quorum)
+        now = 0 if self._reign is None else self._reign.early_fencings
+        return local_state(self._quorum)._replace(early_fencings=self._early_fencings + now)
 
     def subscribe(self, subscriber: Subscriber) -> None:
         """Call ``subscriber(image, delta)`` after each committed batch; the first delta covers the whole image."""
@@ -364,6 +367,7 @@ class QuorumHost:
         reign, self._reign = self._reign, None
         if reign is not None:
             self._committed.forget_appended()
+            self._early_fencings += reign.early_fencings
             log.info("This node's controller is no longer active, since epoch %d", self._quorum.epoch)
             reign.end()
 

@@ -35,16 +35,22 @@ from kpybroker.machines.journal import AppendRefused, BatchTooLarge, DecisionFai
 from kpybroker.machines.metadata.image import InvalidMetadata, MetadataImage
 from kpybroker.machines.metadata.image_records import record_version
 from kpybroker.machines.raft.errors import NotLeader, RecordsTooLarge
+from kpybroker.machines.raft.roles import Leader
 from kpywire import error_codes
 from kpywire.metadata_records import encode_record
 
 if TYPE_CHECKING:
     from kpybroker.hosts.network.peer import Connect
+    from kpybroker.hosts.quorum.suspects import SuspectWatch
     from kpybroker.runtime.io.scheduler import Scheduler, Timer
 
 log = logging.getLogger("kpybroker.controller")
 
 Reply = Callable[[Any], object]
+SEVERAL = 2
+"""The number of brokers from which on one can be missed by another."""
+ALONE_MS = 1_000
+"""The time after which a controller counts its brokers again, while there are fewer."""
 
 
 class Timings(NamedTuple):
@@ -109,6 +115,8 @@ class ControllerParts(NamedTuple):
     timings: Timings
     connect: "Connect | None" = None
     """A way to find out whether a silent broker's process still exists; None to never check."""
+    suspects: bool = False
+    """Whether silent brokers may be fenced before their sessions end (``kpybroker.suspicion.enable``)."""
 
 
 class Reign:
@@ -149,6 +157,9 @@ class Reign:
         self._ended_brokers = (
             None if connect is None else EndedBrokers(connect, self._address, self.state.heartbeats, self._gone)
         )
+        self._suspects: SuspectWatch | None = None
+        self.early_fencings = 0
+        """The brokers that were fenced before their sessions ended."""
 
     def begin(self, committed_offset: int) -> None:
         """Accept requests. The image holds everything below ``committed_offset`` and nothing above it."""
@@ -171,6 +182,31 @@ class Reign:
             for broker in list(self.state.image.brokers.values()):
                 if not broker.fenced and broker.id != self._controller_parts.settings.node_id:
                     self._ended_brokers.look(BrokerSession(broker.id, broker.epoch))
+        if self._controller_parts.suspects:
+            self._watch()
+
+    def _watch(self) -> None:
+        """Watch for suspects, as soon as there are several brokers."""
+        connect = self._controller_parts.connect
+        if connect is None:
+            return
+        if len(self.state.image.brokers) < SEVERAL:
+            self._timers[self._watch] = self._scheduler.call_later(ALONE_MS, self._watch)
+            return
+        from kpybroker.hosts.quorum.suspects import SuspectWatch  # not of a plain start
+
+        self._suspects = SuspectWatch(
+            self._scheduler, self.state, self._fetched_ms, connect, self._address, self._fence, self._gone
+        )
+
+    def _fetched_ms(self) -> dict[int, float]:
+        """The times at which nodes last fetched the metadata log."""
+        role = self._quorum.role
+        fetched_ms: dict[int, float] = {}
+        if isinstance(role, Leader):
+            for (node_id, _), progress in role.replicas.items():
+                fetched_ms[node_id] = max(progress.fetched_ms, fetched_ms.get(node_id, -1.0))
+        return fetched_ms
 
     def heard(self, session: BrokerSession, connection: HeartbeatConnection) -> None:
         """A heartbeat came over this connection: if the connection closes, the broker may have ended."""
@@ -185,6 +221,13 @@ class Reign:
 
     def _gone(self, session: BrokerSession) -> None:
         log.info("Broker %d is fenced: its process has ended, since its port is closed", session.broker_id)
+        self._end_session(session)
+
+    def _fence(self, session: BrokerSession) -> None:
+        self.early_fencings += 1
+        self._end_session(session)
+
+    def _end_session(self, session: BrokerSession) -> None:
         self.state.heartbeats.end(session)
         self._decide(FenceStaleBrokers(), int(self._scheduler.monotonic_ms()))
 
@@ -204,6 +247,8 @@ class Reign:
         self._timers.clear()
         if self._ended_brokers is not None:
             self._ended_brokers.close()
+        if self._suspects is not None:
+            self._suspects.close()
         self._journal.drop(error_codes.NOT_CONTROLLER)
         self._decisions.close()
 

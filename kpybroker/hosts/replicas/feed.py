@@ -106,6 +106,10 @@ class Feed:
         self._parts = parts
         self._asked_ms = -1.0
         """The time when the current request was sent; -1 without one."""
+        self.answered_ms = -1.0
+        """The time of the last answer."""
+        self.unanswered_since_ms = -1.0
+        """The time of the first request since the last answer; -1 without one."""
         self._is_busy = False
         """Whether an answer is being applied, or the leader is being asked where its logs end."""
         self._out_of_range: list[Following] = []
@@ -186,8 +190,11 @@ class Feed:
         )
         if request is not None:
             self._asked_ms = now_ms
+            if self.unanswered_since_ms < 0:
+                self.unanswered_since_ms = now_ms
             self.peer.send(request, self._answered)
             return
+        self.unanswered_since_ms = -1.0
         wake_ms = self.fetcher.next_wake_ms()
         waits = [] if wake_ms is None else [wake_ms - now_ms]
         if held_back_ms > 0:
@@ -208,10 +215,12 @@ class Feed:
             self.fetcher.lost()
             if self._interrupted:
                 self._interrupted = False
+                self.unanswered_since_ms = -1.0
                 self._go()
             else:
                 self._retry(response.reason)
             return
+        self.answered_ms, self.unanswered_since_ms = self._parts.scheduler.monotonic_ms(), -1.0
         answers = self.fetcher.answered(response)
         if answers is None:
             self._retry(error_codes.name(response.error_code), at_once=response.error_code in SESSION_ERRORS)

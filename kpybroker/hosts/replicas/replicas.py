@@ -6,7 +6,7 @@ changed topic configs, and drops deleted topics, whose directories are renamed f
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from kpybroker.config.topic import TopicConfig
 from kpybroker.hosts.replicas.directories import Directories
@@ -35,6 +35,13 @@ TIERED: Final = "remote.storage.enable"
 TopicConfigOf = Callable[[Mapping[str, str]], TopicConfig]
 
 
+class FollowerFetch(NamedTuple):
+    """The time of a fetch, and the longest time for which its answer may wait."""
+
+    at_ms: float
+    max_wait_ms: int
+
+
 class Replicas:
     """The partitions of this node, by topic name and by topic id."""
 
@@ -59,6 +66,8 @@ class Replicas:
         self._tiering = NoTiering() if tiering is None else tiering
         self.bytes_to_followers = 0
         """Bytes sent to followers."""
+        self.follower_fetches: dict[int, FollowerFetch] = {}
+        """The last fetch of each broker that follows this one."""
         self.topics: dict[str, HeldTopic] = {}
         self.by_id: dict[bytes, HeldTopic] = {}
         self._new_logs = NewLogs(directories, scheduler, self._directory_for, self._take_up)

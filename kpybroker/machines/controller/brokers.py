@@ -268,6 +268,7 @@ def heartbeat(state: ControllerState, request: ControllerRequest, now_ms: int) -
     session = BrokerSession(message.broker_id, message.broker_epoch)
     state.heartbeats.contact(session, now_ms)
     broker = state.broker(*session)
+    state.heartbeats.note_silent(broker.id, {})
     now = _condition(state, broker)
     after = _next_condition(state, broker, now, message)
     records: list[Any] = []

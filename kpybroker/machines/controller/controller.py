@@ -151,7 +151,7 @@ class Controller:
 
     def _answer_in_steps(self, request: ControllerRequest, now_ms: int) -> Generator[None, None, Effects]:
         try:
-            migration.check_request(self.state, type(request.message))
+            migration.check_request(self.state, type(request.message).__name__)
             if has_no_time(request.message):
                 raise KafkaError(error_codes.REQUEST_TIMED_OUT)
             decision = decider_of(type(request.message).__name__)(self.state, request, now_ms)

@@ -17,9 +17,11 @@ Decider = Callable[[ControllerState, ControllerRequest, int], Decision | Steps]
 
 _ROWS: Final = {f"{api.API_KEYS[key].name}Request": served for key, served in APIS.items()}
 DECIDERS: Final = {name: served.decided_by for name, served in _ROWS.items() if served.decided_by is not None} | {
-    "Copied": "migration.copied"
+    "Copied": "migration.copied",
+    "ReportingHeartbeatRequest": "silence_reports.heartbeat",
 }
-"""The module and function for each request, by the name of its class. ``Copied`` never comes over the network."""
+"""The module and function for each request, by the name of its class. ``Copied`` never comes over the network, and a
+``ReportingHeartbeatRequest`` is a BrokerHeartbeat there."""
 _WITH_TIMEOUT: Final = frozenset(name for name, served in _ROWS.items() if served.ends_with_timeout)
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 from kpybroker.machines.controller import client_quotas
+from kpybroker.machines.reporting_heartbeat import ReportingHeartbeatRequest
 from kpybroker.runtime.calls.principal import ANONYMOUS
 from kpybroker.runtime.calls.steps import STEP_ELEMENTS, in_blocks
 from kpywire import error_codes
@@ -237,6 +238,9 @@ _RESPONSES: dict[type, Callable[[Any, int, str | None], Any]] = {
     ),
     ControlledShutdownRequest: lambda _, code, __: ControlledShutdownResponse(error_code=code, remaining_partitions=[]),
     BrokerHeartbeatRequest: lambda _, code, __: BrokerHeartbeatResponse(
+        throttle_time_ms=0, should_shut_down=False, error_code=code
+    ),
+    ReportingHeartbeatRequest: lambda _, code, __: BrokerHeartbeatResponse(
         throttle_time_ms=0, should_shut_down=False, error_code=code
     ),
     BrokerRegistrationRequest: lambda _, code, __: BrokerRegistrationResponse(throttle_time_ms=0, error_code=code),

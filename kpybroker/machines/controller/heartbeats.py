@@ -5,7 +5,7 @@ This is soft state: it is not in the log, exists on the active controller only, 
 Time may be any clock that does not go back.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 NOT_SHUTTING_DOWN = -1
@@ -17,6 +17,15 @@ class BrokerSession(NamedTuple):
 
     broker_id: int
     broker_epoch: int
+
+
+class SilenceReport(NamedTuple):
+    """The report of a broker that another one is silent."""
+
+    since_ms: int
+    """The time when the reporter heard of it last."""
+    is_unanswered: bool
+    """Whether the reporter follows it, and its fetches are not answered."""
 
 
 class _BrokerProgress:
@@ -35,6 +44,8 @@ class Heartbeats:
         self._last_contact_ms: dict[BrokerSession, int] = {}
         self._progress: dict[int, _BrokerProgress] = {}
         self._connected: dict[int, BrokerSession] = {}
+        self.silent: dict[int, Mapping[int, SilenceReport]] = {}
+        """The brokers that each one reports as silent, by the reporter."""
 
     def connected(self, session: BrokerSession) -> None:
         """Note that its heartbeats come over a connection that is open."""
@@ -52,6 +63,17 @@ class Heartbeats:
     def contact(self, session: BrokerSession, now_ms: int) -> None:
         """Note that a heartbeat came in, whatever the reply to it will be."""
         self._last_contact_ms[session] = now_ms
+
+    def last_contact_ms(self, session: BrokerSession) -> int | None:
+        """The time of the last heartbeat of this incarnation; None without one."""
+        return self._last_contact_ms.get(session)
+
+    def note_silent(self, reporter: int, silent: Mapping[int, SilenceReport]) -> None:
+        """Note the brokers that another one reports as silent: they replace those that it reported before."""
+        if silent:
+            self.silent[reporter] = silent
+        else:
+            self.silent.pop(reporter, None)
 
     def has_valid_session(self, session: BrokerSession, now_ms: int) -> bool:
         """Whether the last heartbeat of this incarnation is recent enough."""
@@ -91,6 +113,7 @@ class Heartbeats:
         """Forget a broker that registered again or was unregistered: the heartbeats of its earlier incarnation no
         longer count."""
         self._progress.pop(broker_id, None)
+        self.silent.pop(broker_id, None)
 
     def begin_controlled_shutdown(self, broker_id: int, next_offset: int) -> None:
         """Begin a controlled shutdown. The broker may stop once all active brokers have read the records that end

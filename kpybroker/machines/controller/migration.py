@@ -11,10 +11,7 @@ from kpybroker.machines.controller.state import ControllerRequest, ControllerSta
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.metadata.image import MIGRATION, POST_MIGRATION, PRE_MIGRATION, MetadataImage
 from kpywire import error_codes
-from kpywire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from kpywire.messages.broker_registration import BrokerRegistrationRequest
-from kpywire.messages.controller_registration import ControllerRegistrationRequest
-from kpywire.messages.unregister_broker import UnregisterBrokerRequest
 from kpywire.metadata_records.zk_migration_state_record import ZkMigrationStateRecord
 
 
@@ -25,16 +22,17 @@ class Copied(NamedTuple):
 
 
 _ADMITTED_BEFORE: Final = (
-    Copied,
-    BrokerHeartbeatRequest,
-    BrokerRegistrationRequest,
-    ControllerRegistrationRequest,
-    UnregisterBrokerRequest,
+    "Copied",
+    "BrokerHeartbeatRequest",
+    "BrokerRegistrationRequest",
+    "ControllerRegistrationRequest",
+    "ReportingHeartbeatRequest",
+    "UnregisterBrokerRequest",
 )
-"""The requests that a controller decides before the metadata are copied (Kafka's ``RUNS_IN_PREMIGRATION``)."""
+"""The classes of requests that are decided before the metadata are copied (Kafka's ``RUNS_IN_PREMIGRATION``)."""
 
 
-def check_request(state: ControllerState, kind: type) -> None:
+def check_request(state: ControllerState, kind: str) -> None:
     """Refuse a request that has to wait for the metadata of ZooKeeper."""
     if state.image.zk_migration_state == PRE_MIGRATION and kind not in _ADMITTED_BEFORE:
         raise KafkaError(error_codes.NOT_CONTROLLER, "The controller is in pre-migration mode.")

@@ -1,10 +1,13 @@
 """A broker and a controller as they registered themselves (Kafka's ``BrokerRegistration``, ``ControllerRegistration``).
 
 Neither object is ever changed: a change record makes another one.
+
+A broker that reports silent peers shows it by its incarnation id, which Apache Kafka's controllers keep as they keep
+any other. Apache Kafka's own ids are random UUIDs of version 4, which never have this form.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from kpybroker.machines.metadata import metadata_version
 from kpybroker.machines.metadata.topic import directory_is_online
@@ -19,6 +22,15 @@ from kpywire.metadata_records.register_controller_record import (
     ControllerFeature,
     RegisterControllerRecord,
 )
+
+_MARK: Final = b"kpyb"
+_NO_UUID_VERSION: Final = 0xF0
+"""The highest four bits of the seventh byte, where a UUID has its version."""
+
+
+def reporting_incarnation(random_id: bytes) -> bytes:
+    """The incarnation id of a broker that reports silent peers, made of 16 random bytes."""
+    return _MARK + random_id[4:6] + bytes((_NO_UUID_VERSION | random_id[6],)) + random_id[7:]
 
 
 class Endpoint(NamedTuple):
@@ -113,6 +125,11 @@ class BrokerRegistration:
     def is_active(self) -> bool:
         """Whether it may lead: neither fenced nor shutting down."""
         return not self.fenced and not self.in_controlled_shutdown
+
+    @property
+    def reports_silence(self) -> bool:
+        """Whether it reports silent peers, and may be fenced because of such reports."""
+        return self.incarnation_id.startswith(_MARK) and self.incarnation_id[6] >= _NO_UUID_VERSION
 
     def can_use(self, directory: bytes) -> bool:
         """Whether the log directory that holds one of its replicas works."""

@@ -19,6 +19,8 @@ class LocalState(NamedTuple):
     voted_id: int
     high_watermark: int
     next_offset: int
+    early_fencings: int = 0
+    """The brokers that this node's controller fenced before their sessions ended."""
 
     @property
     def is_leader(self) -> bool:

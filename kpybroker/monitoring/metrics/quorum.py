@@ -6,7 +6,19 @@ from time import monotonic
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kpybroker.machines.raft.local_state import LocalState
-from kpybroker.monitoring.metrics.table import COUNTER, GAUGE, STRIMZI, UNTYPED, Measure, MetricRow, Name, Table, kafka
+from kpybroker.monitoring.metrics.table import (
+    COUNTER,
+    GAUGE,
+    NATIVE,
+    STRIMZI,
+    UNTYPED,
+    Measure,
+    MetricRow,
+    Name,
+    Table,
+    kafka,
+    known_by,
+)
 from kpybroker.monitoring.metrics.window import SLICES
 
 if TYPE_CHECKING:
@@ -95,6 +107,17 @@ QUORUM = Table(
         _raft("fetch_records_rate", "Records a second that this node took from a leader, of the last minute"),
     ),
 )
+EARLY = Table(
+    (),
+    (
+        known_by(
+            NATIVE,
+            COUNTER,
+            "kpybroker_controller_early_fencings_total",
+            "Brokers that this controller fenced before their sessions ended, since this node started",
+        ),
+    ),
+)
 STATE = Table(
     ("current_state",),
     (
@@ -145,6 +168,7 @@ class QuorumTables:
             (now.fetched - since.fetched) / passed_s,
         )
         yield QUORUM.with_rows([MetricRow((), values)])
+        yield EARLY.with_rows([MetricRow((), (state.early_fencings,))])
         yield STATE.with_rows([MetricRow((state.role,), (1,))])
 
     def _grown(self, state: LocalState) -> Growth:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from random import Random
 
 from kpybroker.config.broker import BrokerConfig
+from kpybroker.config.own_configs import SUSPICION
 from kpybroker.config.stored import CurrentConfig
 from kpybroker.hosts.lifecycle import Lifecycle, Times
 from kpybroker.hosts.network.nodes import Nodes
@@ -12,8 +13,10 @@ from kpybroker.hosts.quorum.host import QuorumHost
 from kpybroker.hosts.replicas.directories import Directories
 from kpybroker.machines.endpoints import protocol_id
 from kpybroker.machines.metadata import metadata_version
-from kpybroker.machines.metadata.broker import FeatureRange
+from kpybroker.machines.metadata.broker import FeatureRange, reporting_incarnation
+from kpybroker.machines.metadata.delta import MetadataDelta
 from kpybroker.machines.metadata.features import SUPPORTED
+from kpybroker.machines.metadata.image import MetadataImage
 from kpybroker.node.assembly.hosting import build_coordinators
 from kpybroker.node.assembly.platform import Platform
 from kpybroker.node.assembly.quorum import QuorumParts, build_channel
@@ -43,7 +46,33 @@ def build_broker(
     broker = Broker(config, platform.scheduler, platform.rng, image, cluster, partitions, coordinators)
     current.when_changed(broker.reconfigure)
     quorum.host.subscribe(broker.apply)
+    if config[SUSPICION]:
+        _report_silent_peers(current, platform, quorum.host, lifecycle, broker)
     return broker
+
+
+def _report_silent_peers(
+    current: CurrentConfig, platform: Platform, quorum: QuorumHost, lifecycle: Lifecycle, broker: Broker
+) -> None:
+    """Report silent peers as soon as there are any other brokers."""
+    begun = False
+
+    def follow(image: MetadataImage, _delta: MetadataDelta) -> None:
+        nonlocal begun
+        if not begun and any(broker_id != broker.node_id for broker_id in image.brokers):
+            begun = True
+            from kpybroker.hosts.replicas.silent_peers import SilentPeers  # not of a plain start
+
+            peers = SilentPeers(
+                platform.scheduler,
+                broker.fetchers,
+                broker.replicas.follower_fetches,
+                lambda: current.config["replica.fetch.wait.max.ms"],
+                lifecycle,
+            )
+            platform.ends.callback(peers.close)
+
+    quorum.subscribe(follow)
 
 
 def _cluster(
@@ -93,7 +122,7 @@ def registration(
     return BrokerRegistrationRequest(
         broker_id=config.node_id,
         cluster_id=stored.identity.cluster_id,
-        incarnation_id=rng.randbytes(16),
+        incarnation_id=_incarnation(config, rng, migrates=migrating is not None),
         listeners=[
             Listener(
                 name=listener.name,
@@ -112,6 +141,12 @@ def registration(
         log_dirs=[each.id for each in stored.directories],
         previous_broker_epoch=stored.previous_broker_epoch,
     )
+
+
+def _incarnation(config: BrokerConfig, rng: Random, *, migrates: bool) -> bytes:
+    """The id of this start, by which controllers know whether this broker reports silent peers."""
+    random_id = rng.randbytes(16)
+    return reporting_incarnation(random_id) if config[SUSPICION] and not migrates else random_id
 
 
 def _rack(config: BrokerConfig) -> str | None:

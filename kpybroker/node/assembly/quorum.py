@@ -5,6 +5,7 @@ from typing import NamedTuple
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.controller_rules import BrokerConfigRules
 from kpybroker.config.delegation_tokens import token_secret
+from kpybroker.config.own_configs import SUSPICION
 from kpybroker.hosts.quorum.channel import OPEN, ControllerChannel, Forwarding
 from kpybroker.hosts.quorum.host import QuorumConfig, QuorumHost, QuorumIdentity, Timings
 from kpybroker.hosts.quorum.membership import QuorumMembership
@@ -112,6 +113,7 @@ def _controller_parts(config: BrokerConfig, platform: Platform, stored: StoredNo
         list(stored.identity.bootstrap_records),
         timings,
         platform.ways.probe,
+        config[SUSPICION],
     )
 
 

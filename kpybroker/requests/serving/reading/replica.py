@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from kpybroker.hosts.replicas.replica import Replica
+from kpybroker.hosts.replicas.replicas import FollowerFetch
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.fetch.session import CachedPartition, FetchSession, WatchedReplica
 from kpybroker.machines.partition.leader import PartitionLeader
@@ -34,7 +35,7 @@ NO_OFFSET: Final = -1
 class ReplicaRead(Policy):
     """A follower's read."""
 
-    __slots__ = ("_broker", "_counters", "_noted_ms", "_replica_epoch", "_replica_id", "_session")
+    __slots__ = ("_broker", "_counters", "_max_wait_ms", "_noted_ms", "_replica_epoch", "_replica_id", "_session")
 
     def __init__(
         self, broker: Context, request: FetchRequest, session: FetchSession, replica_id: int, call: Call
@@ -45,6 +46,7 @@ class ReplicaRead(Policy):
         self._session = session
         self._counters = call.counters
         self._replica_id = replica_id
+        self._max_wait_ms = request.max_wait_ms
         with_epoch = call.api_version >= REPLICA_STATE_FROM
         self._replica_epoch = request.replica_state.replica_epoch if with_epoch else UNKNOWN_EPOCH
         self._noted_ms: float | None = None
@@ -57,6 +59,7 @@ class ReplicaRead(Policy):
         now_ms = self._noted_ms
         if now_ms is None:
             now_ms = self._noted_ms = self._broker.scheduler.monotonic_ms()
+            self._broker.replicas.follower_fetches[self._replica_id] = FollowerFetch(now_ms, self._max_wait_ms)
         for entry in entries:
             self._note(entry, now_ms)
         if self._session.clock is not None:
