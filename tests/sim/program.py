@@ -113,6 +113,24 @@ def _show(outcome: Outcome, nodes: int, world: str, *, trace: bool) -> None:
     print(f"again: make sim {seeds}--nodes {nodes} --trace'")
 
 
+@main.command("suspicion")
+@click.argument("trials", nargs=-1)
+@click.option("--seeds", default="0-4", help="The seeds of each trial.")
+def suspicion(trials: tuple[str, ...], seeds: str) -> None:
+    """Play trials of suspicion; without names, all. The exit code is 1 if one fails."""
+    from .suspecting import TRIALS, failure
+
+    gc.disable()
+    failed = 0
+    for name in trials or TRIALS:
+        for seed in _numbers(seeds):
+            found = failure(name, seed)
+            failed += bool(found)
+            print(f"{name} {seed}: {found or 'as it should be'}", flush=True)
+            gc.collect()
+    sys.exit(1 if failed else 0)
+
+
 @main.command("mutants")
 @click.option("--seeds", default="0-99", help="The other seeds to search a bug in; empty for only the known ones.")
 @click.option("--only", default="", help="Only mutants whose names contain one of these: fsync,vote.")

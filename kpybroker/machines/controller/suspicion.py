@@ -244,12 +244,13 @@ class Suspicions:
         session: BrokerSession,
         peers: Peers,
         now_ms: float,
-        _sign: float | None,
+        sign: float | None,
         reports: Reports,
         live: Collection[int],
     ) -> EarlyFencing | None:
         """Fence a broker that the controller hears, if all followers in sync lost it."""
-        if len(peers.in_sync) < LEAST_FOLLOWERS or not peers.in_sync.issubset(live):
+        is_heard = now_ms - self._heard_ms(session, sign) < QUIET_MS
+        if not is_heard or len(peers.in_sync) < LEAST_FOLLOWERS or not peers.in_sync.issubset(live):
             return None
         heard_ms = -inf
         for peer in peers.in_sync:
