@@ -221,6 +221,50 @@ def test_a_leader_that_all_followers_in_sync_lost_is_fenced_although_it_is_heard
     assert (fencing.session, fencing.reporters, fencing.is_heard) == (SUSPECT, (2, 3), True)
 
 
+def test_a_leader_that_all_followers_in_sync_lost_is_not_fenced_before_that_lasts() -> None:
+    watched = Watched().pass_time(5_000)
+    watched.report(2, 3)
+    watched.pass_time(LOST_MS - LOOK_MS)
+    assert watched.fenced == []
+
+
+def test_a_leader_that_has_just_come_back_is_not_fenced_before_its_followers_know_it() -> None:
+    watched = Watched().pass_time(5_000)
+    watched.answers = True
+    watched.lose().report(2, 3)
+    watched.pass_time(LOST_MS - LOOK_MS)
+    watched.silent.clear()
+    watched.pass_time(LOST_MS - LOOK_MS)
+    assert watched.fenced == []
+
+
+def test_a_controller_that_stood_still_waits_for_what_followers_say_now() -> None:
+    watched = Watched().pass_time(5_000)
+    watched.report(2, 3)
+    watched.pass_time(LOOK_MS)
+    watched.now_ms += 8_000
+    watched.look()
+    watched.pass_time(PROBE_MS - LOOK_MS)
+    assert watched.fenced == []
+
+
+def test_followers_that_are_lost_themselves_have_no_say() -> None:
+    watched = Watched().pass_time(5_000)
+    watched.silent.add(OTHERS[0])
+    watched.report(2, 3)
+    watched.pass_time(20_000)
+    assert watched.fenced == []
+
+
+def test_an_answer_to_a_probe_does_not_help_a_leader_that_is_heard_but_lost_by_its_followers() -> None:
+    watched = Watched().pass_time(5_000)
+    watched.report(2, 3)
+    watched.pass_time(PROBE_MS)
+    watched.suspicions.answered(SUSPECT, watched.now_ms)
+    watched.pass_time(LOST_MS - PROBE_MS)
+    assert len(watched.fenced) == 1
+
+
 def test_a_leader_that_one_follower_in_sync_hears_is_not_fenced_while_it_is_heard() -> None:
     watched = Watched().pass_time(5_000)
     watched.report(2)

@@ -16,6 +16,7 @@ from .levelling_mutations import LEVELLING_MUTATIONS
 from .mutation import Mutation
 from .sharing_mutations import SHARING_MUTATIONS
 from .streaming_mutations import STREAMING_MUTATIONS
+from .suspicion_mutations import SUSPICION_MUTATIONS
 from .tiering_mutations import TIERING_MUTATIONS
 from .zookeeper_mutations import ZOOKEEPER_MUTATIONS
 
@@ -545,5 +546,6 @@ MUTATIONS = [
     *FLUSHING_MUTATIONS,
     *LEVELLING_MUTATIONS,
     *TIERING_MUTATIONS,
+    *SUSPICION_MUTATIONS,
     *ZOOKEEPER_MUTATIONS,
 ]

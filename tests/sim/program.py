@@ -40,6 +40,7 @@ def _of_worlds(command: Callable[..., None]) -> Callable[..., None]:
     "--quorums", default="", help="Before: seeds of the quorum's machine alone, which are many in little time."
 )
 @click.option("--tiers", default="", help="Before: seeds of tiered storage alone, which are many in little time.")
+@click.option("--suspicion", default="", help="Before: seeds of trials of suspicion, which are one after the other.")
 @click.option("--digests", is_flag=True, help="Write one line of JSON for each seed.")
 def run(
     seeds: str,
@@ -47,6 +48,7 @@ def run(
     trace: bool,
     quorums: str,
     tiers: str,
+    suspicion: str,
     digests: bool,
     **own: str,
 ) -> None:
@@ -55,6 +57,8 @@ def run(
         _run_alone(quorums, "the quorum")
     if tiers:
         _run_alone(tiers, "tiered storage")
+    if suspicion:
+        _run_alone(suspicion, "suspicion")
     gc.disable()
     warnings.simplefilter("ignore", RuntimeWarning)  # of what a process that died never came to
     began_ns, worked_ns, ran, failed = REAL_NS(), WORKED_NS(), 0, 0
@@ -91,6 +95,8 @@ def _run_alone(seeds: str, what: str) -> None:
     """The simulations that one part has of its own."""
     if what == "the quorum":
         from .quorums import failure
+    elif what == "suspicion":
+        from .suspecting import failure
     else:
         from .tiers import failure
     worked_ns, ran = WORKED_NS(), 0
@@ -111,24 +117,6 @@ def _show(outcome: Outcome, nodes: int, world: str, *, trace: bool) -> None:
     print(f"seed {outcome.seed}: {outcome.violation}")
     seeds = f"SEEDS= OPTIONS='--{world} {outcome.seed} " if world else f"SEEDS={outcome.seed} OPTIONS='"
     print(f"again: make sim {seeds}--nodes {nodes} --trace'")
-
-
-@main.command("suspicion")
-@click.argument("trials", nargs=-1)
-@click.option("--seeds", default="0-4", help="The seeds of each trial.")
-def suspicion(trials: tuple[str, ...], seeds: str) -> None:
-    """Play trials of suspicion; without names, all. The exit code is 1 if one fails."""
-    from .suspecting import TRIALS, failure
-
-    gc.disable()
-    failed = 0
-    for name in trials or TRIALS:
-        for seed in _numbers(seeds):
-            found = failure(name, seed)
-            failed += bool(found)
-            print(f"{name} {seed}: {found or 'as it should be'}", flush=True)
-            gc.collect()
-    sys.exit(1 if failed else 0)
 
 
 @main.command("mutants")

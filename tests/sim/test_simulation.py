@@ -102,6 +102,11 @@ def test_whatever_happens_to_nodes_and_their_store_tiered_records_are_read_and_n
 
 
 @pytest.mark.slow
+def test_brokers_that_nobody_hears_are_replaced_within_three_seconds_and_no_others_are_fenced() -> None:
+    reported_by([simulating("--seeds=", "--suspicion", each) for each in ("0-10", "11-21")])
+
+
+@pytest.mark.slow
 def test_whatever_happens_to_brokers_and_zookeeper_znodes_and_brokers_agree_and_nothing_is_lost() -> None:
     reported_by([simulating("--nodes", "3", "--seeds=", "--zookeeper", each) for each in ("0-1", "2-3")])
 

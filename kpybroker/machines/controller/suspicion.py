@@ -108,6 +108,8 @@ class Suspicions:
         self._signs: dict[BrokerSession, float] = {}
         self._answered: dict[BrokerSession, float] = {}
         self._usual_ms: dict[BrokerSession, float] = {}
+        self._returned_ms: dict[BrokerSession, float] = {}
+        """The times when brokers were heard again after a pause."""
         self._fenced_ms: dict[BrokerSession, float] = {}
         self._rests_until_ms: dict[int, float] = {}
 
@@ -173,11 +175,13 @@ class Suspicions:
                     self._rests_until_ms[session.broker_id] = sign + REST_MS
             elif before is not None and before >= self._woke_ms:
                 pause_ms, usual_ms = sign - before, self._usual_ms.get(session, 0.0)
+                if pause_ms >= QUIET_MS:
+                    self._returned_ms[session] = sign
                 share = 1 if pause_ms > usual_ms else FORGET_SHARE
                 self._usual_ms[session] = usual_ms + (pause_ms - usual_ms) / share
         for session in [each for each, fenced_ms in self._fenced_ms.items() if now_ms - fenced_ms > 2 * SLOW_MS]:
             del self._fenced_ms[session]
-        for known in (self._signs, self._answered, self._usual_ms):
+        for known in (self._signs, self._answered, self._usual_ms, self._returned_ms):
             for session in known.keys() - signs.keys() - self._fenced_ms.keys():
                 del known[session]
 
@@ -252,7 +256,7 @@ class Suspicions:
         is_heard = now_ms - self._heard_ms(session, sign) < QUIET_MS
         if not is_heard or len(peers.in_sync) < LEAST_FOLLOWERS or not peers.in_sync.issubset(live):
             return None
-        heard_ms = -inf
+        heard_ms = self._returned_ms.get(session, -inf)  # its followers may not know yet that it is back
         for peer in peers.in_sync:
             report = reports.get(peer, NO_REPORTS).get(session.broker_id)
             if report is None or not report.is_unanswered:
