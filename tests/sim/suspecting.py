@@ -221,11 +221,12 @@ def slow_controller(trial: Suspecting) -> None:
 
 
 def load(trial: Suspecting) -> None:
-    """All nodes stand still again and again, each for up to a second."""
+    """All nodes stand still again and again, each for up to a second, and go on for at least a tenth of one."""
 
     def stand_still() -> None:
         for machine in trial.machines.values():
-            if machine.loop is not None and trial.rng.random() < 0.2:
+            is_due = machine.loop is not None and trial.world.now_ms > machine.loop.resumes_ms + 100.0
+            if machine.loop is not None and is_due and trial.rng.random() < 0.3:
                 machine.loop.pause(trial.rng.choice((20.0, 100.0, 400.0, 1_000.0)) * trial.rng.random())
         trial.world.later(100.0, stand_still)
 

@@ -167,6 +167,9 @@ class Suspicions:
             if sign is None or sign == before:
                 continue
             self._signs[session] = sign
+            pause_ms = inf if before is None else sign - before
+            if pause_ms >= QUIET_MS:
+                self._returned_ms[session] = sign
             fenced_ms = self._fenced_ms.get(session)
             if fenced_ms is not None and sign > fenced_ms:
                 del self._fenced_ms[session]
@@ -174,9 +177,7 @@ class Suspicions:
                 if sign - fenced_ms < SLOW_MS:
                     self._rests_until_ms[session.broker_id] = sign + REST_MS
             elif before is not None and before >= self._woke_ms:
-                pause_ms, usual_ms = sign - before, self._usual_ms.get(session, 0.0)
-                if pause_ms >= QUIET_MS:
-                    self._returned_ms[session] = sign
+                usual_ms = self._usual_ms.get(session, 0.0)
                 share = 1 if pause_ms > usual_ms else FORGET_SHARE
                 self._usual_ms[session] = usual_ms + (pause_ms - usual_ms) / share
         for session in [each for each, fenced_ms in self._fenced_ms.items() if now_ms - fenced_ms > 2 * SLOW_MS]:
