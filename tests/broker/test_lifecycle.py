@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from kpybroker.hosts.lifecycle import RETRY_MS, BrokerState, Lifecycle, Times
+from kpybroker.machines.reporting_heartbeat import ReportingHeartbeatRequest, SilentBroker
 from kpybroker.runtime.io.scheduler import ManualScheduler
 from kpywire import error_codes
 from kpywire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
@@ -96,6 +97,19 @@ def test_heartbeats_go_on_at_their_interval() -> None:
         assert len(talk.asked) == beats
         talk.heard()
     assert talk.unfenced == 1
+
+
+def test_heartbeats_name_silent_brokers_while_there_are_some() -> None:
+    talk = Conversation()
+    silent = [SilentBroker(broker_id=1, silent_ms=1_500, is_unanswered=True)]
+    talk.lifecycle.report_silent(lambda: silent)
+    talk.registered()
+    talk.heard()
+    assert isinstance(talk.asked[-1], ReportingHeartbeatRequest)
+    assert (talk.asked[-1].broker_epoch, talk.asked[-1].silent_brokers) == (9, silent)
+    silent = []
+    talk.lifecycle.report()
+    assert isinstance(talk.asked[-1], BrokerHeartbeatRequest)
 
 
 def test_a_refused_registration_is_reported_and_a_retriable_one_repeated() -> None:
