@@ -1,5 +1,8 @@
 """A heartbeat may name the brokers that do not answer its sender, and Apache Kafka reads over that."""
 
+from typing import Any
+from uuid import UUID
+
 import pytest
 from controller_world import ControllerWorld
 from hypothesis import given
@@ -13,7 +16,7 @@ from kpywire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from kpywire.metadata_records.register_broker_record import RegisterBrokerRecord
 
 VERSIONS = range(3)
-FACTS = {
+FACTS: dict[str, Any] = {
     "broker_id": 2,
     "broker_epoch": 20,
     "current_metadata_offset": 30,
@@ -23,7 +26,7 @@ FACTS = {
 
 
 def reporting(*silent: SilentBroker, **changes: int) -> ReportingHeartbeatRequest:
-    return ReportingHeartbeatRequest(**{**FACTS, **changes}, silent_brokers=list(silent))  # type: ignore[arg-type]
+    return ReportingHeartbeatRequest(**{**FACTS, **changes}, silent_brokers=list(silent))
 
 
 def silent_broker(broker_id: int, silent_ms: int = 1_500) -> SilentBroker:
@@ -53,9 +56,9 @@ def test_a_broker_that_reports_silence_is_known_by_its_incarnation(random_id: by
 
 
 @given(st.uuids(version=4))
-def test_no_uuid_of_version_4_is_taken_for_one(random_id: object) -> None:
-    assert not registered(b"kpyb" + random_id.bytes[4:]).reports_silence  # type: ignore[attr-defined]
-    assert not registered(random_id.bytes).reports_silence  # type: ignore[attr-defined]
+def test_no_uuid_of_version_4_is_taken_for_one(random_id: UUID) -> None:
+    assert not registered(b"kpyb" + random_id.bytes[4:]).reports_silence
+    assert not registered(random_id.bytes).reports_silence
 
 
 def registered(incarnation_id: bytes) -> BrokerRegistration:

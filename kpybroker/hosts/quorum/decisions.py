@@ -25,8 +25,8 @@ OF_NODES = frozenset(
         "BrokerRegistrationRequest", "ControllerRegistrationRequest", "ReportingHeartbeatRequest",
     )
 )  # fmt: skip
-"""The classes of requests that only nodes of the cluster send. A controller that keeps the heartbeats of a broker waiting
-takes it for dead."""
+"""The classes of requests that only nodes of the cluster send. A controller that keeps heartbeats waiting takes the
+broker for dead."""
 
 
 class Submit(Protocol):
