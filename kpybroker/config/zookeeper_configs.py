@@ -86,6 +86,7 @@ NO_EFFECT_IN_ZOOKEEPER_MODE: Final = {
     "initial.broker.registration.timeout.ms": _SESSIONS,
     "kpybroker.balancer.": _NO_QUORUM,
     "kpybroker.client.metrics.max.series": _NO_TELEMETRY,
+    "kpybroker.suspicion.enable": _SESSIONS,
     "log.dir.failure.timeout.ms": "the controller hears of a failed directory at once",
     "max.request.partition.size.limit": "DescribeTopicPartitions is not served, as with Kafka 3.9",
     "metadata.log.": _NO_LOG,

@@ -45,7 +45,7 @@ def test_a_heartbeat_without_silent_brokers_has_kafkas_bytes(version: int) -> No
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_heartbeat_of_apache_kafka_reports_nobody(version: int) -> None:
+def test_a_heartbeat_of_apache_kafka_reports_no_broker(version: int) -> None:
     encoded = codec.encode(BrokerHeartbeatRequest(**FACTS), version)
     assert codec.decode(ReportingHeartbeatRequest, version, encoded, 0) == reporting()
 

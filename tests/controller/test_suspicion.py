@@ -13,8 +13,8 @@ from kpybroker.machines.controller.suspicion import (
     QUIET_MS,
     REST_MS,
     SLOW_MS,
+    BrokerPeers,
     EarlyFencing,
-    Peers,
     Suspicions,
 )
 
@@ -27,7 +27,7 @@ FETCH_MS = 500
 class Watched:
     """Brokers 1 to 3 with partitions of one another, and a controller that looks at them every 250 ms."""
 
-    def __init__(self, peers: Peers = Peers(frozenset({2, 3}), frozenset({2, 3}))) -> None:  # noqa: B008
+    def __init__(self, peers: BrokerPeers = BrokerPeers(frozenset({2, 3}), frozenset({2, 3}))) -> None:  # noqa: B008
         self.now_ms = 100_000.0
         self.suspicions = Suspicions(CONTROLLER, self.now_ms)
         self.signs: dict[BrokerSession, float | None] = dict.fromkeys((SUSPECT, *OTHERS), self.now_ms)
@@ -109,7 +109,7 @@ def test_a_broker_that_most_of_its_peers_hear_is_not_fenced() -> None:
 
 
 def test_a_broker_without_any_peers_is_not_fenced() -> None:
-    watched = Watched(Peers(frozenset(), frozenset())).pass_time(5_000).lose()
+    watched = Watched(BrokerPeers(frozenset(), frozenset())).pass_time(5_000).lose()
     watched.report(2, 3)
     watched.pass_time(20_000)
     assert watched.fenced == []
@@ -123,7 +123,7 @@ def test_peers_that_are_lost_themselves_have_no_say() -> None:
     assert [each.session for each in watched.fenced] == [SUSPECT]
 
 
-def test_a_controller_that_hears_nobody_fences_nobody() -> None:
+def test_a_controller_that_hears_no_broker_fences_none() -> None:
     watched = Watched().pass_time(5_000).lose()
     watched.report(2, 3)
     watched.silent.update(OTHERS)
@@ -275,17 +275,17 @@ def test_a_leader_that_one_follower_in_sync_hears_is_not_fenced_while_it_is_hear
 
 
 def test_a_leader_is_not_fenced_for_the_sake_of_a_single_follower() -> None:
-    watched = Watched(Peers(frozenset({2}), frozenset({2}))).pass_time(5_000)
+    watched = Watched(BrokerPeers(frozenset({2}), frozenset({2}))).pass_time(5_000)
     watched.report(2, 3)
     watched.pass_time(20_000)
     assert watched.fenced == []
 
 
 def test_peers_that_have_changed_since_decide() -> None:
-    watched = Watched(Peers(frozenset({2}), frozenset())).pass_time(5_000)
+    watched = Watched(BrokerPeers(frozenset({2}), frozenset())).pass_time(5_000)
     watched.report(2, 3)
     watched.pass_time(5_000)
-    watched.peers = Peers(frozenset({2, 3}), frozenset({2, 3}))
+    watched.peers = BrokerPeers(frozenset({2, 3}), frozenset({2, 3}))
     watched.pass_time(3_000)
     assert [each.is_heard for each in watched.fenced] == [True]
 
@@ -303,7 +303,7 @@ events = st.lists(
 @settings(deadline=None, max_examples=200)
 @given(events)
 def test_no_broker_is_fenced_that_was_heard_while_it_was_suspected(history: list[tuple[str, int, int]]) -> None:
-    watched = Watched(Peers(frozenset({2, 3}), frozenset()))
+    watched = Watched(BrokerPeers(frozenset({2, 3}), frozenset()))
     for what, peer, duration_ms in history:
         if what == "lose":
             watched.lose()

@@ -41,7 +41,7 @@ def test_a_follower_that_does_not_fetch_is_reported_as_one_that_owes_no_answer()
     assert Watcher().look_until(3_000, {2: asked_at(1_000, is_answer=False)}) == [(2, 2_000, False)]
 
 
-def test_a_node_that_stood_still_reports_nobody_for_that_time() -> None:
+def test_a_node_that_stood_still_reports_no_peer_for_that_time() -> None:
     watcher = Watcher()
     watcher.now_ms += 8_000
     assert watcher.look_until(watcher.now_ms + LATE_MS, {2: asked_at(1_000)}) == []

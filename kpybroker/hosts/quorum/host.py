@@ -149,7 +149,7 @@ class QuorumHost:
         self._leaderless = Leaderless(scheduler, lambda: self.controller_id >= 0, lambda: self._shell.troubles)
         self._reign: Reign | None = None
         self._early_fencings = 0
-        """Those of earlier reigns."""
+        """The brokers that earlier reigns fenced before their sessions ended."""
         self._caught_up: Callable[[], object] | None = None
         self._leader_watchers: list[Callable[[], object]] = []
         self._known_leader: tuple[int, VoterEndpoint | None] = (-1, None)

@@ -13,7 +13,7 @@ from kpybroker.hosts.network.peer import Connect
 from kpybroker.hosts.quorum.life_probes import LifeProbes
 from kpybroker.machines.controller.heartbeats import BrokerSession
 from kpybroker.machines.controller.state import STEP, ControllerState
-from kpybroker.machines.controller.suspicion import LOOK_MS, EarlyFencing, Peers, Suspicions
+from kpybroker.machines.controller.suspicion import LOOK_MS, BrokerPeers, EarlyFencing, Suspicions
 
 if TYPE_CHECKING:
     from kpybroker.runtime.io.scheduler import Scheduler, Timer
@@ -103,7 +103,7 @@ class SuspectWatch:
         finally:
             self._searched.discard(session)
         reporting = [each for each in witnesses if each in image.brokers and image.brokers[each].reports_silence]
-        peers = Peers(frozenset(reporting) - {broker_id}, frozenset(in_sync) - {broker_id})
+        peers = BrokerPeers(frozenset(reporting) - {broker_id}, frozenset(in_sync) - {broker_id})
         self._suspicions.found(session, peers, self._scheduler.monotonic_ms())
 
 

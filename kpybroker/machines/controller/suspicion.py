@@ -53,13 +53,13 @@ Reports = Mapping[int, Mapping[int, SilenceReport]]
 NO_REPORTS: Final[Mapping[int, SilenceReport]] = {}
 
 
-class Peers(NamedTuple):
+class BrokerPeers(NamedTuple):
     """The other brokers that a broker's partitions connect it with."""
 
     witnesses: frozenset[int]
-    """Those that follow it, and those that it follows."""
+    """The brokers that follow it, and the ones that it follows."""
     in_sync: frozenset[int]
-    """Those in sync with partitions that it leads."""
+    """The brokers in sync with partitions that it leads."""
 
 
 class EarlyFencing(NamedTuple):
@@ -90,7 +90,7 @@ class _Suspect:
         self.began_ms = began_ms
         self.is_quiet = is_quiet
         """Whether the controller does not hear it; else only its followers do not."""
-        self.peers: Peers | None = None
+        self.peers: BrokerPeers | None = None
         self.found_ms = -1.0
 
     def needs_peers(self, now_ms: float) -> bool:
@@ -120,7 +120,7 @@ class Suspicions:
         if suspect is not None and suspect.is_quiet:
             del self._suspects[session]
 
-    def found(self, session: BrokerSession, peers: Peers, now_ms: float) -> None:
+    def found(self, session: BrokerSession, peers: BrokerPeers, now_ms: float) -> None:
         """Note the peers of a suspect."""
         suspect = self._suspects.get(session)
         if suspect is not None:
@@ -225,7 +225,7 @@ class Suspicions:
     def _by_witnesses(
         self,
         session: BrokerSession,
-        peers: Peers,
+        peers: BrokerPeers,
         now_ms: float,
         sign: float | None,
         reports: Reports,
@@ -247,7 +247,7 @@ class Suspicions:
     def _by_followers(
         self,
         session: BrokerSession,
-        peers: Peers,
+        peers: BrokerPeers,
         now_ms: float,
         sign: float | None,
         reports: Reports,
