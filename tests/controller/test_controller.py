@@ -29,6 +29,7 @@ from kpybroker.machines.controller.state import ControllerRequest, ControllerSta
 from kpybroker.machines.journal import EventTooLarge, ProducerEpoch
 from kpybroker.machines.metadata.delta import MetadataDelta
 from kpybroker.machines.metadata.image import InvalidMetadata, MetadataImage
+from kpybroker.machines.reporting_heartbeat import ReportingHeartbeatRequest
 from kpywire import error_codes
 from kpywire.codec import encode
 from kpywire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
@@ -46,6 +47,8 @@ REQUESTS = sorted(set(DECIDERS) - {Copied.__name__})
 
 
 def request_class_of(name: str) -> Any:
+    if name == ReportingHeartbeatRequest.__name__:
+        return ReportingHeartbeatRequest
     module = re.sub(r"(?<!^)(?=[A-Z])", "_", name.removesuffix("Request")).lower()
     return getattr(import_module(f"kpywire.messages.{module}"), name)
 
