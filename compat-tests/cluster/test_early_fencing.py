@@ -24,13 +24,13 @@ LONG = {"broker.session.timeout.ms": "60000", "kpybroker.http.listener": ""}
 PATIENCE_S = 45.0
 
 
-def created(cluster: Cluster, leader: int) -> None:
+def created(cluster: Cluster, leader: int, name: str = TOPIC) -> None:
     """A topic that a node leads, with three replicas in sync."""
     admin = AdminClient(cluster.access.librdkafka)
     replicas = [leader, *sorted(cluster.nodes.keys() - {leader})]
-    topic = NewTopic(TOPIC, 1, replica_assignment=[replicas], config={"min.insync.replicas": "2"})
-    admin.create_topics([topic])[TOPIC].result(60)
-    wait_for_in_sync(cluster, TOPIC, 3)
+    topic = NewTopic(name, 1, replica_assignment=[replicas], config={"min.insync.replicas": "2"})
+    admin.create_topics([topic])[name].result(60)
+    wait_for_in_sync(cluster, name, 3)
 
 
 def write_without(cluster: Cluster, away: int) -> float:
@@ -134,6 +134,7 @@ def test_a_controller_of_apache_kafka_reads_over_reports_of_silence(tmp_path: Pa
 def test_a_broker_of_apache_kafka_is_not_fenced_before_its_session_ends(tmp_path: Path) -> None:
     with Cluster(mixed(3), tmp_path, properties=LONG) as cluster:
         created(cluster, 2)
+        created(cluster, 1, "payments")
         cluster.nodes[1].pause()
         cluster.nodes[2].pause()
         eventually(lambda: reasons(cluster), "a broker is fenced early", PATIENCE_S)
