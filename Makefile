@@ -387,7 +387,7 @@ soak: setup ## an hour of mixed load (SECONDS=3600) that must not grow memory, d
 sim: setup ## whole nodes on a simulated clock, network and disk (SEEDS=0-999, OPTIONS='--nodes 3 --trace')
 	$(PYTEST) tests/sim -o timeout=0 -k once_failed --kept-seeds 1
 	$(PYTEST) tests/raft tests/replication -o timeout=0 -k whatever_happens --more-seeds 5
-	$(BIN)/python -m tests.sim run --seeds=$(SEEDS) $(if $(filter file,$(origin SEEDS)),--lending 0-99 --beating 0-99 --streaming 0-99 --sharing 0-99 --flushing 0-99 --levelling 0-99 --tiering 0-99 --zookeeper 0-99 --suspicion 0-109) $(OPTIONS)
+	$(BIN)/python -m tests.sim run --seeds=$(SEEDS) $(if $(filter file,$(origin SEEDS)),--lending 0-99 --beating 0-99 --streaming 0-99 --sharing 0-99 --flushing 0-99 --levelling 0-99 --tiering 0-99 --zookeeper 0-99 --suspicion 0-119) $(OPTIONS)
 
 .PHONY: sim-zookeeper
 sim-zookeeper: setup ## the same with brokers in ZooKeeper mode at a simulated ensemble of three servers (SEEDS=0-1999)

@@ -28,7 +28,7 @@ QUORUM_SEEDS = "0-199"
 TIERS_ALONE = "tiers"
 TIERS_SEEDS = "0-149"
 SUSPICION_ALONE = "suspicion"
-SUSPICION_SEEDS = "0-21"
+SUSPICION_SEEDS = "0-23"
 MOST_S = 300
 """The processor time of a search, so that a busy machine finds as much as a quiet one."""
 LOOK_S = 0.05

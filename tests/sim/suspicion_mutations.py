@@ -48,10 +48,4 @@ SUSPICION_MUTATIONS = [
         "is_quiet = session in quiet or (reporters > 0 and self._is_unknown(session, sign))",
         "is_quiet = session in quiet and not self._is_unknown(session, sign)",
     ),
-    _suspected(
-        "an answer to a probe is no sign of life",
-        SUSPICION,
-        "        self._answered[session] = now_ms\n",
-        "        return\n",
-    ),
 ]

@@ -103,7 +103,7 @@ def test_whatever_happens_to_nodes_and_their_store_tiered_records_are_read_and_n
 
 @pytest.mark.slow
 def test_brokers_that_no_node_hears_are_replaced_within_three_seconds_and_no_others_are_fenced() -> None:
-    reported_by([simulating("--seeds=", "--suspicion", each) for each in ("0-10", "11-21")])
+    reported_by([simulating("--seeds=", "--suspicion", each) for each in ("0-11", "12-23")])
 
 
 @pytest.mark.slow
