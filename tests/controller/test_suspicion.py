@@ -146,7 +146,7 @@ def test_a_controller_that_stood_still_begins_all_over() -> None:
     watched.pass_time(QUIET_MS + PROBE_MS - LOOK_MS)
     assert watched.fenced == []
     watched.report(2, 3)
-    watched.pass_time(2 * LOOK_MS)
+    watched.pass_time(4_000)
     assert [each.session for each in watched.fenced] == [SUSPECT]
 
 
@@ -187,7 +187,7 @@ def test_a_broker_that_comes_back_at_once_is_not_fenced_early_for_an_hour() -> N
     watched.now_ms += REST_MS
     watched.reports.clear()
     watched.silent.clear()
-    watched.pass_time(5_000).lose().report(2, 3)
+    watched.pass_time(30_000).lose().report(2, 3)
     watched.pass_time(ENOUGH_MS)
     assert len(watched.fenced) == 2
 
@@ -211,6 +211,28 @@ def fenced_and_back(after_ms: int) -> Watched:
     watched.signs[SUSPECT] = watched.now_ms
     watched.look()
     return watched
+
+
+def test_other_brokers_are_given_twice_the_time_after_one_was_only_slow() -> None:
+    watched = fenced_and_back(after_ms=SLOW_MS // 2)
+    other = OTHERS[0]
+    watched.peers = BrokerPeers(frozenset({3}), frozenset())
+    watched.silent.add(other)
+    watched.reports[3] = {other.broker_id: SilenceReport(int(watched.now_ms), True)}
+    watched.pass_time(2 * (QUIET_MS + PROBE_MS) - 2 * LOOK_MS)
+    assert len(watched.fenced) == 1
+    watched.pass_time(FETCH_MS + 4 * LOOK_MS)
+    assert [each.session for each in watched.fenced[1:]] == [other]
+
+
+def test_a_controller_on_a_busy_machine_waits_longer() -> None:
+    watched = Watched().pass_time(5_000).lose()
+    watched.report(2, 3)
+    began_ms = watched.now_ms
+    while not watched.fenced:
+        watched.now_ms += LOOK_MS + 100
+        watched.look()
+    assert watched.now_ms - began_ms > ENOUGH_MS
 
 
 def test_a_leader_that_all_followers_in_sync_lost_is_fenced_although_it_is_heard() -> None:

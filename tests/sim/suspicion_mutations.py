@@ -33,7 +33,7 @@ SUSPICION_MUTATIONS = [
     _suspected(
         "a leader that its followers lost is kept because the controller hears it",
         SUSPICION,
-        "        if now_ms - heard_ms < LOST_MS:\n",
+        "        if now_ms - heard_ms < self._wait_ms(LOST_MS, now_ms):\n",
         "        if now_ms >= heard_ms:\n",
     ),
     _suspected(

@@ -8,8 +8,9 @@ that it follows. A report of a peer that had lost it long before the controller 
 A broker that the controller hears is fenced only if all brokers in sync with partitions that it leads, and at least
 two, get no answers to their fetches: then nothing can be committed there, and others can lead.
 
-A node that stood still has unread messages, so it starts all over. A broker that is heard at once after it was fenced
-was only slow: for an hour, its session alone counts.
+A node that stood still has unread messages, so it starts all over. One whose looks are late is on a busy machine, and
+waits longer. A broker that is heard soon after it was fenced was only slow: for an hour its session alone counts, and
+all others are given twice the time.
 
 Not here: connections and timers (`kpybroker.hosts.quorum.suspects`), and brokers that do not take part, such as those
 of Apache Kafka.
@@ -37,7 +38,9 @@ LOST_MS: Final = 2_000
 """The time for which all followers in sync must have lost a leader that the controller hears."""
 TOGETHER_MS: Final = 2_000
 """The most by which a peer may have lost a broker before the controller did."""
-SLOW_MS: Final = 1_000
+LAG_FACTOR: Final = 4
+"""The part of all waits that is due to the latest looks of late, as a multiple of their lateness."""
+SLOW_MS: Final = 2_000
 """A broker that is heard within this time after it was fenced was only slow."""
 REST_MS: Final = 3_600_000
 FRESH_MS: Final = 1_000
@@ -104,6 +107,10 @@ class Suspicions:
         self._node_id = node_id
         self._looked_ms = now_ms
         self._woke_ms = now_ms
+        self._lag_ms = 0.0
+        """The lateness of the latest looks of late."""
+        self._slow_until_ms = -1.0
+        """The time until which all waits are twice as long, since a broker that was fenced was only slow."""
         self._suspects: dict[BrokerSession, _Suspect] = {}
         self._signs: dict[BrokerSession, float] = {}
         self._answered: dict[BrokerSession, float] = {}
@@ -137,6 +144,8 @@ class Suspicions:
         if now_ms - self._looked_ms > LOOK_MS + LATE_MS:
             self._woke_ms = now_ms
             self._suspects.clear()
+        late_ms = min(max(now_ms - self._looked_ms - LOOK_MS, 0.0), LATE_MS)
+        self._lag_ms = max(late_ms, self._lag_ms - self._lag_ms / FORGET_SHARE)
         self._looked_ms = now_ms
         self._note(now_ms, signs)
         quiet = {session for session, sign in signs.items() if self._is_quiet(session, sign, now_ms)}
@@ -144,7 +153,7 @@ class Suspicions:
         self._suspect(now_ms, signs, reports, quiet)
         fenced: list[EarlyFencing] = []
         for session, suspect in self._suspects.items():
-            if suspect.peers is not None and now_ms - suspect.began_ms >= PROBE_MS:
+            if suspect.peers is not None and now_ms - suspect.began_ms >= self._wait_ms(PROBE_MS, now_ms):
                 decide = self._by_witnesses if suspect.is_quiet else self._by_followers
                 decided = decide(session, suspect.peers, now_ms, signs[session], reports, live)
                 if decided is not None:
@@ -175,7 +184,7 @@ class Suspicions:
                 del self._fenced_ms[session]
                 self._usual_ms.pop(session, None)
                 if sign - fenced_ms < SLOW_MS:
-                    self._rests_until_ms[session.broker_id] = sign + REST_MS
+                    self._rests_until_ms[session.broker_id] = self._slow_until_ms = sign + REST_MS
             elif before is not None and before >= self._woke_ms:
                 usual_ms = self._usual_ms.get(session, 0.0)
                 share = 1 if pause_ms > usual_ms else FORGET_SHARE
@@ -192,7 +201,11 @@ class Suspicions:
 
     def _is_quiet(self, session: BrokerSession, sign: float | None, now_ms: float) -> bool:
         least_ms = max(QUIET_MS, QUIET_FACTOR * self._usual_ms.get(session, 0.0))
-        return now_ms - self._heard_ms(session, sign) >= least_ms
+        return now_ms - self._heard_ms(session, sign) >= self._wait_ms(least_ms, now_ms)
+
+    def _wait_ms(self, least_ms: float, now_ms: float) -> float:
+        """A wait as it is on this machine now."""
+        return (least_ms + LAG_FACTOR * self._lag_ms) * (2 if now_ms < self._slow_until_ms else 1)
 
     def _suspect(
         self,
@@ -263,6 +276,6 @@ class Suspicions:
             if report is None or not report.is_unanswered:
                 return None
             heard_ms = max(heard_ms, report.since_ms)
-        if now_ms - heard_ms < LOST_MS:
+        if now_ms - heard_ms < self._wait_ms(LOST_MS, now_ms):
             return None
         return EarlyFencing(session, int(now_ms - heard_ms), tuple(sorted(peers.in_sync)), is_heard=True)
