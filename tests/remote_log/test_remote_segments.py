@@ -138,3 +138,16 @@ def test_a_deleted_partition_goes_through_its_states_and_takes_no_new_copy() -> 
     assert segments is not None
     assert segments.state(segment_id(1)) is None
     assert list(metadata.partitions()) == []
+
+
+def test_a_copy_that_is_announced_after_the_end_of_its_partition_is_no_segment() -> None:
+    """Its writer had not read the end yet. What it uploads is an orphan, which the sweep deletes."""
+    metadata, late = RemoteLogMetadata(), segment(1, 0, 9, [(1, 0)])
+    for state in (0, 1, 2):
+        metadata.apply(deletion(state))
+    metadata.apply(late)
+    metadata.apply(update(late, FINISHED))
+    assert list(metadata.partitions()) == []
+    segments = metadata.segments_of(TOPIC_ID, 0)
+    assert segments is not None
+    assert segments.state(segment_id(1)) is None

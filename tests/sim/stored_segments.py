@@ -81,8 +81,13 @@ class StoredSegments:
 
     def _deletes(self, key: str) -> None:
         segment = self._segment_of(key)
-        if segment is not None and segment.state in (STARTED, FINISHED):
+        if segment is not None and segment.state in (STARTED, FINISHED) and not self._is_over(segment):
             self.world.violated(f"{key} is deleted in the state {segment.state.name}")
+
+    def _is_over(self, segment: RemoteLogSegment) -> bool:
+        """Whether the deletion of its partition is over: a segment that was announced later is an orphan."""
+        deletion = self.deletions.get((segment.id.topic_id, segment.id.partition))
+        return deletion is not None and deletion.state is RemotePartitionDeleteState.DELETE_PARTITION_FINISHED
 
     def superfluous(self, topic_ids: Container[bytes]) -> Iterator[str]:
         """The objects that belong to no segment of these topics."""

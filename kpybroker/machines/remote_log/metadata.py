@@ -61,6 +61,8 @@ class RemoteLogMetadata:
         key = (record.id.topic_id, record.id.partition)
         segments = self._segments.get(key)
         if segments is None:
+            if self.deletion_of(*key) is RemotePartitionDeleteState.DELETE_PARTITION_FINISHED:
+                return  # its writer did not know of the end yet: nobody deletes such a segment but the sweep
             segments = RemoteSegments(*record.id[:3])
             if segments.verdict(record) is not RecordVerdict.APPLIES:
                 return
