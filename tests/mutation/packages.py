@@ -57,6 +57,10 @@ PACKAGES: Final[dict[str, Package]] = {
     "fetch": Package(("kpybroker/machines/fetch",), ("fetch",)),
     "mirror": Package(("kpybroker/machines/mirror",), ("mirror/test_feeding.py", "mirror/")),
     "backup": Package(("kpybroker/machines/backup",), ("backup",)),
+    "silence": Package(
+        _modules("kpybroker/machines", "silence", "reporting_heartbeat"),
+        ("replication/test_silence.py", "controller/test_silence_reports.py"),
+    ),
     "lag": Package(("kpybroker/machines/lag.py",), ("metrics/test_lag_definition.py",)),
     "remote_log": Package(("kpybroker/machines/remote_log",), ("remote_log",)),
     "coordination": Package(

@@ -23,6 +23,7 @@ from kpybroker.requests.server.poller import EpollPoller
 from kpybroker.runtime.fairness.aside import Aside
 from kpybroker.runtime.fairness.times import ASIDE_BYTES, ASIDE_REQUEST_BYTES, MOST_OWED_NS
 from kpybroker.runtime.fairness.turn import NoWrites, Turn
+from support.waiting import eventually
 
 StartServer = Callable[..., RunningServer]
 
@@ -197,7 +198,7 @@ def test_in_a_turn_that_takes_long_short_requests_go_before_whole_ones(start_ser
         sock.close()
     if isinstance(server.server.poller, EpollPoller):  # else each is a turn of its own
         assert served == [0, 1, 3, 5, 7, 2, 4, 6]
-    assert not server.server.turn.is_late
+    eventually(lambda: not server.server.turn.is_late, "the turn has ended")
 
 
 def test_exactly_one_whole_request_is_recognised_in_the_peeked_bytes() -> None:

@@ -346,7 +346,7 @@ MUTATIONS = [
     Mutation(
         "truncate to the high watermark",
         FOLLOWER,
-        "        self._truncate(min(cut, end), now_ms)",
+        "        self._truncate(self.agrees_up_to(leader_epoch, end_offset), now_ms)",
         "        self._truncate(self.high_watermark.offset, now_ms)",
     ),
     Mutation(

@@ -40,8 +40,7 @@ def opens_many(broker: Context, topics: Topics) -> bool:
         if held is not None:
             of_topic = held.replicas
             for index, _records in parts:
-                replica = of_topic.get(index)
-                if replica is not None and replica.leader is None and replica.is_led_here:
+                if index in of_topic and of_topic[index].leader is None and of_topic[index].is_led_here:
                     count += 1
     return count > FEW
 
