@@ -19,11 +19,8 @@ LOOK_EVERY_S: Final = 0.2
 Parts = dict[str, list[ExportedPart]]
 
 
-def adopt(
-    client: Client, source: Client, topics: Sequence[AdoptedTopic], mirror: str, directory: Path | None
-) -> Mapping[str, str]:
-    """Bring topics to where they are mirrors of the source. Return the targets of those that something was exported
-    of. Raises KafkaError; a repetition goes on."""
+def adopt(client: Client, source: Client, topics: Sequence[AdoptedTopic], mirror: str, directory: Path | None) -> None:
+    """Make topics mirrors of the source. KafkaError; a repetition goes on."""
     joining = [each for each in topics if each.state is not None and each.exported]
     left = {spot.topic for spot in adoption_requests.uncut(client, _parts_of(joining))} if joining else set()
     done = [each.name for each in joining if each.name not in left]
@@ -37,7 +34,6 @@ def adopt(
     _wait_until_cut(client, parts)
     adoption_requests.have_joined(client, parts)
     report(targets, parts)
-    return targets
 
 
 def _parts_of(topics: Sequence[AdoptedTopic]) -> Parts:

@@ -65,7 +65,7 @@ def _reader(client: Client, wanted: dict[Spot, ExportedPart]) -> RecordReader:
 
 
 def _is_read(reader: RecordReader, wanted: dict[Spot, ExportedPart]) -> bool:
-    """Whether all parts are read. Those that are read are not asked for again."""
+    """Return whether all parts are read. The reader does not ask again for those that are."""
     for spot in [spot for spot, position in reader.positions.items() if position >= wanted[spot].end_offset]:
         del reader.positions[spot]
     return not reader.positions

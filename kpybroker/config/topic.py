@@ -132,7 +132,7 @@ class TopicConfig:
 
     @property
     def is_sealed(self) -> bool:
-        """Whether nothing of this cluster is appended to it."""
+        """The topic takes no batches of this cluster's producers and coordinators."""
         return mirror_configs.is_sealed(self.overrides)
 
     @property

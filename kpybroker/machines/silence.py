@@ -28,7 +28,7 @@ class Awaited(NamedTuple):
     due_ms: float
     """The time when it has to be here."""
     is_answer: bool
-    """Whether it is the answer to a fetch of this node."""
+    """The broker owes an answer to a fetch of this node. If false, it owes a fetch."""
 
 
 class Silence:

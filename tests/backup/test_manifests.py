@@ -117,7 +117,7 @@ def test_a_manifest_with_a_topic_that_leads_out_of_the_directory_is_refused(name
         read_manifest(json.dumps(document).encode())
 
 
-def test_keys_say_what_an_object_is() -> None:
+def test_the_run_the_place_and_the_kind_of_an_object_are_read_from_its_key() -> None:
     run = "20260131T120000.000Z"
     key = piece_key(TOPIC_ID, 3, 120, run)
     assert key == f"topics/{TOPIC_ID}/3/00000000000000000120-{run}.log"

@@ -82,7 +82,7 @@ def test_a_transaction_that_the_time_splits_is_aborted_as_a_whole() -> None:
         assert (part.end_offset, part.ends, part.overturned) == (12, (), ())
 
 
-def test_what_the_earlier_run_has_decided_holds_until_the_markers_are_there() -> None:
+def test_a_transaction_ends_as_the_earlier_run_decided_until_its_markers_come() -> None:
     held = piece(0, 10, open=(OPEN,))
     commits, overturned = TransactionEnd(7, 3, is_commit=True), ReadMarker(9, 7, 4, 3, is_commit=True)
     later = manifest(partition(held, TWO))

@@ -337,7 +337,7 @@ def test_an_empty_partition_of_another_leader_has_no_lag_without_a_commit(cluste
     consumer.close()
 
 
-def test_plots_say_what_they_lack_and_show_looks_where_the_node_leads_nothing(
+def test_the_page_of_a_group_counts_the_partitions_that_its_plots_are_without(
     cluster: RunningCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(recorder, "FINE_MS", 500)

@@ -260,7 +260,7 @@ def test_a_leader_that_has_just_come_back_is_not_fenced_before_its_followers_kno
     assert watched.fenced == []
 
 
-def test_a_controller_that_stood_still_waits_for_what_followers_say_now() -> None:
+def test_a_controller_that_stood_still_waits_for_new_reports_of_followers() -> None:
     watched = Watched().pass_time(5_000)
     watched.report(2, 3)
     watched.pass_time(LOOK_MS)

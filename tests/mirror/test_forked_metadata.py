@@ -78,7 +78,7 @@ def test_only_the_node_is_left_and_waits_for_its_registration() -> None:
     assert not image.controllers
 
 
-def test_the_node_is_the_only_replica_of_what_it_holds_in_its_own_directory() -> None:
+def test_the_node_is_the_only_replica_of_its_partitions_in_the_fork() -> None:
     _, image = forked()
     for name in ("orders", "other"):
         found = image.topics[name].partitions[0]

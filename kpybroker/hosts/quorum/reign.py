@@ -116,7 +116,7 @@ class ControllerParts(NamedTuple):
     connect: "Connect | None" = None
     """A way to find out whether a silent broker's process still exists; None to never check."""
     suspects: bool = False
-    """Whether silent brokers may be fenced before their sessions end (``kpybroker.suspicion.enable``)."""
+    """The controller may fence silent brokers before their sessions end (``kpybroker.suspicion.enable``)."""
 
 
 class Reign:

@@ -43,7 +43,7 @@ class TimedStretch:
     def __init__(self, stretch: BatchStretch) -> None:
         self.stretch = stretch
         self.is_over = False
-        """Whether a batch with a later timestamp has come."""
+        """The stretch has met a batch with a later timestamp."""
 
     def take(self, batches: Buffer, time_ms: int) -> None:
         """Take the next batches, as far as they are not later than ``time_ms``. Raises Malformed."""

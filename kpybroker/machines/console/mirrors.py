@@ -86,7 +86,7 @@ class MirrorsPage:
     carrier: int | None
     """The node that carries groups over; None without a mirror."""
     is_carrier: bool
-    """Whether that is this node: others do not know the groups."""
+    """This node is the carrier. Others do not know the groups."""
     carrier_console: str | None
     """The address of that node's console, of another node; None if it is unknown."""
     groups: tuple[CarriedGroupRow, ...]

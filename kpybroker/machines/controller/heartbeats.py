@@ -25,7 +25,7 @@ class SilenceReport(NamedTuple):
     since_ms: int
     """The time when the reporter heard of it last."""
     is_unanswered: bool
-    """Whether the reporter follows it, and its fetches are not answered."""
+    """The reporter follows it, and gets no answers to its fetches."""
 
 
 class _BrokerProgress:

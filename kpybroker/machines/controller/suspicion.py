@@ -73,7 +73,7 @@ class EarlyFencing(NamedTuple):
     """The time since the controller, or the last of the followers, heard of it."""
     reporters: tuple[int, ...]
     is_heard: bool
-    """Whether the controller itself hears it."""
+    """The controller itself hears the broker."""
 
 
 class Findings(NamedTuple):
@@ -92,7 +92,7 @@ class _Suspect:
     def __init__(self, began_ms: float, *, is_quiet: bool) -> None:
         self.began_ms = began_ms
         self.is_quiet = is_quiet
-        """Whether the controller does not hear it; else only its followers do not."""
+        """The controller does not hear the broker. If false, only its followers do not."""
         self.peers: BrokerPeers | None = None
         self.found_ms = -1.0
 
@@ -232,7 +232,7 @@ class Suspicions:
         self._suspects = suspects
 
     def _is_unknown(self, session: BrokerSession, sign: float | None) -> bool:
-        """Whether this controller has never heard a broker."""
+        """Return whether this controller has never heard a broker."""
         return sign is None and session not in self._answered
 
     def _by_witnesses(

@@ -128,7 +128,7 @@ class BrokerRegistration:
 
     @property
     def reports_silence(self) -> bool:
-        """Whether it reports silent peers, and may be fenced because of such reports."""
+        """The broker reports silent peers, and may be fenced because of such reports."""
         return self.incarnation_id.startswith(_MARK) and self.incarnation_id[6] >= _NO_UUID_VERSION
 
     def can_use(self, directory: bytes) -> bool:

@@ -48,13 +48,13 @@ def is_fed(configs: Mapping[str, str]) -> bool:
 
 
 def is_sealed(configs: Mapping[str, str]) -> bool:
-    """Whether nothing of this cluster is appended to such a topic, not even the markers of its transactions."""
+    """Return whether such a topic takes nothing of this cluster, not even the markers of its transactions."""
     return SOURCE in configs and configs.get(STATE) != STOPPING
 
 
 def may_follow(before: str | None, after: str | None) -> bool:
-    """Whether a topic's mirror may go from one state to another. ``before`` is None for an ordinary topic. So no topic
-    is fed before its records that the source lacks are exported."""
+    """Return whether a topic's mirror may go from one state to another. ``before`` is None for an ordinary topic. So no
+    topic is fed before its records that the source lacks are exported."""
     return before == after or after in NEXT_STATES[before]
 
 

@@ -36,7 +36,7 @@ class GroupRemoval(NamedTuple):
 
     spots: frozenset[tuple[str, int]]
     is_whole: bool
-    """Whether the source does not have the group at all."""
+    """The source does not have the group at all."""
 
 
 def removals(

@@ -37,7 +37,7 @@ class HeldPartition(NamedTuple):
     leader_epoch: int
     """The leader epoch in the fork's metadata."""
     is_mirror: bool
-    """Whether it is of the mirror that is rehearsed."""
+    """The partition is of the mirror that is rehearsed."""
 
 
 class ForkedMetadata:

@@ -67,7 +67,7 @@ class _TakenBatches(NamedTuple):
     gap_end: int
     open: tuple[BegunTransaction, ...]
     was_skipped: bool
-    """Whether the source has deleted what was before."""
+    """The source has deleted the batches before these."""
 
 
 def copy_partition(

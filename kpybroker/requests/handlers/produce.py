@@ -100,7 +100,7 @@ def handle_in_steps(broker: Context, request: Produce, call: Call) -> Work:
 
 
 def _is_wide(topics: Topics) -> bool:
-    """Whether a request names more topics and partitions than are served in one piece."""
+    """Return whether a request names more topics and partitions than are served in one piece."""
     count = len(topics)
     for _key, parts in topics:
         count += len(parts)

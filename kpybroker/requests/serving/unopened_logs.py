@@ -32,7 +32,7 @@ def unopened(broker: Context, places: Iterable[tuple[TopicKey, Iterable[int]]]) 
 
 
 def opens_many(broker: Context, topics: Topics) -> bool:
-    """Whether a Produce opens more logs than are opened in one piece."""
+    """Return whether a Produce opens more logs than are opened in one piece."""
     replicas = broker.replicas
     count = 0
     for key, parts in topics:
