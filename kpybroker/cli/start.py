@@ -2,7 +2,6 @@
 
 import logging
 import os
-import shutil
 import signal
 import sys
 from collections.abc import Mapping
@@ -328,7 +327,8 @@ def _console(config: BrokerConfig, port: int) -> str:
 
 def _program() -> str:
     """The command for this program in another terminal: its name where that works, else the path it was started by."""
-    return "kpybroker" if shutil.which("kpybroker") else sys.argv[0]
+    places = (os.path.join(directory, "kpybroker") for directory in os.get_exec_path())
+    return "kpybroker" if any(os.access(place, os.X_OK) for place in places) else sys.argv[0]
 
 
 def _paste_next(program: str, address: str) -> list[str]:

@@ -8,20 +8,12 @@ known here at all.
 Invariant: two answers are equal only if the file system was not unmounted in between; an empty one says nothing.
 """
 
-import ctypes
 import os
 import sys
-from functools import cache
-from typing import Any
 
 SYSFS = "/sys"
 WITH_OBJECTS = ("ext4", "xfs", "f2fs")
 LOCAL = frozenset({"ext4", "ext3", "ext2", "xfs", "f2fs", "btrfs", "bcachefs", "zfs", "overlay", "tmpfs", "ramfs"})
-_STATX_MNT_ID_UNIQUE = 0x4000
-_AT_EMPTY_PATH = 0x1000
-_STATX_BYTES = 256
-_MASK_END = 4
-_MOUNT_ID = slice(144, 152)
 
 
 def mount_id(path: str) -> str:
@@ -51,20 +43,17 @@ def _object_of(device: int) -> str:
 
 def _unique_mount(path: str) -> str:
     """The unique id of the mount, for a file system whose cache is in this kernel."""
-    statx = _statx()
-    if statx is None:
-        return ""
+    from kpystorage.system_calls import unique_mount_id  # not of a plain start
+
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        buffer = ctypes.create_string_buffer(_STATX_BYTES)
-        if statx(fd, b"", _AT_EMPTY_PATH, _STATX_MNT_ID_UNIQUE, buffer) != 0:
-            return ""
-        if not int.from_bytes(buffer.raw[:_MASK_END], sys.byteorder) & _STATX_MNT_ID_UNIQUE:
+        mount = unique_mount_id(fd)
+        if mount is None:
             return ""
         kind = _kind_of_mount(fd)
     finally:
         os.close(fd)
-    return f"{kind} mount {int.from_bytes(buffer.raw[_MOUNT_ID], sys.byteorder)}" if kind in LOCAL else ""
+    return f"{kind} mount {mount}" if kind in LOCAL else ""
 
 
 def _kind_of_mount(fd: int) -> str:
@@ -77,12 +66,3 @@ def _kind_of_mount(fd: int) -> str:
             if mount.split(" ", 1)[0] == number:
                 return source.split(" ", 1)[0]
     return ""
-
-
-@cache
-def _statx() -> Any:
-    """Linux's statx, which the standard library does not have; None where the C library does not have it either."""
-    statx = getattr(ctypes.CDLL(None, use_errno=True), "statx", None)
-    if statx is not None:
-        statx.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_uint, ctypes.c_char_p]
-    return statx

@@ -3,23 +3,17 @@
 Invariant: a descriptor is closed exactly once, when its last holder releases it.
 """
 
-import ctypes
 import errno
 import fcntl
 import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cache
 from threading import Lock
 
 _CACHE_BYTES = 1 << 16
 """A multiple of all page sizes: parts of a page are not dropped from the cache."""
 FULL_FSYNC = getattr(fcntl, "F_FULLFSYNC", 0)
-_WAIT_BEFORE = 1
-"""``SYNC_FILE_RANGE_WAIT_BEFORE``: wait for the writes in progress, and report failed ones, as fsync does (both end
-in ``file_check_and_advance_wb_err`` of the kernel's ``mm/filemap.c``), without a flush of the drive for every file."""
-_NOT_THERE = (errno.ENOSYS, errno.EPERM, errno.EINVAL, errno.ESPIPE, errno.EOPNOTSUPP)
 _UNSUPPORTED = (errno.EINVAL, errno.ENOTSUP, errno.ENOTTY)
 
 
@@ -46,24 +40,11 @@ def flush_directory(path: str) -> None:
         os.close(fd)
 
 
-@cache
-def library_call(name: str) -> Callable[..., int] | None:
-    """A system call of Linux that the standard library does not have; None elsewhere."""
-    if sys.platform != "linux":
-        return None
-    library = ctypes.CDLL(None, use_errno=True)
-    return getattr(library, name, None)
-
-
 def _confirm(fd: int) -> None:
     """Wait for the writes in progress, and report failed ones."""
-    confirm = library_call("sync_file_range")
-    if confirm is None:
-        flush_to_medium(fd)
-    elif confirm(fd, ctypes.c_int64(0), ctypes.c_int64(0), ctypes.c_uint(_WAIT_BEFORE)):
-        error = ctypes.get_errno()
-        if error not in _NOT_THERE:
-            raise OSError(error, os.strerror(error))
+    from kpystorage.system_calls import wait_for_writes  # not of a plain start
+
+    if not wait_for_writes(fd):
         flush_to_medium(fd)
 
 

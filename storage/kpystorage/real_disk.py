@@ -1,6 +1,5 @@
 """The operating system's files behind the file protocol: locks and whole files."""
 
-import ctypes
 import fcntl
 import os
 from contextlib import AbstractContextManager
@@ -10,7 +9,7 @@ from kpystorage.disk import FileStatus
 from kpystorage.file import File
 from kpystorage.gathering import Gathering
 from kpystorage.mounts import mount_id
-from kpystorage.real_descriptor import RealDescriptor, flush_to_medium, library_call
+from kpystorage.real_descriptor import RealDescriptor, flush_to_medium
 from kpystorage.real_file import Descriptors, RealFile
 from kpywire.varint import Buffer
 
@@ -116,16 +115,13 @@ class RealDisk:
             os.close(fd)
 
     def synchronize_all(self, path: str) -> bool:
-        syncfs = library_call("syncfs")
-        if syncfs is None:
-            return False
+        from kpystorage.system_calls import flush_file_system  # not of a plain start
+
         fd = self.descriptors.open(path, os.O_RDONLY)
         try:
-            if syncfs(fd):
-                raise OSError(ctypes.get_errno(), "syncfs failed", path)
+            return flush_file_system(fd, path)
         finally:
             os.close(fd)
-        return True
 
     def lock(self, path: str) -> RealLock | None:
         real_path = os.path.realpath(path)

@@ -21,7 +21,7 @@ from kpybroker.requests.server import page_cache, poller
 from kpybroker.requests.server.poller import LoopPoller
 from kpybroker.runtime.fairness.turn import NoWrites, Turn
 from kpybroker.runtime.io import system_sockets
-from kpystorage import real_descriptor, real_disk
+from kpystorage import real_descriptor, real_disk, system_calls
 from kpystorage.log_slice import LogSlice
 from kpystorage.real_disk import RealDisk
 
@@ -61,7 +61,7 @@ def without_boot_id(patch: Patch) -> None:
 
 
 def without_syncfs(patch: Patch) -> None:
-    patch.setattr(real_descriptor, "library_call", lambda _name: None)
+    patch.setattr(system_calls, "library_call", lambda _name: None)
 
 
 def with_full_fsync(patch: Patch) -> None:

@@ -222,8 +222,6 @@ class LoopScheduler:
         done: Callable[[T | None, BaseException | None], object],
         among: set[asyncio.Task[Any]] | None = None,
     ) -> None:
-        from aiofiles.os import wrap
-
         tasks = self._working if among is None else among
 
         def finished(task: asyncio.Task[T]) -> None:
@@ -232,8 +230,10 @@ class LoopScheduler:
                 error = task.exception()
                 done(None if error is not None else task.result(), error)
 
-        awaitable = wrap(work)(loop=self.loop, executor=executor)
-        task: asyncio.Task[T] = asyncio.ensure_future(awaitable, loop=self.loop)
+        async def worked() -> T:
+            return await self.loop.run_in_executor(executor, work)
+
+        task = self.loop.create_task(worked())
         tasks.add(task)
         task.add_done_callback(finished)
 
