@@ -10,6 +10,7 @@ __version__ = "0.2.0.dev3"
 
 MOVED = {"kpybroker.audit": "kpybroker.pipeline.audit", "kpybroker.lake": "kpybroker.pipeline.lake"}
 """Import paths that earlier documents show, and where their packages are now. Both import the same modules."""
+_OLD_PLACES = tuple(MOVED)
 
 
 class _Moved:
@@ -21,6 +22,8 @@ class _Moved:
     @classmethod
     def find_spec(cls, name: str, _path: object = None, _target: object = None) -> "ModuleSpec | None":
         """The module at its new place; None for other names."""
+        if not name.startswith(_OLD_PLACES):
+            return None
         old = next((old for old in MOVED if name == old or name.startswith(f"{old}.")), None)
         if old is None:
             return None

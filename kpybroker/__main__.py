@@ -1,10 +1,13 @@
 """The start of the command line, also as ``python -m kpybroker``. Its commands are in ``kpybroker.cli``."""
 
+import gc
 import os
 import signal
 import sys
 from contextlib import suppress
 from typing import NoReturn
+
+from kpybroker.runtime.loading import loading
 
 
 def main() -> None:
@@ -15,8 +18,11 @@ def main() -> None:
     """
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    from kpybroker.cli import NodeEnded
-    from kpybroker.cli import main as command
+    with loading():
+        from kpybroker.cli import NodeEnded
+        from kpybroker.cli import main as command
+
+        gc.freeze()  # modules stay, and the collector need not walk them
 
     try:
         command(prog_name="kpybroker")

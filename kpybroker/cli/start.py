@@ -1,5 +1,6 @@
 """``kpybroker start``: a node from a server.properties, overrides of it, or nothing at all."""
 
+import gc
 import logging
 import os
 import signal
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kpybroker.cli import DEFAULT_SERVER, NodeEnded, loading
+from kpybroker.cli import DEFAULT_SERVER, NodeEnded
 from kpybroker.cli.exposed_files import exposed, secrets_in
 from kpybroker.cli.log_lines import JsonFormatter, LineFormatter
 from kpybroker.config.broker import BrokerConfig
@@ -21,6 +22,7 @@ from kpybroker.config.login_file import login_file_of, name_kerberos_file
 from kpybroker.config.own_configs import HTTP_FIRST_PORT, JSON_LOG, LOG_FORMAT, TEXT_LOG
 from kpybroker.machines.config_def import ConfigError
 from kpybroker.machines.endpoints import parse_address
+from kpybroker.runtime.loading import loading
 from kpystorage.names import META_PROPERTIES
 
 if TYPE_CHECKING:
@@ -130,6 +132,8 @@ def command(
         logging.getLogger("kpybroker.config").warning("%s", warning)
     with loading():
         from kpybroker.node.node import run
+
+        gc.freeze()  # modules stay, and the collector need not walk them
     if member:
         _end_with_input()
     is_new = not container and not any(Path(each, META_PROPERTIES).exists() for each in config.log_dirs)

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from kpybroker.cli import loading, main
+from kpybroker.cli import main
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.node import node
+from kpybroker.runtime.loading import loading
 
 
 @pytest.fixture
