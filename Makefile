@@ -18,7 +18,10 @@ GROUPS := compat-tests/groups compat-tests/security
 HOSTILE := tests/hostile tests/disks
 # The modules with tests of some marks. A process that collects all others too takes half a minute of a core for it.
 marked = $(shell grep -rlE --include='test_*.py' 'mark\.($(1))\b' $(2) | sort)
-PARTS := test-slow compat-java test-project test-hostile compat-rest compat-groups compat-spark
+# The folders of tests/ by their first letters. Long parts are in halves, so that no core waits long for the last part.
+HALVES := a-l m-z
+folders = $(filter-out tests/project,$(patsubst %/,%,$(wildcard tests/[$(1)]*/)))
+PARTS := $(HALVES:%=test-slow-%) test-fast-m-z compat-java test-project test-hostile compat-rest compat-groups compat-spark
 LOGS := $(PARTS:%=build/%.log)
 # The tests of `make check`, below tests/.
 QUICK := project/test_tidy.py project/test_language.py project/test_documents.py broker/test_plain_start.py \
@@ -83,7 +86,7 @@ test: export KPYBROKER_RERUNS = $(CURDIR)/build/reruns.txt
 test: setup ## all tests: what continuous integration runs, with what each part took
 	@mkdir -p build; rm -f $(LOGS) $$KPYBROKER_RERUNS $(if $(filter file,$(origin KPYBROKER_STAGES)),$$KPYBROKER_STAGES)
 	@$(if $(LINTED),,.ci/stage lint $(MAKE) --no-print-directory lint)
-	@$(MAKE) --no-print-directory --keep-going --jobs=4 test-fast-timed $(PARTS); failed=$$?; \
+	@$(MAKE) --no-print-directory --keep-going --jobs=4 test-fast-a-l $(PARTS); failed=$$?; \
 	cat $(LOGS) > build/tests.log; touch $$KPYBROKER_RERUNS; \
 	sed '$$d' build/tests.log; cat $$KPYBROKER_RERUNS; .ci/stage; tail --lines=1 build/tests.log; exit $$failed
 
@@ -91,19 +94,24 @@ test: setup ## all tests: what continuous integration runs, with what each part 
 test-fast: setup ## the tests that take seconds and need no Java
 	$(TESTS) tests -m "not ($(SLOW))"
 
-# `test` runs these and the fast tests, three at a time, the longest first; each writes a log, printed when all are over.
+# `test` runs these, four at a time, the longest first. One shows its progress; each other writes a log, printed when all
+# are over.
 
-.PHONY: test-fast-timed $(PARTS)
-test-fast-timed: setup
-	@.ci/stage test-fast $(TESTS) tests $(HOSTILE:%=--ignore=%) -m "not ($(SLOW))"
+.PHONY: test-fast-a-l $(PARTS)
+test-fast-a-l: setup
+	@.ci/stage $@ $(TESTS) $(filter-out $(HOSTILE),$(call folders,a-l)) -m "not ($(SLOW))"
+
+test-fast-m-z: setup
+	@echo "The other fast tests run too: build/$@.log"
+	@exec .ci/stage $@ $(TESTS) $(call folders,m-z) tests/project -m "not ($(SLOW))" > build/$@.log 2>&1
 
 test-hostile: setup
 	@echo "Attacks and failing disks are tried too: build/$@.log"
 	@exec .ci/stage $@ $(TESTS) $(HOSTILE) -m "not ($(SLOW))" > build/$@.log 2>&1
 
-test-slow: setup
-	@echo "The slow tests run too: build/$@.log"
-	@exec .ci/stage $@ $(TESTS) $(filter-out tests/project/%,$(call marked,slow|java|spark,tests)) -m "$(SLOW)" > build/$@.log 2>&1
+$(HALVES:%=test-slow-%): test-slow-%: setup
+	@echo "Slow tests run too: build/$@.log"
+	@exec .ci/stage $@ $(TESTS) $(call marked,slow|java|spark,$(call folders,$*)) -m "$(SLOW)" > build/$@.log 2>&1
 
 test-project: setup
 	@echo "Wheels, installations and demos are tried too: build/$@.log"

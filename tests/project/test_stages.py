@@ -10,7 +10,7 @@ import pytest
 from sources import ROOT, python_files, relative
 
 STAGES = (
-    *("lint", "test-fast", "test-slow", "test-project", "test-hostile"),
+    *("lint", "test-fast-a-l", "test-fast-m-z", "test-slow-a-l", "test-slow-m-z", "test-project", "test-hostile"),
     *("compat-java", "compat-rest", "compat-groups", "compat-spark"),
 )
 MARKS = re.compile(r"mark\.(slow|java|spark)\b")
@@ -91,3 +91,11 @@ def test_marks_that_choose_a_part_stand_in_modules_of_tests() -> None:
     marked = [path for path in python_files("tests", "compat-tests") if MARKS.search(path.read_text())]
     assert len(marked) > 100
     assert not [relative(path) for path in marked if not path.name.startswith("test_")]
+
+
+def test_each_folder_of_tests_is_in_one_half() -> None:
+    """The Makefile divides them by their first letters."""
+    folders = [path for path in (ROOT / "tests").iterdir() if path.is_dir() and any(path.glob("test_*.py"))]
+    assert len(folders) > 50
+    assert not [path.name for path in folders if not re.match("[a-lm-z]", path.name)]
+    assert not list((ROOT / "tests").glob("test_*.py"))
