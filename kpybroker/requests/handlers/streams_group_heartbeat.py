@@ -56,6 +56,7 @@ def handle_in_steps(broker: Context, request: StreamsGroupHeartbeatRequest, call
             return heartbeat_error(error_codes.STREAMS_INVALID_TOPOLOGY, text)
         if (yield from denied_among(broker, call, AclOperation.DESCRIBE, ResourceType.TOPIC, names)):
             return heartbeat_error(error_codes.TOPIC_AUTHORIZATION_FAILED)
+        yield  # the coordinator decides in one step, and a topology may have been long to decode
     return _join(broker, request, call)
 
 
