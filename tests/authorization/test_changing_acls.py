@@ -136,6 +136,25 @@ def test_remembered_decisions_are_bounded(monkeypatch: pytest.MonkeyPatch) -> No
     assert max(len(name) for names in judge._rules.values() for name in names) < 300
 
 
+def test_as_many_decisions_are_remembered_after_a_change_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_REMEMBERED", 10)
+    judge = authorizer(acl("n1", pattern_type=PatternType.PREFIXED))
+    names = [f"n{number}" for number in range(10)]
+    for _ in range(2):
+        for name in names:
+            judge.allows(ALICE, HOST, AclOperation.READ, TOPIC, name)
+        assert [name for rules in judge._rules.values() for name in rules] == names
+        change(judge, {})
+        assert not judge._rules
+
+
+@pytest.mark.parametrize("length", [module.LONGEST_REMEMBERED, module.LONGEST_REMEMBERED + 1])
+def test_decisions_on_names_up_to_the_longest_are_remembered(length: int) -> None:
+    judge = authorizer(acl())
+    judge.allows(ALICE, HOST, AclOperation.READ, TOPIC, "x" * length)
+    assert bool(judge._rules) == (length == module.LONGEST_REMEMBERED)
+
+
 @pytest.mark.parametrize("kind", [Authorizer, AclAuthorizer])
 def test_either_authorizer_may_be_made_before_the_acls_are_known(kind: type[Authorizer]) -> None:
     judge = kind(frozenset(), allows_without_acl=True, awaits_acls=True)
@@ -219,6 +238,18 @@ def test_one_request_fills_the_log_with_a_bounded_number_of_bounded_lines(caplog
     peer.answered_ns = 1  # the next request of the same connection
     assert not may(node, asked, AclOperation.READ, TOPIC, "u")
     assert len(caplog.messages) == 1
+
+
+@pytest.mark.parametrize(
+    ("length", "logged"),
+    [(LONGEST_NAME, "x" * LONGEST_NAME), (LONGEST_NAME + 1, "x" * LONGEST_NAME + "...")],
+)
+def test_the_log_has_names_up_to_the_longest_as_a_whole(
+    length: int, logged: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, log.name)
+    assert not may(Node(authorizer(acl())), call(ALICE), AclOperation.READ, TOPIC, "x" * length)
+    assert f":{logged} for request" in caplog.text
 
 
 def test_without_an_authorizer_everybody_may_do_everything() -> None:

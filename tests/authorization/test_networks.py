@@ -141,3 +141,13 @@ def test_a_text_without_a_slash_is_no_network() -> None:
 def test_long_texts_are_refused_cheaply(text: str) -> None:
     with pytest.raises(InvalidNetwork):
         parse_network(text)
+
+
+def test_as_many_zeros_may_stand_in_front_as_a_text_has_room_for() -> None:
+    """Java reads them too; texts beyond the longest are refused unread."""
+    longest = 256
+    assert parse_network("::/" + "8".zfill(longest)) == parse_network("::/8")
+    assert parse_network("1::".zfill(longest) + "/8") == parse_network("1::/8")
+    for text in ("::/" + "8".zfill(longest + 1), "1::".zfill(longest + 1) + "/8"):
+        with pytest.raises(InvalidNetwork):
+            parse_network(text)

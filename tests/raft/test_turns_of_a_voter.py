@@ -32,6 +32,7 @@ from kpybroker.machines.raft.messages import (
     ReplicaKey,
     Vote,
 )
+from kpybroker.machines.raft.quorum import Quorum
 from kpybroker.machines.raft.roles import (
     NEVER,
     Candidate,
@@ -206,6 +207,15 @@ def test_a_candidate_votes_for_itself_on_disk_first_and_begins_its_time_then() -
     ]
 
 
+def candidate_again(follower: Quorum) -> tuple[Quorum, list[Send], float]:
+    """The follower stands, since it does not hear its leader."""
+    sent(follower)
+    now_ms = follower.deadline_ms
+    follower.step(Tick(), now_ms)
+    grant(follower, sent(follower)[0], now_ms)
+    return follower, sent(follower, now_ms), now_ms
+
+
 def test_a_lost_election_is_followed_by_a_random_wait_that_grows() -> None:
     quorum, asked, now_ms = candidate()
     waits = []
@@ -225,6 +235,12 @@ def test_a_lost_election_is_followed_by_a_random_wait_that_grows() -> None:
         grant(quorum, sent(quorum)[0], now_ms)
         asked = sent(quorum, now_ms)
     assert waits == [50, 100, 200, 400, 500, 500]
+    quorum.step(Asked("b", BeginQuorumEpoch(quorum.epoch, 2, ReplicaKey(1, DISK[1]))), now_ms)
+    assert isinstance(quorum.role, Follower)
+    quorum, asked, now_ms = candidate_again(quorum)
+    for send in asked:
+        grant(quorum, send, now_ms, granted=False)
+    assert quorum.deadline_ms - now_ms == 50, "the wait is short again behind a leader"
 
 
 def test_a_candidate_without_answers_asks_again_at_its_deadline() -> None:

@@ -137,6 +137,8 @@ def test_a_client_makes_the_token_that_its_options_describe() -> None:
         {"unsecuredLoginStringClaim_sub": " "},
         {"unsecuredLoginStringClaim_sub": "u", "unsecuredLoginLifetimeSeconds": "-1"},
         {"unsecuredLoginStringClaim_sub": "u", "unsecuredLoginNumberClaim_n": "x"},
+        {"unsecuredLoginStringClaim_sub": "u", "unsecuredLoginNumberClaim_n": "nan"},
+        {"unsecuredLoginStringClaim_sub": "u", "unsecuredLoginNumberClaim_n": "-Infinity"},
         {"unsecuredLoginStringClaim_sub": "u", "unsecuredLoginNumberClaim_exp": "1"},
         {"unsecuredLoginStringClaim_sub": "u", "unsecuredLoginPrincipalClaimName": "name"},
     ],
@@ -168,7 +170,7 @@ def server() -> OAuthBearerServer:
 
 def test_both_sides_agree_on_a_token() -> None:
     client, here = OAuthBearerClient(token(scope="a"), {"traceId": "7"}), server()
-    assert not client.is_complete
+    assert (client.is_complete, here.is_complete) == (False, False)
     assert client.respond(here.respond(client.first())) is None
     assert (client.is_complete, here.is_complete, here.token_authenticated) == (True, True, False)
     assert (here.authorization_id, here.expires_ms) == ("u", NOW_MS + 10_000)
@@ -185,7 +187,7 @@ def test_a_refusal_is_acknowledged_and_only_then_the_login_fails() -> None:
         here.respond(acknowledgement)
     with pytest.raises(AuthenticationFailed):
         client.respond(b"")
-    assert not client.is_complete
+    assert (client.is_complete, here.is_complete) == (False, False)
     with pytest.raises(InvalidCredentials):
         server().respond(b"\x01")
 

@@ -1,9 +1,12 @@
 """The states of share partitions: begun, changed, fenced, read again after a restart, deleted."""
 
+from typing import NamedTuple
+
+import pytest
 from share_coordinator_world import KEY, MONOTONIC_LAG_MS, OTHER, TOPIC, ShareCoordinatorWorld
 
 from kpybroker.machines.coordination.sweeps import PAUSE_MS
-from kpybroker.machines.journal import EventTooLarge
+from kpybroker.machines.journal import EventTooLarge, ProducerEpoch
 from kpybroker.machines.share_coordinator.events import Prune, ShareTimersDue
 from kpybroker.machines.share_coordinator.key import SharePartitionKey
 from kpybroker.machines.share_coordinator.record import ShareSnapshot, ShareStateEnd, Update
@@ -183,3 +186,14 @@ def test_cold_states_are_searched_once_in_each_interval() -> None:
     world.run_timers()
     assert len(world.log) == 2
     assert world.coordinator.next_deadline_ms() == first_ms + 1_000
+
+
+class Unknown(NamedTuple):
+    timestamp_ms: int = 0
+
+
+def test_an_input_that_is_none_of_the_coordinators_is_a_defect(world: ShareCoordinatorWorld) -> None:
+    with pytest.raises(TypeError, match="Unknown"):
+        world.coordinator.decide(Unknown(), 0)
+    with pytest.raises(ValueError, match="producer 7 at offset 3"):
+        world.coordinator.apply_marker(ProducerEpoch(7, 0), 3, commit=True)

@@ -154,7 +154,15 @@ def _list(text: str) -> list[str]:
     return text[1:].split(text[0]) if len(text) > 1 else []
 
 
-_READERS: Final[tuple[tuple[str, Callable[[str], Any]], ...]] = ((_STRING, str), (_NUMBER, float), (_LIST, _list))
+def _number(text: str) -> float:
+    """A number that JSON can hold. Raises ValueError for another."""
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(text)
+    return number
+
+
+_READERS: Final[tuple[tuple[str, Callable[[str], Any]], ...]] = ((_STRING, str), (_NUMBER, _number), (_LIST, _list))
 
 
 def extensions_of(options: Mapping[str, str]) -> dict[str, str]:
@@ -163,4 +171,4 @@ def extensions_of(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def _part(value: Mapping[str, Any]) -> str:
-    return urlsafe_b64encode(json.dumps(value, allow_nan=False).encode()).rstrip(b"=").decode()
+    return urlsafe_b64encode(json.dumps(value).encode()).rstrip(b"=").decode()
