@@ -115,6 +115,15 @@ def test_decisions_are_counted_once_each() -> None:
     assert (made.allowed_count, made.denied_count) == (3, 2)
 
 
+def test_in_zookeeper_mode_networks_mean_nothing() -> None:
+    for kind, is_allowed in ((Authorizer, True), (AclAuthorizer, False)):
+        made = kind(frozenset([BOB]), allows_without_acl=False)
+        by_id = {bytes(16): acl("t", AclOperation.READ, host="10.0.0.0/8")}
+        made.acls_changed(by_id, by_id)
+        assert made.allows(ALICE, HOST, AclOperation.READ, ResourceType.TOPIC, "t") is is_allowed
+        assert made.allows_any(ALICE, HOST, AclOperation.READ, ResourceType.TOPIC) is is_allowed
+
+
 @pytest.mark.parametrize("everyone", [True, False])
 def test_in_zookeeper_mode_a_question_about_any_resource_counts_once(*, everyone: bool) -> None:
     made = AclAuthorizer(frozenset([BOB]), allows_without_acl=everyone)

@@ -115,6 +115,40 @@ def test_a_change_counts_from_the_next_question_on() -> None:
     assert (judge.allowed_count, judge.denied_count) == (1, 5)
 
 
+def test_acls_that_are_gone_leave_nothing_to_search() -> None:
+    acls = [
+        acl(name, pattern_type=pattern, host=host, number=number)
+        for number, (name, pattern, host) in enumerate(
+            [
+                ("t", PatternType.LITERAL, HOST),
+                ("ab", PatternType.PREFIXED, "10.0.0.0/8"),
+                ("cd", PatternType.PREFIXED, "*"),
+                ("abc", PatternType.PREFIXED, "10.1.0.0/16"),
+            ]
+        )
+    ]
+    judge = authorizer(*acls)
+    index = judge._indexes[TOPIC]
+    assert list(index._lengths.items()) == [(3, 1), (2, 2)], "the longest prefixes first"
+    (of_alice,) = index._by_principal.values()
+    change(judge, {each.id: each for each in acls if each is not acls[1]}, acls[1].id)
+    assert index._lengths == {3: 1, 2: 1}
+    assert of_alice._networks is not None
+    change(judge, {each.id: each for each in acls[:1]}, *(each.id for each in acls[2:]))
+    assert (index._lengths, index._prefixes, of_alice._networks) == ({}, {}, None)
+    change(judge, {}, acls[0].id)
+    assert (index._literals, index._by_principal) == ({}, {})
+
+
+def test_an_answer_about_any_resource_is_remembered_until_an_acl_changes() -> None:
+    judge = authorizer(acl("t"), acl("t", permission_type=Permission.DENY, operation=AclOperation.WRITE, number=1))
+    for operation in (AclOperation.READ, AclOperation.WRITE):
+        judge.allows_any(ALICE, HOST, operation, TOPIC)
+    assert {key[2]: allows for key, allows in judge._any.items()} == {AclOperation.READ: True, AclOperation.WRITE: False}
+    change(judge, {})
+    assert not judge._any
+
+
 def test_removing_one_acl_of_a_resource_keeps_the_other() -> None:
     read, write = acl(), acl(operation=AclOperation.WRITE, number=1)
     judge = authorizer(read, write)

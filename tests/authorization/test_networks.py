@@ -151,3 +151,20 @@ def test_as_many_zeros_may_stand_in_front_as_a_text_has_room_for() -> None:
     for text in ("::/" + "8".zfill(longest + 1), "1::".zfill(longest + 1) + "/8"):
         with pytest.raises(InvalidNetwork):
             parse_network(text)
+
+
+@pytest.mark.parametrize("host", ["256.0.0.0", "1.0.0.256", "1.2.3", "1.2.3.4.5", "localhost", "0.0.0.0", "::g"])
+def test_a_host_that_is_no_address_is_in_no_network(host: str) -> None:
+    assert address_of(host) is None
+
+
+def test_the_largest_octets_and_interfaces_are_read() -> None:
+    assert address_of("255.255.255.255") == (32, 2**32 - 1)
+    assert address_of("0.0.0.1") == (32, 1)
+    assert parse_network("::255.255.255.255/128").prefix == 2**32 - 1
+    assert parse_network("::1.2.3.4/128").prefix == 0x0102_0304
+    assert parse_network(f"fe80::1%{2**31 - 1}/128").prefix == 0xFE80 << 112 | 1
+    assert parse_network(f"fe80::1%{1:014}/128").prefix == 0xFE80 << 112 | 1
+    for text in (f"fe80::1%{2**31}/128", f"fe80::1%{1:015}/128", "::255.255.255.256/128", "::0255.255.255.255/128"):
+        with pytest.raises(InvalidNetwork):
+            parse_network(text)

@@ -76,6 +76,25 @@ def test_a_shorter_copy_hides_no_record_of_a_longer_one() -> None:
     assert found.find(1, 50) is None
 
 
+def test_a_copy_with_the_end_of_an_older_one_is_read_from_its_own_start_on() -> None:
+    """As in Kafka: an equal copy takes the place of the older one."""
+    for start in (0, 50):
+        found = cache_of(segment(1, 0, 99, [(1, 0)]), segment(2, start, 99, [(1, start)]))
+        read = [found.find(1, offset) for offset in (0, 49, 50, 99)]
+        first = segment_id(2 if start == 0 else 1)
+        assert [each and each.id.segment_id for each in read] == [first, first, segment_id(2), segment_id(2)]
+        assert len(found.of_epoch(1)) == 2
+
+
+def test_a_copy_that_is_announced_again_belongs_to_its_new_epochs_alone() -> None:
+    found = RemoteSegments(TOPIC_ID, "t", 0)
+    found.apply(segment(1, 0, 9, [(1, 0), (2, 5)]))
+    again = segment(1, 0, 9, [(2, 0), (3, 5)])
+    found.apply(again)
+    assert [found.of_epoch(epoch) for epoch in (1, 2, 3)] == [[], [again], [again]]
+    assert (len(found), found.unfinished) == (1, 1)
+
+
 def test_the_highest_offset_stays_after_a_deletion() -> None:
     made = segment(1, 0, 99, [(1, 0), (2, 60)])
     found = cache_of(made)

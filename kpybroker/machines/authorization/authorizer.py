@@ -135,9 +135,7 @@ class Authorizer:
         verdict = self._any.get(asker)
         if verdict is None:
             verdict = self._allows_any(principal, host, operation, kind)
-            if len(self._any) >= MOST_REMEMBERED:
-                self._any.clear()
-            self._any[asker] = verdict
+            self._any[asker] = verdict  # not more than there are rules: the decision above is one
         return verdict
 
     def _decided(
