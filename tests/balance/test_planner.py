@@ -178,6 +178,19 @@ def test_a_move_for_which_there_is_never_room_is_deferred() -> None:
     assert found.after.leaving == 1
 
 
+def test_moves_that_only_deferred_ones_needed_are_not_made() -> None:
+    """Two disks would exchange large replicas, and neither has room for both: the small ones stay where they are."""
+    disks = ((1, 1200, 1000), (2, 1000, 620), (3, 1000, 650))
+    nodes = [BalanceNode(each, disk_bytes=disk * MB, used_bytes=used * MB) for each, disk, used in disks]
+    replicas = [[1], [1], [2], [2], [2], [3], [3], [1, 2], [3, 1], [2, 3]]
+    model = cluster(nodes, replicas, [each * MB for each in (500, 480, 300, 290, 10, 320, 310, 5, 7, 6)])
+    found = plan(model, BalanceGoals(0.05, idle_disk=0.0, only=frozenset((MoveReason.DISK,))))
+    assert {each.partition for each in found.deferred} == {1, 2}
+    loads = [(load.before[Resource.DISK], load.after[Resource.DISK], load.ceilings[Resource.DISK]) for load in found.nodes]
+    assert all(after <= max(before, ceiling) for before, after, ceiling in loads)
+    assert found.after == plan(model.moved(found.arrangement.replicas), BalanceGoals(0.05, idle_disk=0.0)).before
+
+
 @pytest.mark.parametrize("nodes", [0, 1])
 def test_a_cluster_with_nothing_to_choose_needs_no_plan(nodes: int) -> None:
     assert not plan(cluster(plain(nodes), [[1]] * nodes)).moves

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from balance_stories import BalanceStory
 from classic_group_stories import ClassicGroupStory
 from consumer_group_stories import ConsumerGroupStory
 from controller_stories import ControllerStory
@@ -30,6 +31,7 @@ MACHINES: dict[str, Callable[[], StoryMachine]] = {
     "controller": ControllerStory,
     "zookeeper_controller": ZooKeeperControllerStory,
     "migration": MigrationStory,
+    "balance": BalanceStory,
 }
 STORIES = sorted(HERE.glob("*/*.txt"))
 

@@ -64,7 +64,9 @@ def plan(model: BalanceModel, goals: BalanceGoals | None = None) -> BalancePlan:
         if candidate.vector() >= vector:
             break
         best, reasons, vector = candidate, its_reasons, candidate.vector()
-    moves, deferred = in_order(best, reasons, loads_before)
+    moves, deferred = _ordered(best, reasons, loads_before, before)
+    if deferred:
+        vector = best.vector()
     nodes = [
         NodeLoad(
             node.id,
@@ -75,6 +77,22 @@ def plan(model: BalanceModel, goals: BalanceGoals | None = None) -> BalancePlan:
         for n, node in enumerate(model.nodes)
     ]
     return BalancePlan(moves, deferred, before, vector, nodes, hot_partitions(best), best)
+
+
+def _ordered(
+    now: Arrangement, reasons: Reasons, loads_before: list[list[float]], before: GoalVector
+) -> tuple[list[PlannedMove], list[PlannedMove]]:
+    """The moves in their order, and those for which there is no room, without the moves that only the latter needed."""
+    deferred: list[PlannedMove] = []
+    while True:
+        moves, left = in_order(now, reasons, loads_before)
+        deferred += left
+        if not left:
+            return moves, deferred
+        _take_back(now)
+        if now.vector() >= before:
+            for partition in list(now.changed()):
+                now.put_back(partition)
 
 
 def _searched(
