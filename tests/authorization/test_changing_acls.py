@@ -144,7 +144,10 @@ def test_an_answer_about_any_resource_is_remembered_until_an_acl_changes() -> No
     judge = authorizer(acl("t"), acl("t", permission_type=Permission.DENY, operation=AclOperation.WRITE, number=1))
     for operation in (AclOperation.READ, AclOperation.WRITE):
         judge.allows_any(ALICE, HOST, operation, TOPIC)
-    assert {key[2]: allows for key, allows in judge._any.items()} == {AclOperation.READ: True, AclOperation.WRITE: False}
+    assert [(key[2], allows) for key, allows in judge._any.items()] == [
+        (AclOperation.READ, True),
+        (AclOperation.WRITE, False),
+    ]
     change(judge, {})
     assert not judge._any
 

@@ -14,6 +14,12 @@ features lagging_servers lost_connections migration migration_progress protectio
 requests_of_clients session simulated token_requests topic_writes tree two_controllers view words znode_contents
 zookeeper_controller_against_kafka zookeeper_controller_events zookeeper_protection zookeeper_registration
 """
+BALANCE: Final = "directory_moves executions explained_plans move_pace optimum plan_files planner rolling"
+CONSOLE: Final = """
+answers_are_true config_words contents features_of_quorum finding group_list group_progress group_story json_paths
+looks_at_records moves nodes produced_again record_filters records_as_csv rows_of_pages searches_elsewhere shown_records
+standing topic_rates topics_page verdicts views wording
+"""
 QUICK: Final = "not (slow or java or spark)"
 
 
@@ -48,10 +54,7 @@ PACKAGES: Final[dict[str, Package]] = {
     "quotas": Package(("kpybroker/machines/quotas",), ("quotas",)),
     "balance": Package(
         ("kpybroker/machines/balance",),
-        tuple(
-            f"balance/test_{name}.py"
-            for name in ("planner", "optimum", "rolling", "executions", "move_pace", "plan_files")
-        ),
+        ("transcripts", *(f"balance/test_{name}.py" for name in BALANCE.split())),
     ),
     "controller": Package(("kpybroker/machines/controller",), ("controller", "transcripts")),
     "fetch": Package(("kpybroker/machines/fetch",), ("fetch",)),
@@ -108,7 +111,7 @@ PACKAGES: Final[dict[str, Package]] = {
     ),
     "console": Package(
         ("kpybroker/machines/console",),
-        tuple(f"console/test_{name}.py" for name in ("views", "verdicts", "rows_of_pages", "contents")),
+        tuple(f"console/test_{name}.py" for name in CONSOLE.split()),
     ),
     "zookeeper": Package(
         (

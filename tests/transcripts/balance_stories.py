@@ -94,7 +94,7 @@ class BalanceStory:
             for each in explained(found)
             if any(state.split()[0] != "0" for state in (each.before, each.after))
         ]
-        lines += [f"* {each.name} is hot: {each.resource.name} of {each.node}, {each.of_node:.2f}" for each in found.hot]
+        lines += [f"* {hot.name} is hot: {hot.resource.name} of {hot.node}, {hot.of_node:.2f}" for hot in found.hot]
         for load in found.nodes:
             loads = zip(Resource, load.before, load.after, load.ceilings, strict=True)
             words = [
@@ -126,4 +126,3 @@ class BalanceStory:
 
 def _in_words(move: PlannedMove) -> str:
     return f"{move.text} [{', '.join(map(str, move.after))}]"
-
