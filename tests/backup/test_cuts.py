@@ -99,8 +99,19 @@ def test_a_gap_at_the_end_is_passed() -> None:
     stretch = BatchStretch(0, (), CutOffsets(5, 5, 9))
     stretch.take(batch(0, producer_id=7))
     stretch.finish()
-    assert stretch.next_offset == 9
+    assert (stretch.next_offset, stretch.gap_end) == (9, -1)
     assert stretch.open_before == stretch.open == {7: BegunTransaction(7, 3, 0)}
+
+
+def test_a_count_that_begins_again_has_what_comes_after_it() -> None:
+    stretch = BatchStretch(0, (), CutOffsets(9, 9, 9))
+    assert (stretch.max_timestamp, stretch.max_producer_id, stretch.gap_end, stretch.leader_epoch) == (-1, -1, -1, -1)
+    stretch.take(batch(0, producer_id=7) + batch(2))
+    assert (stretch.max_timestamp, stretch.max_producer_id, stretch.gap_end) == (2, 7, 2)
+    stretch.begin_count()
+    assert (stretch.max_timestamp, stretch.max_producer_id, stretch.gap_end) == (-1, -1, -1)
+    stretch.take(batch(3))
+    assert (stretch.max_timestamp, stretch.max_producer_id, stretch.gap_end, stretch.leader_epoch) == (3, -1, -1, 2)
 
 
 def test_damaged_batches_and_those_that_were_read_are_refused() -> None:

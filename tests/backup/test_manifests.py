@@ -125,7 +125,8 @@ def test_the_run_the_place_and_the_kind_of_an_object_are_read_from_its_key() -> 
     assert place_of_entry(key + ".json") == (TOPIC_ID, 3)
     assert place_of_entry(key) is None
     assert run_of_manifest(manifest_key(run)) == run
-    assert run_of_manifest(key) is None
+    for other in (key, key + ".json", manifest_key(run).removesuffix(".json"), f"other/{run}.json"):
+        assert run_of_manifest(other) is None
 
 
 def test_a_run_counts_the_bytes_that_it_wrote() -> None:

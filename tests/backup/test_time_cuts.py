@@ -65,6 +65,22 @@ def test_a_partition_ends_before_its_first_later_batch() -> None:
     assert made.cut_ms == 300
 
 
+def test_nothing_behind_a_later_batch_counts() -> None:
+    (extension,) = extensions(manifest(partition(ONE)), manifest(partition(ONE, TWO, THREE)))
+    timed = extension.stretch()
+    for log in (batch(10, 100), batch(11, 301), batch(12, 100)):
+        timed.take(log, 300)
+    assert (timed.is_over, timed.stretch.next_offset) == (True, 11)
+
+
+def test_topics_beside_one_that_was_created_again_go_on() -> None:
+    earlier, later = manifest(partition(ONE)), manifest(partition(ONE, TWO))
+    (again,) = earlier.topics
+    other = later.topics[0]._replace(name="payments", topic_id="payments-id")
+    found = extensions(earlier, later._replace(topics=(again._replace(topic_id="other"), other)))
+    assert [(each.topic.name, each.following) for each in found] == [("orders", ()), ("payments", (ONE, TWO))]
+
+
 def test_a_topic_that_is_later_than_the_time_is_left_out() -> None:
     assert cut_at(99, None, manifest(partition(ONE)), batch(0, 100)).topics == ()
     (topic,) = cut_at(100, None, manifest(partition(ONE)), batch(0, 100)).topics

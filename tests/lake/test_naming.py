@@ -105,6 +105,15 @@ def test_columns_of_others_in_a_table_are_never_a_fields_own() -> None:
     ]
 
 
+def test_the_column_of_a_field_is_found_again_when_the_table_gets_or_loses_one() -> None:
+    names = ColumnNames(DELTA, conflicts=True)
+    assert names.column("size") == "size"
+    names.take("SIZE")
+    assert names.column("size") == with_digits("size")
+    names.drop(["SIZE"])
+    assert names.column("size") == "size"
+
+
 def test_a_document_with_too_many_fields_adds_no_column() -> None:
     columns = JsonColumns({"n": "long"})
     with pytest.raises(TooManyColumns):

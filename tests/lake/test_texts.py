@@ -16,6 +16,7 @@ from memory_topic import FORMATS, ID, target_in
 from test_avro_values import raw_of
 
 from kpybroker.machines.lake.texts import text_of
+from kpybroker.machines.schemas.errors import one_line
 from kpybroker.pipeline.lake.formats import SchemaFile, values_of
 from kpybroker.pipeline.lake.json_values import document_of
 from kpybroker.pipeline.lake.refusing import without_refused
@@ -164,3 +165,9 @@ def test_a_row_that_a_library_fails_over_is_a_dead_letter_and_the_others_are_row
     assert left.rows["s"].to_pylist() == ["plain", "plain too"]
     assert left.dead["_offset"].to_pylist() == [1, 2]
     assert all("surrogates not allowed" in reason for reason in left.dead["_reason"].to_pylist())
+
+
+def test_an_error_of_a_library_is_one_line_of_bounded_length() -> None:
+    assert one_line(ValueError(" a\n  b\t\udce9 ")) == "a b \\udce9"
+    assert one_line(KeyError()) == "KeyError"
+    assert one_line(ValueError("x" * 401)) == "x" * 400

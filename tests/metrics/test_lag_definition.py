@@ -8,7 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kpybroker.client.lag import GroupLag
-from kpybroker.machines.lag import kafkas_lag, lag_in_ms, lag_in_records
+from kpybroker.machines.lag import first_ms, kafkas_lag, lag_in_ms, lag_in_records
+from kpywire.batch import CODEC_MASK, DELETE_HORIZON_MASK, TIMESTAMP_TYPE_MASK, parse_header
+from kpywire.record import Record, build_batch
 
 ROOT = Path(__file__).parents[2]
 
@@ -46,6 +48,14 @@ def test_lag_in_time_is_the_age_of_the_oldest_unread_record(
     records: int | None, oldest_ms: int | None, late_ms: int | None
 ) -> None:
     assert lag_in_ms(records, oldest_ms, 1_000) == late_ms
+
+
+@pytest.mark.parametrize(
+    ("attributes", "time_ms"), [(0, 100), (CODEC_MASK, 100), (TIMESTAMP_TYPE_MASK, 300), (DELETE_HORIZON_MASK, 300)]
+)
+def test_the_time_of_a_batch_is_its_first_one_or_that_of_the_append(attributes: int, time_ms: int) -> None:
+    header = parse_header(build_batch([Record(timestamp=each) for each in (100, 300, 200)]))
+    assert first_ms(header._replace(attributes=attributes)) == time_ms
 
 
 def test_the_lag_of_a_command_is_that_of_the_definition() -> None:

@@ -52,3 +52,10 @@ def test_a_silence_that_lasts_very_long_is_not_reported_any_more() -> None:
     watcher = Watcher()
     assert watcher.look_until(1_000 + LONGEST_MS, {2: asked_at(1_000)}) != []
     assert watcher.look_until(1_500 + LONGEST_MS, {2: asked_at(1_000)}) == []
+
+
+def test_a_look_that_is_no_later_than_usual_counts_the_time_before_it() -> None:
+    for late_ms, is_silent in ((LATE_MS, True), (LATE_MS + 1, False)):
+        silence = Silence(0)
+        silence.look(LOOK_MS + late_ms, {2: asked_at(-3_000)})
+        assert bool(silence.report(LOOK_MS + late_ms)) is is_silent
