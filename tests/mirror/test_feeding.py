@@ -177,6 +177,72 @@ def test_a_batch_of_an_epoch_that_is_too_late_waits() -> None:
     assert leader.log.end.offset == 0
 
 
+def test_a_high_watermark_is_never_beyond_what_a_shorter_source_leaves() -> None:
+    source, leader = leader_of(new_log(), 0), leader_of(new_log(), 7, is_fed=True)
+    produce(source, 5, b"x")
+    produce(source, 5, b"y")
+    fed = FedPartition(leader)
+    copy_once(source, fed, 0)
+    assert fed.leader_ends(10, NOW_MS) is False
+    assert (leader.log.end.offset, leader.high_watermark.offset) == (10, 10)
+    assert fed.leader_ends(5, NOW_MS) is True
+    assert (leader.log.end.offset, leader.high_watermark.offset) == (5, 5)
+    fed.leader_starts(20, NOW_MS)
+    assert (leader.log.end.offset, leader.high_watermark.offset) == (20, 20)
+
+
+def test_the_epoch_before_the_leaders_own_may_be_fed() -> None:
+    source, leader = leader_of(new_log(), 6), leader_of(new_log(), 7, is_fed=True)
+    produce(source, 3, b"x")
+    copy_once(source, FedPartition(leader), 0)
+    assert leader.log.end.offset == 3
+
+
+@pytest.mark.parametrize("step", ["append", "truncate", "leader_ends", "leader_starts"])
+def test_a_log_that_was_moved_to_another_directory_is_fed_there(step: str) -> None:
+    source, leader = leader_of(new_log(), 0), leader_of(new_log(), 7, is_fed=True)
+    for value in (b"x", b"y"):
+        produce(source, 5, value)
+    fed = FedPartition(leader)
+    copy_once(source, fed, 0)
+    before, leader.log = leader.log, new_log()
+    moved = FedPartition(leader_of(leader.log, 7, is_fed=True))
+    copy_once(source, moved, 0)
+    if step == "append":
+        produce(source, 2, b"z")
+        copy_once(source, fed, 0)
+    elif step == "truncate":
+        fed.truncate(0, 5, NOW_MS)
+    elif step == "leader_ends":
+        fed.leader_ends(5, NOW_MS)
+    else:
+        fed.leader_starts(20, NOW_MS)
+    assert before.end.offset == 10
+    assert leader.log.end.offset == {"append": 12, "leader_starts": 20}.get(step, 5)
+
+
+def test_a_source_that_begins_at_the_end_of_the_mirror_cuts_it() -> None:
+    source, leader = leader_of(new_log(), 0), leader_of(new_log(), 7, is_fed=True)
+    produce(source, 3, b"x")
+    fed = FedPartition(leader)
+    copy_once(source, fed, 0)
+    assert [fed.heard(3, start).log_start for start in (0, 1, 3, 4)] == [False, True, True, False]
+
+
+def test_a_log_that_starts_over_within_a_batch_has_nothing_above_its_end() -> None:
+    source, leader = leader_of(new_log(), 0), leader_of(new_log(), 7, is_fed=True)
+    for count in (2, 3):
+        produce(source, count, b"x")
+    fed = FedPartition(leader)
+    copy_once(source, fed, 0)
+    source.log.truncate_to(2, NOW_MS)
+    produce(source, 6, b"y")
+    source.log.advance_log_start(5)
+    copy_once(source, fed, 5)
+    assert leader.high_watermark.offset == leader.log.end.offset == 8
+    assert leader.log.log_start_offset == 5
+
+
 def test_records_that_are_deleted_within_a_batch_hide_no_divergence() -> None:
     source, leader = leader_of(new_log(), 0), leader_of(new_log(), 7, is_fed=True)
     for count in (1, 1, 3):

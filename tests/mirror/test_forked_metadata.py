@@ -11,7 +11,7 @@ from kpywire.metadata_records.partition_record import PartitionRecord
 from kpywire.metadata_records.register_broker_record import RegisterBrokerRecord
 from kpywire.metadata_records.topic_record import TopicRecord
 
-TOPIC, BROKER = 2, 4
+TOPIC, BROKER, CLIENT_METRICS = 2, 4, 16
 IDS = {name: bytes([number]) * 16 for number, name in enumerate(("orders", "other", "cold", "__consumer_offsets"), 1)}
 
 
@@ -29,6 +29,7 @@ def partition(topic: str, index: int, replicas: list[int]) -> PartitionRecord:
         adding_replicas=[],
         leader=replicas[0],
         leader_epoch=1_000,
+        leader_recovery_state=1,
         partition_epoch=7,
         directories=[directory(each) for each in replicas],
     )
@@ -38,10 +39,10 @@ def config(kind: int, resource: str, name: str, value: str) -> ConfigRecord:
     return ConfigRecord(resource_type=kind, resource_name=resource, name=name, value=value)
 
 
-def broker(node_id: int) -> RegisterBrokerRecord:
+def broker(node_id: int, *, leaves: bool = False) -> RegisterBrokerRecord:
     return RegisterBrokerRecord(
         broker_id=node_id, incarnation_id=bytes(16), broker_epoch=node_id, end_points=[], features=[], rack=None,
-        fenced=False, log_dirs=[directory(node_id)],
+        fenced=False, log_dirs=[directory(node_id)], in_controlled_shutdown=leaves,
     )  # fmt: skip
 
 
@@ -49,7 +50,7 @@ def forked() -> tuple[ForkedMetadata, MetadataImage]:
     """The fork of node 2 of three, and the image that its records describe."""
     records: list[Any] = [
         FeatureLevelRecord(name="metadata.version", feature_level=25),
-        *(broker(node_id) for node_id in (1, 2, 3)),
+        *(broker(node_id, leaves=node_id == 2) for node_id in (1, 2, 3)),
         *(TopicRecord(name=name, topic_id=topic_id) for name, topic_id in IDS.items()),
         partition("orders", 0, [1, 2]),
         partition("orders", 1, [1, 3]),
@@ -64,6 +65,7 @@ def forked() -> tuple[ForkedMetadata, MetadataImage]:
         config(TOPIC, "cold", "remote.storage.enable", "true"),
         config(BROKER, "", MIRRORS, "dr:*"),
         config(BROKER, "", "log.retention.ms", "9"),
+        config(CLIENT_METRICS, "all", "interval.ms", "1000"),
         config(BROKER, "2", "advertised.listeners", "PLAINTEXT://real:9092"),
     ]
     image, _ = image_of(records, "real", 100)
@@ -75,6 +77,7 @@ def forked() -> tuple[ForkedMetadata, MetadataImage]:
 def test_only_the_node_is_left_and_waits_for_its_registration() -> None:
     _, image = forked()
     assert {node_id: each.fenced for node_id, each in image.brokers.items()} == {2: True}
+    assert not image.brokers[2].in_controlled_shutdown
     assert not image.controllers
 
 
@@ -84,6 +87,7 @@ def test_the_node_is_the_only_replica_of_its_partitions_in_the_fork() -> None:
         found = image.topics[name].partitions[0]
         assert (found.replicas, found.isr, found.directories) == ((2,), (2,), (directory(2),))
         assert (found.leader, found.leader_epoch, found.partition_epoch) == (-1, 1_001, 8)
+        assert found.leader_recovery_state == 0
 
 
 def test_a_partition_that_the_node_does_not_hold_has_no_leader() -> None:
@@ -96,6 +100,7 @@ def test_topics_of_the_mirror_are_ordinary_and_those_of_another_are_not() -> Non
     _, image = forked()
     assert image.configs_of(TOPIC, "orders") == {"retention.ms": "5"}
     assert image.configs_of(TOPIC, "other") == {SOURCE: "another"}
+    assert image.configs_of(CLIENT_METRICS, "all") == {"interval.ms": "1000"}
 
 
 def test_nothing_leads_to_the_source_the_store_or_the_real_addresses() -> None:

@@ -3,10 +3,10 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kpybroker.machines.mirror.group_offsets import GroupOffset, clamped
+from kpybroker.machines.mirror.group_offsets import GroupOffset, GroupRemoval, clamped, removals
 from kpybroker.machines.mirror.mirror import Mirror, mirrors_of
 from kpybroker.machines.mirror.planning import (
     EPOCH_MARGIN,
@@ -53,11 +53,17 @@ def test_topics_that_kafka_keeps_for_itself_are_never_mirrored() -> None:
 def test_the_config_names_mirrors_as_they_are_written() -> None:
     assert mirrors_of(["dr:orders.*|payments", " b:*"]) == {"dr": DR, "b": Mirror("b", ["*"])}
     assert str(DR) == "dr:orders.*|payments"
+    assert [other == DR for other in (Mirror("dr", ["orders.*", "payments"]), Mirror("dr", []), str(DR))] == [
+        True,
+        False,
+        False,
+    ]
 
 
 def test_a_topic_that_is_missing_is_created_with_a_later_epoch() -> None:
     plan = plan_topics(DR, [there()], {})
     assert plan.create == [(there(), 5 + EPOCH_MARGIN)]
+    assert [epoch for _, epoch in plan_topics(DR, [there(leader_epoch=-1)], {}).create] == [EPOCH_MARGIN]
     assert plan.unfed == {}
 
 
@@ -70,6 +76,8 @@ def test_partitions_are_added_and_never_removed() -> None:
     assert plan_topics(DR, [there(partitions=1)], {"payments": here()}).is_done
 
 
+@example(epoch=7, least=7 + EPOCH_ROOM)
+@example(epoch=7, least=7 + EPOCH_ROOM - 1)
 @given(epoch=st.integers(0, 10_000), least=st.integers(0, 20_000))
 def test_leader_epochs_are_raised_before_those_of_the_source_reach_them(epoch: int, least: int) -> None:
     raised = plan_topics(DR, [there(leader_epoch=epoch)], {"payments": here(leader_epoch=least)}).raise_epoch
@@ -113,3 +121,24 @@ def test_no_offset_of_a_group_is_above_the_mirrored_records(
         place: min(offset, ends[place]) for place, offset in commits.items() if place in ends
     }
     assert all(commit.leader_epoch == 3 for place, commit in found.items() if commit.offset == commits[place])
+
+
+def test_offsets_that_the_source_does_not_have_any_more_are_removed() -> None:
+    one, two, gone = ("t", 0), ("t", 1), ("deleted", 0)
+    commit = GroupOffset(5, 3, "")
+    carried = {group: [one, two, gone] for group in ("whole", "part", "dead", "unknown")} | {"small": [one]}
+    found = {"whole": {one: commit, two: commit}, "part": {one: commit}}
+    due = removals(carried, found, {"dead", "small"}, {"t"})
+    assert due == {
+        "part": GroupRemoval(frozenset([two]), is_whole=False),
+        "dead": GroupRemoval(frozenset([one, two]), is_whole=False),
+        "small": GroupRemoval(frozenset([one]), is_whole=True),
+    }
+
+
+def test_the_end_of_a_partition_may_be_committed_with_its_epoch() -> None:
+    commits = {("t", number): GroupOffset(10, 3, "m") for number in range(3)}
+    assert clamped(commits, {("t", 0): 10, ("t", 1): 9}) == {
+        ("t", 0): GroupOffset(10, 3, "m"),
+        ("t", 1): GroupOffset(9, -1, "m"),
+    }

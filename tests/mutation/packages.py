@@ -58,7 +58,10 @@ PACKAGES: Final[dict[str, Package]] = {
     ),
     "controller": Package(("kpybroker/machines/controller",), ("controller", "transcripts")),
     "fetch": Package(("kpybroker/machines/fetch",), ("fetch",)),
-    "mirror": Package(("kpybroker/machines/mirror",), ("mirror/test_feeding.py", "mirror/")),
+    "mirror": Package(
+        ("kpybroker/machines/mirror",),
+        tuple(f"mirror/test_{name}.py" for name in ("feeding", "forked_metadata", "joining_mirrors", "mirror_plans")),
+    ),
     "backup": Package(("kpybroker/machines/backup",), ("backup",)),
     "silence": Package(
         _modules("kpybroker/machines", "silence", "reporting_heartbeat"),

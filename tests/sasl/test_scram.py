@@ -132,6 +132,22 @@ def test_a_client_does_not_work_for_a_server_that_asks_for_too_little_or_too_muc
         client.respond(f"r=oncemore,s=c2FsdA==,i={iterations}".encode())
 
 
+@pytest.mark.parametrize("nonce", ["once", "twicemore", "onc", "other"])
+def test_a_client_proves_nothing_to_a_server_whose_nonce_does_not_continue_its_own(nonce: str) -> None:
+    client = ScramClient(SCRAM_SHA_256, "alice", "p", "once")
+    client.first()
+    with pytest.raises(AuthenticationFailed, match="does not continue"):
+        client.respond(f"r={nonce},s=c2FsdA==,i=4096".encode())
+
+
+def test_a_server_that_has_proved_nothing_has_logged_no_client_in() -> None:
+    server = ScramServer(SCRAM_SHA_256, lambda _name, _token: login(SCRAM_SHA_256, "p", "alice"), "more", stranger)
+    for message in (None, b"n,,n=alice,r=once"):
+        if message is not None:
+            server.respond(message)
+        assert (server.is_complete, server.token_authenticated, server.expires_ms) == (False, False, None)
+
+
 def test_an_authorization_id_of_another_is_refused_before_any_challenge() -> None:
     def begun(authorization_id: str) -> bytes:
         server = ScramServer(SCRAM_SHA_256, lambda _name, _token: login(SCRAM_SHA_256, "p", "alice"), "more", stranger)
