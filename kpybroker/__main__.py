@@ -1,9 +1,11 @@
 """The start of the command line, also as ``python -m kpybroker``. Its commands are in ``kpybroker.cli``."""
 
+import atexit
 import gc
 import os
 import signal
 import sys
+import threading
 from contextlib import suppress
 from typing import NoReturn
 
@@ -28,17 +30,23 @@ def main() -> None:
         command(prog_name="kpybroker")
     except NodeEnded as ended:
         _leave(ended)
+    except SystemExit as ended:
+        if all(each.daemon or each is threading.current_thread() for each in threading.enumerate()):
+            atexit._run_exitfuncs()
+            _leave(ended)
+        raise
 
 
 def _leave(ended: SystemExit) -> NoReturn:
-    """End the process without taking the interpreter apart, which takes longer than all that a node does to stop.
+    """End the process without taking the interpreter apart, which takes longer than all that a node does to stop, and
+    a quarter of the time of a short command.
 
     A profiler or a tracer of the process writes what it has at the usual end."""
-    if sys.getprofile() is None and sys.gettrace() is None and isinstance(ended.code, int):
+    if sys.getprofile() is None and sys.gettrace() is None and isinstance(ended.code, int | None):
         with suppress(OSError):
             sys.stdout.flush()
             sys.stderr.flush()
-            os._exit(ended.code)
+            os._exit(ended.code or 0)
     raise ended
 
 

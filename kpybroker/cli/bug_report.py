@@ -255,7 +255,7 @@ def _metrics(address: str | None) -> Iterator[str]:
     if page is None:
         yield f"Nothing like metrics answers at {host}:{port}; --http names another place."
         return
-    for name, labels, value in page.samples:
+    for name, labels, value in page.named_from(""):
         inside = ",".join(f'{label}="{text}"' for label, text in labels.items())
         yield f"{name}{{{inside}}} {value:g}" if inside else f"{name} {value:g}"
 

@@ -4,15 +4,13 @@ Each function takes the facts about one subject and yields findings, at least on
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kpybroker.cli.tables import bytes_text, duration_text, plural
-from kpybroker.client.acl_requests import AclBinding
-from kpybroker.client.cluster_requests import LogDirDescription
-from kpybroker.config.synonyms import base_of_listener_config
-from kpybroker.machines.authorization.networks import InvalidNetwork, is_network, parse_network
-from kpybroker.machines.authorization.resources import WILDCARD, Permission
-from kpybroker.runtime.calls.address import is_address, java_address
+
+if TYPE_CHECKING:
+    from kpybroker.client.acl_requests import AclBinding
+    from kpybroker.client.cluster_requests import LogDirDescription
 
 GOOD, HINT, WARNING, PROBLEM, UNKNOWN = "good", "hint", "warning", "problem", "unknown"
 LEVELS = (PROBLEM, WARNING, HINT, UNKNOWN, GOOD)
@@ -149,7 +147,7 @@ def connections(full_listeners: float, count: float) -> Iterator[Diagnosis]:
         yield Diagnosis("connections", GOOD, f"{count:.0f} are open, and there is room for more")
 
 
-def disks(found: Iterable[LogDirDescription], error_names: Mapping[int, str]) -> Iterator[Diagnosis]:
+def disks(found: "Iterable[LogDirDescription]", error_names: Mapping[int, str]) -> Iterator[Diagnosis]:
     """Log directories that failed, and disks that are nearly full."""
     for each in found:
         where = f"{each.path} of broker {each.broker}"
@@ -177,6 +175,8 @@ def disks(found: Iterable[LogDirDescription], error_names: Mapping[int, str]) ->
 
 def configs(given: Iterable[str], honoured: Iterable[str], never: Mapping[str, str]) -> Iterator[Diagnosis]:
     """Broker configs that were set and that this broker does not act on."""
+    from kpybroker.config.synonyms import base_of_listener_config
+
     known = set(honoured)
     idle = sorted(
         name
@@ -206,9 +206,11 @@ def replication_factors(settings: Mapping[str, int], brokers: int) -> Iterator[D
             )
 
 
-def acls(found: Sequence[AclBinding], *, reads_networks: bool) -> Iterator[Diagnosis]:
+def acls(found: "Sequence[AclBinding]", *, reads_networks: bool) -> Iterator[Diagnosis]:
     """ACLs that hold for nobody, since no client's address is or belongs to their host. ``reads_networks``: whether all
     nodes of the cluster know networks (KIP-1276)."""
+    from kpybroker.machines.authorization.resources import WILDCARD
+
     idle = [each for each in found if each.host != WILDCARD and not _is_hosts_text(each.host)]
     of_networks = [each for each in idle if _is_network(each.host)]
     idle = [each for each in idle if each not in of_networks]
@@ -235,16 +237,20 @@ def acls(found: Sequence[AclBinding], *, reads_networks: bool) -> Iterator[Diagn
     )
 
 
-def _named_acls(acls: Sequence[AclBinding]) -> list[str]:
+def _named_acls(acls: "Sequence[AclBinding]") -> list[str]:
     return [f"{each.principal} from {each.host!r} on {each.resource_name}" for each in acls]
 
 
-def _denying(acls: Sequence[AclBinding]) -> str:
+def _denying(acls: "Sequence[AclBinding]") -> str:
+    from kpybroker.machines.authorization.resources import Permission
+
     denials = sum(each.permission_type == Permission.DENY for each in acls)
     return f", {denials} of them meant to deny" if denials else ""
 
 
 def _is_network(host: str) -> bool:
+    from kpybroker.machines.authorization.networks import InvalidNetwork, is_network, parse_network
+
     if not is_network(host):
         return False
     try:
@@ -255,6 +261,8 @@ def _is_network(host: str) -> bool:
 
 
 def _is_hosts_text(host: str) -> bool:
+    from kpybroker.runtime.calls.address import is_address, java_address
+
     return is_address(host) and java_address(host) == host
 
 

@@ -5,23 +5,37 @@ from pathlib import Path
 
 import click
 
-from kpybroker.cli import command_config, diagnoses, examination
-from kpybroker.cli.diagnoses import GOOD, HINT, LEVELS, PROBLEM, UNKNOWN, WARNING, Diagnosis, ProbedAddress
-from kpybroker.cli.exposed_files import exposed, secrets_in
+from kpybroker.cli import broker_looks, command_config, diagnoses, examination
+from kpybroker.cli.diagnoses import GOOD, HINT, LEVELS, PROBLEM, UNKNOWN, WARNING, Diagnosis
 from kpybroker.cli.options import NOT_IN_ORDER, bootstrap_server, connected, error_text, json_output
 from kpybroker.cli.scrape import PageLogin, Way
 from kpybroker.cli.tables import plural, printable, show_json
 from kpybroker.client.client import Client
 from kpybroker.client.connection import Unreachable
-from kpybroker.config.properties import read_properties
-from kpybroker.machines.config_def import ConfigError
 from kpybroker.machines.errors import KafkaError
+from kpywire.messages.metadata import MetadataResponseBroker
 
 MARKS = {PROBLEM: "PROBLEM", WARNING: "warning", HINT: "hint", UNKNOWN: "?", GOOD: "ok"}
 COLOURS = {PROBLEM: "red", WARNING: "yellow", HINT: "cyan", UNKNOWN: "bright_black", GOOD: "green"}
 INDENT = 9
 CAUSES = ("brokers", "advertised address", "log directories", "corrupt batches")
 """Checks whose findings explain those of others, the deeper cause first."""
+
+ORDER = (
+    "metrics page",
+    "listeners",
+    "clients that never come back",
+    "process",
+    "log directories",
+    "configs",
+    "ACLs",
+    "partitions",
+    "corrupt batches",
+    "groups",
+    "metadata requests",
+    "clock",
+)
+"""The checks as their findings are listed. They are made in another order: pages take longest to come."""
 
 Check = Callable[[], Iterable[Diagnosis]]
 
@@ -98,6 +112,9 @@ def _login(path: Path | None) -> PageLogin | None:
     """The first user of a file such as that of ``kpybroker.http.users``."""
     if path is None:
         return None
+    from kpybroker.config.properties import read_properties
+    from kpybroker.machines.config_def import ConfigError
+
     try:
         users = read_properties(path)
     except ConfigError as error:
@@ -113,6 +130,10 @@ def _own_files(http_login: Path | None) -> list[Diagnosis]:
     context = click.get_current_context()
     named = command_config.path_of(context)
     paths = {} if http_login is None else {str(http_login): "a password"}
+    if not paths and named is None:
+        return []
+    from kpybroker.cli.exposed_files import exposed, secrets_in
+
     if named is not None:
         paths |= secrets_in(named, command_config.properties(context))
     return [
@@ -124,9 +145,9 @@ def _own_files(http_login: Path | None) -> list[Diagnosis]:
 
 
 def _findings(client: Client, http: str | None, way: Way, *, write: bool, patience_s: float) -> Iterator[Diagnosis]:
-    usual_s, client.timeout_s = client.timeout_s, max(patience_s, examination.CONNECT_TIMEOUT_S)
+    usual_s, client.timeout_s = client.timeout_s, max(patience_s, broker_looks.CONNECT_TIMEOUT_S)
     try:
-        client.nodes()
+        nodes = client.nodes()
     except Unreachable:  # nothing else can be said of a cluster that does not answer at all
         why = list(examination.full(client.servers, http, way))
         if not why:
@@ -134,44 +155,52 @@ def _findings(client: Client, http: str | None, way: Way, *, write: bool, patien
         yield from why
         return
     client.timeout_s = usual_s
-    probes: list[ProbedAddress] = []
-    try:
-        probes = examination.probed(client)
-    except (KafkaError, Unreachable) as error:
-        yield _unknown("advertised address", error)
-    yield from _examine("advertised address", lambda: examination.advertised(client, probes))
-    silent = {f"{each.host}:{each.port}": each.broker for each in probes if each.problem}
+    looks = _begun(client, nodes, http, way)
+    facts = examination.ClusterFacts(client)
+    yield from _examine("advertised address", lambda: examination.advertised(client, facts, looks))
+    silent = {f"{each.host}:{each.port}": each.node_id for each in looks if each.probed.value.problem}
     registered: set[int] = set()
     holders: set[int] = set()
     try:
-        registered, holders = examination.away(client)
+        registered, holders = examination.away(facts, {each.node_id for each in looks})
         yield from diagnoses.dead(registered, holders)
     except (KafkaError, Unreachable) as error:
         yield _unknown("brokers", error)
     away = registered | holders | set(silent.values())
-    found: list[examination.ExaminedBroker] = []
-    try:
-        found = examination.brokers(client, http, way)
-    except (KafkaError, Unreachable) as error:
-        yield _unknown("brokers", error)
     checks: dict[str, Check] = {
-        "metrics page": lambda: examination.unread(client, http, way),
-        "listeners": lambda: examination.listeners(client, found),
-        "clients that never come back": lambda: examination.newcomers(found),
-        "process": lambda: examination.process(found),
-        "log directories": lambda: examination.storage(client),
-        "configs": lambda: examination.configuration(client, found, away),
+        "listeners": lambda: examination.listeners(looks, client.settings.protocol),
+        "configs": lambda: examination.configuration(looks, away),
         "ACLs": lambda: examination.acls(client),
-        "partitions": lambda: examination.partitions(client, away),
-        "corrupt batches": lambda: examination.damage(found),
+        "partitions": lambda: examination.partitions(facts, away),
         "groups": lambda: examination.groups(client, patience_s),
-        "metadata requests": lambda: examination.over_time(found, patience_s, way),
     }
     if write:
         checks["clock"] = lambda: examination.clock_by_record(client)
-    for name, check in checks.items():
-        for each in _examine(name, check):
+    by_check = {name: list(_examine(name, check)) for name, check in checks.items()}
+    found = examination.brokers(looks)
+    later: dict[str, Check] = {
+        "metrics page": lambda: examination.unread(looks, http),
+        "clients that never come back": lambda: examination.newcomers(found),
+        "process": lambda: examination.process(found),
+        "corrupt batches": lambda: examination.damage(found),
+        "log directories": lambda: examination.storage(looks),
+        "metadata requests": lambda: examination.over_time(found, patience_s, way),
+    }
+    by_check |= {name: list(_examine(name, check)) for name, check in later.items()}
+    for name in ORDER:
+        for each in by_check.get(name, []):
             yield explained(each, silent)
+
+
+def _begun(
+    client: Client, nodes: Sequence[MetadataResponseBroker], http: str | None, way: Way
+) -> list[broker_looks.BrokerLook]:
+    """The looks at brokers, which go on while other questions are asked. If there is one broker, it is the one that
+    answered."""
+    instead = client.servers[0] if len(nodes) == 1 else None
+    looks = [broker_looks.BrokerLook(node, client, way, http, instead) for node in nodes]
+    broker_looks.begin(looks)
+    return looks
 
 
 def explained(finding: Diagnosis, silent: Mapping[str, int]) -> Diagnosis:

@@ -4,36 +4,26 @@ Nothing is changed in the cluster, except by `clock_by_record`, which the user h
 found out is a finding of its own, so that silence never looks like health.
 """
 
-import socket
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from functools import cached_property, partial
+from typing import NamedTuple
 
 from kpybroker.cli import diagnoses, scrape
-from kpybroker.cli.diagnoses import PROBLEM, UNKNOWN, Diagnosis, PartitionHealth, ProbedAddress
+from kpybroker.cli.broker_looks import CONNECT_TIMEOUT_S, HTTP_CONFIG, BrokerLook, all_at_once, found_page, page_at
+from kpybroker.cli.diagnoses import PROBLEM, UNKNOWN, Diagnosis, PartitionHealth
+from kpybroker.cli.listener_addresses import ListenerAddress, listeners_of
 from kpybroker.cli.options import error_text
 from kpybroker.cli.scrape import Way
-from kpybroker.client import acl_requests, cluster_requests, config_requests
-from kpybroker.client.client import Client, Spot
-from kpybroker.client.config_requests import ConfigResource, ConfigResourceType
-from kpybroker.client.connection import BrokerConnection, Unreachable
-from kpybroker.client.group_listing import list_groups
+from kpybroker.client import cluster_requests
+from kpybroker.client.client import PLAINTEXT, Client, Spot
+from kpybroker.client.connection import Unreachable
 from kpybroker.machines.errors import KafkaError
 from kpywire import error_codes
-from kpywire.messages.describe_cluster import DescribeClusterRequest
+from kpywire.messages.describe_cluster import DescribeClusterResponse
+from kpywire.messages.metadata import MetadataResponseTopic
 
-if TYPE_CHECKING:
-    from kpybroker.client.protection import ConnectionProtection
-
-HTTP_PORTS = range(9404, 9414)
-"""The ports where a kpybroker serves HTTP if none is configured: the first free one."""
-HTTP_CONFIG = "kpybroker.http.listener"
-CONNECT_TIMEOUT_S = 3.0
-LOOK_TIMEOUT_S = 0.5
-"""The timeout for each of the default ports."""
 PROBE_TOPIC = "kpybroker-doctor"
-STATIC = 4
-DYNAMIC = (2, 3)
 FACTORS = (
     "default.replication.factor",
     "offsets.topic.replication.factor",
@@ -42,8 +32,6 @@ FACTORS = (
 )
 NO_SHARE_GROUPS = "zookeeper.connect"
 """Brokers with this config have no share groups."""
-EVERYWHERE = ("", "0.0.0.0", "::", "[::]")
-BROKER_INFO = "kafka_broker_info"
 CONNECTIONS = "kafka_server_socket_server_metrics_connection_count"
 FULL_LISTENERS = "kpybroker_listeners_full"
 NEWCOMERS = "kpybroker_clients_without_return_seconds"
@@ -54,11 +42,9 @@ GENERATIONS = "kpybroker_consumergroup_generation"
 DAMAGED = "kpybroker_log_damaged_places"
 FETCHED_DAMAGED = "kpybroker_replica_fetch_damaged_total"
 WITHOUT_MEMBERS = ("empty", "dead", "")
-FEW_REQUESTS = 10
-"""Requests for metadata between two readings that are no loop: of one client a hundred in a second are one."""
 SAMPLES = 10
 """Samples of the groups while the user has patience."""
-SOON_S = 0.1
+SOON_S = 0.05
 LEAST_SPAN_S = 1.0
 """The time between two readings of a page: soon if few requests came, else this long, to tell a burst from a loop."""
 
@@ -73,15 +59,26 @@ class ExaminedBroker(NamedTuple):
     is_ours: bool
 
 
-def probed(client: Client) -> list[ProbedAddress]:
-    """Resolve and connect to every advertised address."""
-    protection = client.settings.protection
-    return [_address(node.node_id, node.host, node.port, protection) for node in client.nodes()]
+class ClusterFacts:
+    """The facts that several checks need and any broker knows, each asked once. Raises KafkaError, Unreachable."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    @cached_property
+    def described(self) -> DescribeClusterResponse:
+        """The id of the cluster, and its brokers with the fenced ones."""
+        return cluster_requests.describe(self._client)
+
+    @cached_property
+    def topics(self) -> list[MetadataResponseTopic]:
+        return self._client.topics()
 
 
-def advertised(client: Client, found: Sequence[ProbedAddress]) -> Iterator[Diagnosis]:
+def advertised(client: Client, facts: ClusterFacts, looks: Sequence[BrokerLook]) -> Iterator[Diagnosis]:
     """The addresses of brokers that answer, and of those that do not."""
-    cluster_id = cluster_requests.describe(client).cluster_id
+    found = [each.probed.value for each in looks]
+    cluster_id = facts.described.cluster_id
     if len(found) == 1 and found[0].problem:
         # Whom we are connected to can only be this one, so all else can still be checked.
         client.detour(found[0].broker, client.servers[0])
@@ -89,64 +86,37 @@ def advertised(client: Client, found: Sequence[ProbedAddress]) -> Iterator[Diagn
     yield from diagnoses.addresses(found, cluster_id, bootstrap)
 
 
-def _address(node_id: int, host: str, port: int, protection: "ConnectionProtection | None") -> ProbedAddress:
-    try:
-        socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except OSError as error:
-        return ProbedAddress(node_id, host, port, f"the name {host} is not known here ({error.strerror})", None)
-    try:
-        connection = BrokerConnection(host, port, CONNECT_TIMEOUT_S, protection=protection)
-    except (KafkaError, Unreachable) as error:
-        return ProbedAddress(node_id, host, port, str(error), None)
-    try:
-        answer = connection.call(DescribeClusterRequest(include_cluster_authorized_operations=False))
-        return ProbedAddress(node_id, host, port, "", answer.cluster_id)
-    except (KafkaError, Unreachable):
-        return ProbedAddress(node_id, host, port, "", None)
-    finally:
-        connection.close()
-
-
-def brokers(client: Client, http: str | None, way: Way) -> list[ExaminedBroker]:
-    """The live brokers, with their metrics pages where they have one. ``http``: where to read it instead."""
-    found = []
-    for node in client.nodes():
+def listeners(looks: Iterable[BrokerLook], protocol: str) -> Iterator[Diagnosis]:
+    """Certificates and logins of the listeners that have any. ``protocol`` is that of the advertised addresses."""
+    places: list[ListenerAddress] = []
+    for look in looks:
         try:
-            configured = _config_values(client, node.node_id).get(HTTP_CONFIG)
-        except (KafkaError, Unreachable):
-            configured = None
-        to_page = way if http else _of_broker(node.host, configured, way)
-        page = _page_or_none(node.host, http or configured, to_page) or _found_page(node.host, node.port, way)
-        ours = configured is not None or (page is not None and any(_is_ours(each) for each in page.samples))
-        found.append(ExaminedBroker(node.node_id, node.host, node.port, page, ours))
-    return found
-
-
-def listeners(client: Client, found: list[ExaminedBroker]) -> Iterator[Diagnosis]:
-    """Certificates and logins of the listeners that have any."""
-    from kpybroker.cli.listener_examination import listeners
-
-    configs: dict[int, tuple[str, int, dict[str, str | None]]] = {}
-    for broker in found:
-        try:
-            values = _config_values(client, broker.node_id)
+            values = look.set_configs
         except (KafkaError, Unreachable):
             values = {}
-        configs[broker.node_id] = (broker.host, broker.port, values)
-    yield from listeners(configs, client.settings.protocol)
+        here = ListenerAddress(look.node_id, protocol, look.host, look.port, protocol)
+        places += listeners_of(look.node_id, values, here)
+    if any(each.protocol != PLAINTEXT for each in places):
+        from kpybroker.cli.listener_examination import listeners
+
+        yield from listeners(places)
 
 
-def unread(client: Client, http: str | None, way: Way) -> Iterator[Diagnosis]:
+def brokers(looks: Iterable[BrokerLook]) -> list[ExaminedBroker]:
+    """The brokers with their metrics pages, where they have one."""
+    return [ExaminedBroker(look.node_id, look.host, look.port, look.page.value, look.is_ours) for look in looks]
+
+
+def unread(looks: Iterable[BrokerLook], http: str | None) -> Iterator[Diagnosis]:
     """The pages that were named, by the user or by a broker's config, and could not be read."""
     refusals: dict[str, None] = {}
     is_read = False
-    for node in client.nodes():
+    for look in looks:
         try:
-            address = http or _config_values(client, node.node_id).get(HTTP_CONFIG)
-            to_page = way if http else _of_broker(node.host, address, way)
-            is_read |= _page(node.host, address, to_page) is not None
+            is_read |= look.named_page.value is not None
         except scrape.PageRefused as refused:
-            refusals[f"the page of broker {node.node_id} at {address} cannot be read: {refused}"] = None
+            address = http or look.set_configs[HTTP_CONFIG]
+            refusals[f"the page of broker {look.node_id} at {address} cannot be read: {refused}"] = None
         except (KafkaError, Unreachable):
             continue
     yield from (Diagnosis("metrics page", UNKNOWN, message) for message in refusals)
@@ -158,65 +128,23 @@ def connections(page: scrape.MetricsPage) -> Iterator[Diagnosis]:
     """Whether there is room for more connections, according to a page; nothing if it does not say."""
     full = page.value(FULL_LISTENERS)
     if full is not None:
-        count = sum(each.value for each in page.samples if each.name == CONNECTIONS)
+        count = sum(each.value for each in page.named(CONNECTIONS))
         yield from diagnoses.connections(full, count)
 
 
 def full(servers: Sequence[tuple[str, int]], http: str | None, way: Way) -> Iterator[Diagnosis]:
     """The reason why brokers that answer no client may do so: their pages show that all connections are used up."""
     for host, port in servers:
-        page = _page_or_none(host, http, way) or _found_page(host, port, way)
+        page = _page_or_none(host, http, way) or found_page(host, port, way)
         if page is not None:
             yield from (each for each in connections(page) if each.level == PROBLEM)
 
 
-def _of_broker(broker_host: str, configured: str | None, way: Way) -> Way:
-    """The way to a page whose address is a broker's config. The login is for the broker's host alone: setting
-    a config must not be a way to a password."""
-    host = (configured or "").rpartition(":")[0].removeprefix("[").removesuffix("]")
-    is_here = host == broker_host or (scrape.is_this_machine(host) and scrape.is_this_machine(broker_host))
-    return way if host in EVERYWHERE or is_here else way._replace(login=None)
-
-
-def _page(broker_host: str, address: str | None, way: Way) -> scrape.MetricsPage | None:
-    """The page at an address that the user or the broker's config names. Raises `scrape.Refused`."""
-    host, _, port = (address or "").rpartition(":")
-    if not port.isdecimal():
-        return None
-    host = broker_host if host in EVERYWHERE else host.removeprefix("[").removesuffix("]")
-    return scrape.fetch(host, int(port), CONNECT_TIMEOUT_S, way)
-
-
 def _page_or_none(broker_host: str, address: str | None, way: Way) -> scrape.MetricsPage | None:
     try:
-        return _page(broker_host, address, way)
+        return page_at(broker_host, address, way)
     except scrape.PageRefused:
-        return None  # `unread` says so
-
-
-def _found_page(host: str, port: int, way: Way) -> scrape.MetricsPage | None:
-    """The page of this broker on one of the usual ports. A page of another broker would describe another cluster, and
-    nobody knows who listens there: no login is sent."""
-    for number in HTTP_PORTS:
-        try:
-            page = scrape.fetch(host, number, LOOK_TIMEOUT_S, way._replace(login=None))
-        except scrape.PageRefused:
-            continue
-        if page is None:
-            continue
-        if any(each.name == BROKER_INFO and each.labels.get("address") == f"{host}:{port}" for each in page.samples):
-            return page
-    return None
-
-
-def _is_ours(sample: scrape.MetricSample) -> bool:
-    return sample.name.startswith("kpybroker_")
-
-
-def _config_values(client: Client, node_id: int) -> dict[str, str | None]:
-    """The configs that were set for a broker, without its defaults."""
-    found = config_requests.describe(client, ConfigResource(ConfigResourceType.BROKER, str(node_id)))
-    return {each.name: each.value for each in found if each.config_source in (STATIC, *DYNAMIC)}
+        return None
 
 
 def newcomers(found: list[ExaminedBroker]) -> Iterator[Diagnosis]:
@@ -231,8 +159,7 @@ def newcomers(found: list[ExaminedBroker]) -> Iterator[Diagnosis]:
                 each.labels.get("listener", ""),
                 each.value,
             )
-            for each in page.samples
-            if each.name == NEWCOMERS
+            for each in page.named(NEWCOMERS)
         ]
         yield from _of(broker, diagnoses.newcomers(seen, advertised))
     if not pages:
@@ -282,20 +209,20 @@ def clock_by_record(client: Client) -> Iterator[Diagnosis]:
         topic_requests.delete(client, name)
 
 
-def storage(client: Client) -> Iterator[Diagnosis]:
+def storage(looks: Iterable[BrokerLook]) -> Iterator[Diagnosis]:
     """Log directories and their disks."""
-    for node in client.nodes():
+    for look in looks:
         try:
-            found = cluster_requests.log_directories(client, node.node_id)
+            found = look.directories.value
         except (KafkaError, Unreachable) as error:
             why = error_text(error) if isinstance(error, KafkaError) else error
-            yield Diagnosis("log directories", UNKNOWN, f"broker {node.node_id} does not say: {why}")
+            yield Diagnosis("log directories", UNKNOWN, f"broker {look.node_id} does not say: {why}")
         else:
             names = {each.error_code: error_codes.name(each.error_code) for each in found}
             yield from diagnoses.disks(found, names)
 
 
-def configuration(client: Client, found: list[ExaminedBroker], away: Collection[int]) -> Iterator[Diagnosis]:
+def configuration(looks: Sequence[BrokerLook], away: Collection[int]) -> Iterator[Diagnosis]:
     """Configs without effect, and replication factors that are impossible even with the brokers that are away."""
     from kpybroker.config.authorizer_configs import ALLOWS_WITHOUT_ACL, OF_OWN_ZOOKEEPER, SUPER_USERS
     from kpybroker.config.broker_values import with_standalone_defaults
@@ -303,25 +230,23 @@ def configuration(client: Client, found: list[ExaminedBroker], away: Collection[
     from kpybroker.config.zookeeper_configs import ZOOKEEPER_CONFIGS
 
     by_itself = with_standalone_defaults({}).items()
-    for broker in found:
-        if broker.is_ours:
-            values = _config_values(client, broker.node_id)
+    for look in looks:
+        if look.is_ours:
+            values = look.set_configs
             honoured = HONOURED | ZOOKEEPER_CONFIGS.keys() | {*OF_OWN_ZOOKEEPER, SUPER_USERS, ALLOWS_WITHOUT_ACL}
-            yield from _of(broker, diagnoses.configs(dict(values.items() - by_itself), honoured, NEVER))
-    asked = (*FACTORS, NO_SHARE_GROUPS)
-    described = (
-        config_requests.describe(client, ConfigResource(ConfigResourceType.BROKER, str(found[0].node_id)), asked)
-        if found
-        else []
-    )
-    factors = {each.name: int(each.value) for each in described if each.value and each.value.lstrip("-").isdecimal()}
-    if any(each.name == NO_SHARE_GROUPS and each.value for each in described):
+            found = diagnoses.configs(dict(values.items() - by_itself), honoured, NEVER)
+            yield from _of(look, found)
+    described = {each.name: each.value or "" for look in looks[:1] for each in look.configs.value}
+    factors = {name: int(described[name]) for name in FACTORS if described.get(name, "").lstrip("-").isdecimal()}
+    if described.get(NO_SHARE_GROUPS):
         factors.pop("share.coordinator.state.topic.replication.factor", None)
-    yield from diagnoses.replication_factors(factors, len({each.node_id for each in found} | set(away)))
+    yield from diagnoses.replication_factors(factors, len({look.node_id for look in looks} | set(away)))
 
 
 def acls(client: Client) -> Iterator[Diagnosis]:
     """The ACLs of a cluster; nothing where it has no authorizer."""
+    from kpybroker.client import acl_requests
+
     try:
         found = acl_requests.describe(client)
     except KafkaError as error:
@@ -333,19 +258,19 @@ def acls(client: Client) -> Iterator[Diagnosis]:
     yield from diagnoses.acls(found, reads_networks=reads_networks(client))
 
 
-def away(client: Client) -> tuple[set[int], set[int]]:
+def away(facts: ClusterFacts, alive: Collection[int]) -> tuple[set[int], set[int]]:
     """The brokers that are not alive: those that are registered, which only Kafka 4 tells, and all that hold
     replicas."""
-    registered = {each.broker_id for each in cluster_requests.describe(client).brokers if each.is_fenced}
-    replicas = {broker for topic in client.topics() for each in topic.partitions for broker in each.replica_nodes}
-    return registered, replicas.difference(each.node_id for each in client.nodes())
+    registered = {each.broker_id for each in facts.described.brokers if each.is_fenced}
+    replicas = {broker for topic in facts.topics for each in topic.partitions for broker in each.replica_nodes}
+    return registered, replicas.difference(alive)
 
 
-def partitions(client: Client, away: Collection[int]) -> Iterator[Diagnosis]:
+def partitions(facts: ClusterFacts, away: Collection[int]) -> Iterator[Diagnosis]:
     """Leaders and replicas in sync."""
     found = [
         PartitionHealth(f"{topic.name}-{each.partition_index}", each.leader_id, each.replica_nodes, each.isr_nodes)
-        for topic in client.topics()
+        for topic in facts.topics
         for each in topic.partitions
     ]
     yield from diagnoses.partitions(found, away)
@@ -363,25 +288,24 @@ def groups(client: Client, patience_s: float) -> Iterator[Diagnosis]:
 
 
 def _states(client: Client) -> dict[str, str]:
+    from kpybroker.client.group_listing import list_groups
+
     return {each.group_id: each.group_state for each in list_groups(client)}
 
 
 def over_time(found: list[ExaminedBroker], patience_s: float, way: Way) -> Iterator[Diagnosis]:
     """The facts that take two readings of a metrics page: clients that ask all the time, groups that keep
     rebalancing."""
-    for broker in found:
-        before = broker.page
-        if before is None:
-            continue
-        after = _later(before, patience_s, way)
+    pages = [(broker, broker.page) for broker in found if broker.page is not None]
+    later = all_at_once([partial(_later, page, patience_s, way) for _, page in pages])
+    for (broker, before), after in zip(pages, later, strict=True):
         if after is None:
             yield Diagnosis("metadata requests", UNKNOWN, f"the metrics page of broker {broker.node_id} is gone")
             continue
         seconds = max(after.read_s - before.read_s, 0.001)
         rates = _grown(before, after, CLIENT_METADATA, "client_host", "client_id")
-        in_all = sum(_grown(before, after, REQUESTS, request="Metadata").values())
         by_client = {(host, client): count / seconds for (host, client), count in rates.items()}
-        yield from _of(broker, diagnoses.metadata_load(by_client, in_all / seconds))
+        yield from _of(broker, diagnoses.metadata_load(by_client, _metadata_requests(before, after) / seconds))
         then, now = (
             {name: value for (name,), value in page.by_labels(GENERATIONS, "consumergroup").items()}
             for page in (before, after)
@@ -394,14 +318,22 @@ def _later(before: scrape.MetricsPage, patience_s: float, way: Way) -> scrape.Me
     """The page at a later moment; None if it is gone."""
     after: scrape.MetricsPage | None = None
     for span_s in (SOON_S, LEAST_SPAN_S):
-        time.sleep(max(0.0, min(span_s, patience_s) - (time.monotonic() - before.read_s)))
+        # The next page takes as long to come as this one did.
+        time.sleep(max(0.0, min(span_s, patience_s) - before.took_s - (time.monotonic() - before.read_s)))
         try:
             after = scrape.fetch(*before.place, CONNECT_TIMEOUT_S, way)
         except scrape.PageRefused:
             return None
-        if after is None or sum(_grown(before, after, REQUESTS, request="Metadata").values()) < FEW_REQUESTS:
+        if after is None:
+            break
+        if _metadata_requests(before, after) < diagnoses.MANY_FROM_ONE * (after.read_s - before.read_s):
             break
     return after
+
+
+def _metadata_requests(before: scrape.MetricsPage, after: scrape.MetricsPage) -> float:
+    """The requests for metadata between two readings."""
+    return sum(_grown(before, after, REQUESTS, request="Metadata").values())
 
 
 def _grown(
@@ -425,7 +357,7 @@ def damage(found: list[ExaminedBroker]) -> Iterator[Diagnosis]:
     yield from _without_page("corrupt batches", found)
 
 
-def _of(broker: ExaminedBroker, findings: Iterable[Diagnosis]) -> Iterator[Diagnosis]:
+def _of(broker: ExaminedBroker | BrokerLook, findings: Iterable[Diagnosis]) -> Iterator[Diagnosis]:
     """Findings about one broker, which each of them names."""
     return (each._replace(message=f"broker {broker.node_id}: {each.message}") for each in findings)
 

@@ -3,34 +3,20 @@
 Certificates are compared with the hosts that brokers advertise, since clients do the same.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from ipaddress import ip_address
 from typing import Final, NamedTuple
 
 from kpybroker.cli.diagnoses import GOOD, PROBLEM, UNKNOWN, WARNING, Diagnosis
+from kpybroker.cli.listener_addresses import ListenerAddress
 from kpybroker.client.certificate import Certificate
-from kpybroker.client.security import PLAINTEXT, PROTOCOLS
+from kpybroker.client.client import PLAINTEXT
 
 DAY_S: Final = 86_400
 SOON_DAYS: Final = 30
 CHECK: Final = "listeners"
-EVERYWHERE: Final = ("", "0.0.0.0", "::")
 NAMED_AT_MOST: Final = 6
-
-
-class ListenerAddress(NamedTuple):
-    """A listener as a broker advertises it."""
-
-    broker: int
-    name: str
-    host: str
-    port: int
-    protocol: str
-
-    def __str__(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{self.name}://{host}:{self.port}"
 
 
 class ProbedListener(NamedTuple):
@@ -45,30 +31,6 @@ class ProbedListener(NamedTuple):
     """None if there is none, or if it cannot be read here."""
     mechanisms: tuple[str, ...]
     """The mechanisms of the login that it demands."""
-
-
-def listeners_of(broker: int, configs: Mapping[str, str | None], otherwise: ListenerAddress) -> list[ListenerAddress]:
-    """The listeners for clients by a broker's configs; ``otherwise`` if they do not say."""
-    protocols = {
-        pair.rpartition(":")[0].strip().upper(): pair.rpartition(":")[2].strip().upper()
-        for pair in (configs.get("listener.security.protocol.map") or "").split(",")
-        if ":" in pair
-    }
-    controllers = {name.strip().upper() for name in (configs.get("controller.listener.names") or "").split(",")}
-    found = []
-    for uri in (configs.get("advertised.listeners") or configs.get("listeners") or "").split(","):
-        name, _, address = uri.strip().partition("://")
-        host, _, port = address.rpartition(":")
-        host = host.removeprefix("[").removesuffix("]")
-        name = name.upper()
-        protocol = protocols.get(name, name)
-        if name in controllers or protocol not in PROTOCOLS or not port.isdecimal():
-            continue
-        number = int(port)
-        if number == 0 or host in EVERYWHERE:
-            host, number = (otherwise.host, number or otherwise.port)
-        found.append(ListenerAddress(broker, name, host, number, protocol))
-    return found or [otherwise]
 
 
 def listeners(found: Iterable[ProbedListener], now: datetime) -> Iterator[Diagnosis]:

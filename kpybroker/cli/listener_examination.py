@@ -1,27 +1,18 @@
 """Dialling every listener that brokers advertise, for ``kpybroker doctor``: with TLS and without."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
 from kpybroker.cli import listener_diagnoses
 from kpybroker.cli.diagnoses import Diagnosis
-from kpybroker.cli.listener_diagnoses import ListenerAddress, ProbedListener, listeners_of
+from kpybroker.cli.listener_addresses import ListenerAddress
+from kpybroker.cli.listener_diagnoses import ProbedListener
 from kpybroker.client import probes
 from kpybroker.client.certificate import of_der
 
 
-def listeners(found: Mapping[int, tuple[str, int, Mapping[str, str | None]]], protocol: str) -> Iterator[Diagnosis]:
-    """Examine the listeners of brokers, each by its id with the address that it advertised here, and its configs.
-
-    ``protocol`` is the security protocol of that address.
-    """
-    places = [
-        each
-        for broker, (host, port, configs) in found.items()
-        for each in listeners_of(broker, configs, ListenerAddress(broker, protocol, host, port, protocol))
-    ]
-    if all(each.protocol == "PLAINTEXT" for each in places):
-        return
+def listeners(places: Iterable[ListenerAddress]) -> Iterator[Diagnosis]:
+    """Examine listeners."""
     yield from listener_diagnoses.listeners([_dialled(each) for each in places], datetime.now(UTC))
 
 

@@ -1,7 +1,8 @@
 """The requests of ``kpybroker cluster`` and ``doctor``: brokers, features, log directories, the quorum."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
 
 from kpybroker.client.client import Client, Spot, raise_for
 from kpybroker.machines.errors import KafkaError
@@ -98,15 +99,25 @@ def change_features(client: Client, levels: Mapping[str, int], *, lower: bool, v
 
 def log_directories(client: Client, *brokers: int) -> list[LogDirDescription]:
     """The log directories of brokers, of all by default. Raises KafkaError, Unreachable."""
+    return [
+        each
+        for broker in _chosen(client, brokers)
+        for each in described_directories(partial(client.call_node, broker), broker)
+    ]
+
+
+def described_directories(call: Callable[[Any], Any], broker: int) -> list[LogDirDescription]:
+    """The log directories of the broker that ``call`` asks. Raises KafkaError, Unreachable."""
+    answer = call(DescribeLogDirsRequest(topics=None))
+    raise_for(answer.error_code, f"log directories of broker {broker}")
     found = []
-    for broker in _chosen(client, brokers):
-        for each in directories_with_replicas(client, broker):
-            sizes = [part.partition_size for topic in each.topics for part in topic.partitions]
-            found.append(
-                LogDirDescription(
-                    broker, each.log_dir, each.error_code, len(sizes), sum(sizes), each.total_bytes, each.usable_bytes
-                )
+    for each in answer.results:
+        sizes = [part.partition_size for topic in each.topics for part in topic.partitions]
+        found.append(
+            LogDirDescription(
+                broker, each.log_dir, each.error_code, len(sizes), sum(sizes), each.total_bytes, each.usable_bytes
             )
+        )
     return found
 
 

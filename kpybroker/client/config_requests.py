@@ -85,18 +85,31 @@ def describe(
     documentation: bool = False,
 ) -> list[DescribeConfigsResourceResult]:
     """The configs of a resource by name: all, or those with the given names. Raises KafkaError."""
+
+    def attempt() -> list[DescribeConfigsResourceResult]:
+        answerer = _answerer(client, resource)
+        return described_by(answerer, resource, names, synonyms=synonyms, documentation=documentation)
+
+    _look_for_topic(client, resource)
+    return client.retrying(attempt)
+
+
+def described_by(
+    call: Callable[[Any], Any],
+    resource: ConfigResource,
+    names: Iterable[str] = (),
+    *,
+    synonyms: bool = False,
+    documentation: bool = False,
+) -> list[DescribeConfigsResourceResult]:
+    """The configs of a resource by name, as the node answers that ``call`` asks. Raises KafkaError."""
     wanted = DescribeConfigsResource(
         resource_type=resource.kind, resource_name=resource.name, configuration_keys=sorted(names) or None
     )
     request = DescribeConfigsRequest(resources=[wanted], include_synonyms=synonyms, include_documentation=documentation)
-
-    def attempt() -> list[DescribeConfigsResourceResult]:
-        (answer,) = _answerer(client, resource)(request).results
-        raise_for(answer.error_code, str(resource), answer.error_message)
-        return sorted(answer.configs, key=lambda each: str(each.name))
-
-    _look_for_topic(client, resource)
-    return client.retrying(attempt)
+    (answer,) = call(request).results
+    raise_for(answer.error_code, str(resource), answer.error_message)
+    return sorted(answer.configs, key=lambda each: str(each.name))
 
 
 def describe_topics(

@@ -4,7 +4,7 @@ import pytest
 
 from kpybroker.cli import diagnoses
 from kpybroker.cli.diagnoses import GOOD, HINT, PROBLEM, UNKNOWN, WARNING, Diagnosis, PartitionHealth, ProbedAddress
-from kpybroker.cli.scrape import parse
+from kpybroker.cli.scrape import MetricsPage
 from kpybroker.client.acl_requests import AclBinding
 from kpybroker.client.cluster_requests import LogDirDescription
 
@@ -194,7 +194,7 @@ def test_damage_is_named_by_directory_or_counted() -> None:
 
 def test_a_metrics_page_is_read_line_by_line() -> None:
     page = '# HELP a b\na 1\nb{x="1",y="q\\"\\\\\\n"} 2.5e3\nnot a line at all\nc{} NaN\nd{x="1"} +Inf 1700000000\n'
-    samples = parse(page)
+    samples = list(MetricsPage(page).named_from(""))
     assert [each.name for each in samples] == ["a", "b", "c", "d"]
     assert samples[1].labels == {"x": "1", "y": 'q"\\\n'}
     assert [samples[0].value, samples[1].value, samples[3].value] == [1, 2500, float("inf")]

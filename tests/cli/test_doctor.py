@@ -113,7 +113,7 @@ def test_a_check_that_failed_for_a_silent_broker_names_it() -> None:
 
 
 def test_pages_that_are_missing_are_named_by_their_brokers() -> None:
-    page = scrape.MetricsPage([], None)
+    page = scrape.MetricsPage("")
     found = [ExaminedBroker(number, "h", 9092, page if number == 2 else None, is_ours=True) for number in (1, 2, 3)]
     (missing,) = [each for each in examination.damage(found) if each.level == UNKNOWN]
     assert missing.message == "no metrics page of brokers 1, 3 could be read"
@@ -143,3 +143,21 @@ def test_names_with_control_characters_do_not_reach_the_terminal() -> None:
     text = doctor.as_text([found])
     assert not [part for part in ("\x1b[31m", "\x1b[2J", "\r") if part in text]
     assert "User:\\x1b[31mred\\r" in text
+
+
+def test_doctor_asks_a_broker_for_its_configs_and_topics_once(broker: KillableBroker) -> None:
+    def requests() -> dict[str, float]:
+        host, _, port = broker.http.partition(":")
+        page = scrape.fetch(host, int(port), 10.0, scrape.Way())
+        assert page is not None
+        return {name: count for (name,), count in page.by_labels(examination.REQUESTS, "request").items()}
+
+    before = requests()
+    findings(broker, "--patience", "0")
+    after = requests()
+    grown = {name: count - before.get(name, 0) for name, count in after.items() if count != before.get(name, 0)}
+    assert {name: grown.get(name) for name in ("DescribeConfigs", "Metadata", "DescribeLogDirs")} == {
+        "DescribeConfigs": 1,
+        "Metadata": 1,
+        "DescribeLogDirs": 1,
+    }

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from kpybroker.cli import examination, main, scrape
+from kpybroker.cli import broker_looks, main, scrape
 from kpybroker.cli.exposed_files import exposed, secrets_in
 from kpybroker.cli.scrape import PageLogin, PageRefused, Way
 from kpybroker.security.tls.issuing import Authority
@@ -52,7 +52,7 @@ def page(node: RunningNode, way: Way) -> scrape.MetricsPage | None:
 def test_a_page_is_read_by_https_with_a_login(node: RunningNode) -> None:
     found = page(node, Way(trusting, PageLogin("prometheus", PASSWORD)))
     assert found is not None
-    assert any(each.name.startswith("kpybroker_") for each in found.samples)
+    assert any(each.name.startswith("kpybroker_") for each in found.named_from(""))
 
 
 @pytest.mark.parametrize(
@@ -136,4 +136,4 @@ def test_a_login_is_for_the_hosts_of_brokers_whatever_their_configs_name(
     broker: str, configured: str, *, is_sent: bool
 ) -> None:
     way = Way(login=PageLogin("prometheus", PASSWORD))
-    assert (examination._of_broker(broker, configured, way).login is not None) is is_sent
+    assert (broker_looks.way_to_configured(broker, configured, way).login is not None) is is_sent

@@ -5,7 +5,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from kpybroker.cli.diagnoses import GOOD, PROBLEM, UNKNOWN, WARNING
-from kpybroker.cli.listener_diagnoses import ListenerAddress, ProbedListener, is_for, listeners, listeners_of
+from kpybroker.cli.listener_addresses import ListenerAddress, listeners_of
+from kpybroker.cli.listener_diagnoses import ProbedListener, is_for, listeners
 from kpybroker.client.certificate import Certificate
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
