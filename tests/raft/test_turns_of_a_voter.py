@@ -33,6 +33,7 @@ from kpybroker.machines.raft.messages import (
     Vote,
 )
 from kpybroker.machines.raft.quorum import Quorum
+from kpybroker.machines.raft.quorum_state import FIRST_BACKOFF_MS
 from kpybroker.machines.raft.roles import (
     NEVER,
     Candidate,
@@ -145,6 +146,34 @@ def test_a_prospective_follows_its_leader_again_when_other_voters_still_hear_it(
         grant(quorum, send, FETCH_MS, granted=False)
     assert isinstance(quorum.role, Follower)
     assert (quorum.leader_id, quorum.role.deadline_ms) == (2, FETCH_MS + ELECTION_MS + DRAWN_MS)
+
+
+def test_two_voters_that_lose_their_leader_together_and_refuse_each_other_soon_try_again() -> None:
+    quorum = node(LED)
+    sent(quorum)
+    quorum.step(Tick(), FETCH_MS)
+    asked = {each.node_id: each for each in sent(quorum)}
+    grant(quorum, asked[3], FETCH_MS)
+    assert isinstance(quorum.role, Candidate)
+    asked = {each.node_id: each for each in sent(quorum, FETCH_MS)}
+    grant(quorum, asked[3], FETCH_MS, granted=False)
+    assert quorum.role.votes.is_lost, "the leader that is silent will not vote"
+    assert quorum.role.deadline_ms == FETCH_MS + FIRST_BACKOFF_MS // 2
+    quorum.step(Tick(), quorum.role.deadline_ms)
+    assert isinstance(quorum.role, Prospective)
+    assert quorum.role.votes.gone == {2}
+
+
+def test_a_leader_that_answers_after_all_counts_as_a_voter_again() -> None:
+    quorum = node(LED)
+    sent(quorum)
+    quorum.step(Tick(), FETCH_MS)
+    asked = {each.node_id: each for each in sent(quorum)}
+    grant(quorum, asked[3], FETCH_MS)
+    asked = {each.node_id: each for each in sent(quorum, FETCH_MS)}
+    grant(quorum, asked[2], FETCH_MS)
+    assert isinstance(quorum.role, Leader)
+    assert set(quorum.role.granted) == {1, 2}
 
 
 def test_a_voter_whose_process_is_gone_makes_the_question_end_sooner_and_be_asked_again_soon() -> None:

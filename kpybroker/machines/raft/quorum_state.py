@@ -5,7 +5,7 @@ Not here: the messages that each role sends, and the log; those are in `kpybroke
 Invariant: the epoch never goes back, and every change of epoch, vote or known leader is handed out to be saved.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from kpybroker.machines.raft import leading
 from kpybroker.machines.raft.conversations import Conversations
@@ -161,7 +161,7 @@ class QuorumState:
         self._leave(Follower(election, now_ms + self.timing.fetch_timeout_ms))
 
     def _ask_before_standing(self, now_ms: float) -> None:
-        votes = Votes(self.history.voters)
+        votes = Votes(self.history.voters, self._unheard)
         votes.note(self.local.id, granted=True)
         self._leave(Prospective(self.role.election, votes, self._election_deadline(now_ms)))
         if votes.is_won:
@@ -171,7 +171,18 @@ class QuorumState:
         election = ElectionState(self.epoch + 1, NO_NODE, self.local.id, self.local.directory_id)
         deadline_ms = NEVER if self.is_only_voter else self._election_deadline(now_ms)
         self._save(election)
-        self._leave(Candidate(election, Votes(self.history.voters), deadline_ms))
+        self._leave(Candidate(election, Votes(self.history.voters, self._unheard), deadline_ms))
+
+    @property
+    def _unheard(self) -> Collection[int]:
+        """The voters that this node does not hear: the leader that it gives up, and those that did not answer since."""
+        match self.role:
+            case Follower() as role:
+                return (role.election.leader_id,)
+            case Prospective() | Candidate() as role:
+                return role.votes.gone
+            case _:
+                return ()
 
     def _give_up(self, role: Prospective, now_ms: float) -> None:
         """Give up this attempt: most voters would refuse, so the leader that this node lost may still be there."""

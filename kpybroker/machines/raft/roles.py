@@ -39,12 +39,13 @@ class Votes:
 
     __slots__ = ("gone", "granted", "needed", "refused", "voters")
 
-    def __init__(self, voters: Iterable[int]) -> None:
+    def __init__(self, voters: Iterable[int], gone: Iterable[int] = ()) -> None:
+        """``gone`` are voters that are not expected to answer, as the leader that was lost."""
         self.voters = frozenset(voters)
         self.needed = len(self.voters) // 2 + 1
         self.granted: list[int] = []
         self.refused: set[int] = set()
-        self.gone: set[int] = set()
+        self.gone = set(self.voters.intersection(gone))
 
     def note(self, voter_id: int, *, granted: bool) -> None:
         """Note one answer; the first one of each voter counts."""
