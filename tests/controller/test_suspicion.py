@@ -13,6 +13,7 @@ from kpybroker.machines.controller.suspicion import (
     QUIET_MS,
     REST_MS,
     SLOW_MS,
+    TOGETHER_MS,
     BrokerPeers,
     EarlyFencing,
     Suspicions,
@@ -350,3 +351,69 @@ def test_no_broker_is_fenced_that_was_heard_while_it_was_suspected(history: list
             assert heard_ms is not None
             assert fencing.silent_ms >= QUIET_MS + PROBE_MS
             return
+
+
+def lost_leader(*, heard_ago_ms: float = 2_000.0, asked_ago_ms: float = PROBE_MS, lag_ms: float = 0.0) -> Watched:
+    """A controller that has just replaced the suspect, which it asked as a voter; the others report it."""
+    watched = Watched()
+    watched.signs[SUSPECT] = None
+    heard_ms, asked_ms = watched.now_ms - heard_ago_ms, watched.now_ms - asked_ago_ms
+    watched.suspicions.lost(SUSPECT, heard_ms, asked_ms, lag_ms)
+    watched.lose().report(2, 3, ago_ms=1_800)
+    watched.look()
+    return watched
+
+
+def test_the_former_leader_of_the_quorum_is_fenced_as_soon_as_its_peers_are_known() -> None:
+    watched = lost_leader()
+    assert (watched.probed, watched.fenced) == ({SUSPECT}, [])
+    watched.pass_time(LOOK_MS)
+    (fencing,) = watched.fenced
+    assert (fencing.session, fencing.reporters, fencing.is_heard) == (SUSPECT, (2, 3), False)
+    assert fencing.silent_ms == 2_000 + LOOK_MS
+
+
+def test_the_former_leader_has_its_time_to_answer() -> None:
+    watched = lost_leader(asked_ago_ms=LOOK_MS).pass_time(PROBE_MS - 2 * LOOK_MS)
+    assert watched.fenced == []
+    watched.pass_time(LOOK_MS)
+    assert len(watched.fenced) == 1
+
+
+def test_the_former_leader_has_more_time_if_the_voter_was_late() -> None:
+    watched = lost_leader(lag_ms=200.0).pass_time(LOOK_MS)
+    assert watched.fenced == []
+    watched.pass_time(1_000)
+    assert len(watched.fenced) == 1
+
+
+def test_the_former_leader_is_not_fenced_once_it_answers_or_is_heard() -> None:
+    answering = lost_leader()
+    answering.suspicions.answered(SUSPECT, answering.now_ms)
+    heard = lost_leader()
+    heard.signs[SUSPECT] = heard.now_ms
+    for watched in (answering, heard):
+        watched.pass_time(LOOK_MS)
+        assert watched.fenced == []
+
+
+def test_the_former_leader_is_kept_while_most_of_its_peers_hear_it() -> None:
+    watched = lost_leader()
+    del watched.reports[3]
+    watched.pass_time(20_000)
+    assert watched.fenced == []
+
+
+def test_peers_that_lost_the_former_leader_long_before_say_nothing() -> None:
+    watched = lost_leader()
+    watched.report(2, 3, ago_ms=2_000 + TOGETHER_MS + 1)
+    watched.pass_time(20_000)
+    assert watched.fenced == []
+
+
+def test_a_new_controller_that_stood_still_suspects_the_former_leader_all_over() -> None:
+    watched = lost_leader()
+    watched.now_ms += 8_000
+    watched.look()
+    watched.pass_time(PROBE_MS - LOOK_MS)
+    assert watched.fenced == []

@@ -110,3 +110,13 @@ def test_a_broker_without_a_known_address_is_not_asked() -> None:
     probed = Probed()
     probed.probes.keep([BrokerSession(3, 1)])
     assert probed.links == 0
+
+
+def test_probes_that_change_hands_report_to_the_new_owner() -> None:
+    probed = Probed()
+    probed.probes.keep([SUSPECT])
+    heard: list[BrokerSession] = []
+    probed.probes.report_to(heard.append, heard.append)
+    probed.opened()
+    probed.taken(b"")
+    assert (heard, probed.answered) == ([SUSPECT], [])

@@ -26,6 +26,7 @@ from kpybroker.machines.raft.messages import (
     EndQuorumEpoch,
     EpochResponse,
     Fetch,
+    FetchResponse,
     FetchSnapshot,
     Known,
     OffsetAndEpoch,
@@ -39,6 +40,7 @@ from kpybroker.machines.raft.roles import (
     Candidate,
     ElectionState,
     Follower,
+    HeardLeader,
     Leader,
     Prospective,
     Resigned,
@@ -362,3 +364,20 @@ def test_a_removed_leader_leads_until_that_is_committed_and_then_observes() -> N
     assert (quorum.leader_id, quorum.role.deadline_ms) == (-1, NEVER)
     notified = [each for each in sent(quorum) if isinstance(each.request, EndQuorumEpoch)]
     assert [each.node_id for each in notified] == [2, 3]
+
+
+def test_a_voter_knows_when_its_leader_answered_last_until_it_follows_another() -> None:
+    quorum = node(LED)
+    (fetch, *_) = [each for each in sent(quorum) if isinstance(each.request, Fetch)]
+    assert quorum.heard_leader is None
+    quorum.step(Answered(2, fetch.request, FetchResponse(Known(4, 2), 20)), 30)
+    assert quorum.heard_leader == HeardLeader(2, 30)
+    quorum.step(Tick(), 30 + FETCH_MS)
+    asked = {each.node_id: each for each in sent(quorum, 30 + FETCH_MS) if isinstance(each.request, Vote)}
+    grant(quorum, asked[3], 31 + FETCH_MS)
+    assert quorum.heard_leader == HeardLeader(2, 30), "the answer of another is none of its own"
+    asked = {each.node_id: each for each in sent(quorum, 31 + FETCH_MS)}
+    grant(quorum, asked[2], 32 + FETCH_MS, granted=False)
+    assert quorum.heard_leader == HeardLeader(2, 32 + FETCH_MS)
+    quorum.step(Asked("new", BeginQuorumEpoch(6, 3, ReplicaKey(1, DISK[1]))), 40 + FETCH_MS)
+    assert quorum.heard_leader is None

@@ -162,12 +162,15 @@ def back(trial: Suspecting) -> None:
     trial.expect_nothing()
 
 
-def paused_controller(trial: Suspecting) -> None:
-    """The active controller stands still, which is a broker too."""
+def lost_controller(trial: Suspecting) -> None:
+    """The active controller, which is a broker too, stands still, or it and all others cannot reach each other."""
     controller = trial.controller
     assert controller.loop is not None
-    controller.loop.pause(60_000.0)
-    trial.within(2 * REPLACED_MS, lambda: trial.is_replaced(controller), f"others lead instead of {controller}")
+    if trial.rng.random() < 0.5:
+        controller.loop.pause(60_000.0)
+    else:
+        trial.cut(controller, *trial.all_but(controller))
+    trial.expect_replaced(controller)
 
 
 def cut_off(trial: Suspecting) -> None:
@@ -253,7 +256,7 @@ def load(trial: Suspecting) -> None:
 TRIALS: Final[Mapping[str, tuple[Callable[[Suspecting], None], bool]]] = {
     "paused": (paused, True),
     "paused-and-back": (back, True),
-    "paused-controller": (paused_controller, False),
+    "lost-controller": (lost_controller, False),
     "cut-off": (cut_off, True),
     "mute": (mute, True),
     "deaf": (deaf, True),

@@ -9,6 +9,7 @@ Invariant: no subscriber sees a record before a majority has it on disk, and no 
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from random import Random
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -51,6 +52,7 @@ from kpywire.messages.update_raft_voter import UpdateRaftVoterRequest
 
 if TYPE_CHECKING:
     from kpybroker.hosts.network.peers import Peers
+    from kpybroker.hosts.quorum.leader_watch import LeaderWatch
     from kpybroker.runtime.io.scheduler import Scheduler
 
 __all__ = ["QuorumConfig", "QuorumHost", "QuorumIdentity", "Timings"]
@@ -147,6 +149,8 @@ class QuorumHost:
             self._disk_failed,
         )
         self._leaderless = Leaderless(scheduler, lambda: self.controller_id >= 0, lambda: self._shell.troubles)
+        self._may_lead = identity.is_controller
+        self._leader_watch: LeaderWatch | None = None
         self._reign: Reign | None = None
         self._early_fencings = 0
         """The brokers that earlier reigns fenced before their sessions ended."""
@@ -283,6 +287,16 @@ class QuorumHost:
         self._shell.start()
         if not self._quorum.is_only_voter:
             self._leaderless.start()
+            self._watch_leader()
+
+    def _watch_leader(self) -> None:
+        """Watch the leader, as a node that may become the controller."""
+        parts = self._controller_parts
+        if parts.suspects and parts.connect is not None and self._may_lead:
+            from kpybroker.hosts.quorum.leader_watch import LeaderWatch  # not of a plain start
+
+            address = partial(parts.address_in, self.image)
+            self._leader_watch = LeaderWatch(self._scheduler, self._quorum, self.image, parts.connect, address)
 
     def close(self) -> None:
         """Stop; a leader resigns first. Records that were appended but not synced may or may not survive, as after a
@@ -360,7 +374,8 @@ class QuorumHost:
         self._reign = Reign(
             self._scheduler, self._shell, self._committed, self.image, self._controller_parts, self._broken
         )
-        self._reign.begin(committed_offset)
+        watch = self._leader_watch
+        self._reign.begin(committed_offset, None if watch is None else watch.take())
         self._leader_changed()
 
     def _end_reign(self) -> None:
@@ -398,6 +413,8 @@ class QuorumHost:
         self._committed.stop()
         self._snapshots.stop()
         self._leaderless.stop()
+        if self._leader_watch is not None:
+            self._leader_watch.close()
         self._end_reign()
 
 

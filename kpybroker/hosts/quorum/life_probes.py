@@ -52,6 +52,10 @@ class LifeProbes:
             if session not in self._probes:
                 self._begin(session)
 
+    def report_to(self, answered: Callable[[BrokerSession], object], gone: Callable[[BrokerSession], object]) -> None:
+        """Call these from now on."""
+        self._answered, self._gone = answered, gone
+
     def _begin(self, session: BrokerSession) -> None:
         address = self._address(session.broker_id)
         if address is None:

@@ -41,6 +41,7 @@ from kpywire.metadata_records import encode_record
 
 if TYPE_CHECKING:
     from kpybroker.hosts.network.peer import Connect
+    from kpybroker.hosts.quorum.leader_watch import LostLeader
     from kpybroker.hosts.quorum.suspects import SuspectWatch
     from kpybroker.runtime.io.scheduler import Scheduler, Timer
 
@@ -118,6 +119,12 @@ class ControllerParts(NamedTuple):
     suspects: bool = False
     """The controller may fence silent brokers before their sessions end (``kpybroker.suspicion.enable``)."""
 
+    def address_in(self, image: MetadataImage, broker_id: int) -> tuple[str, int] | None:
+        """The address where a broker listens for other nodes; None if it is not known."""
+        broker = image.brokers.get(broker_id)
+        point = None if broker is None else broker.listeners.get(self.settings.inter_broker_listener_name)
+        return None if point is None else (point.host, point.port)
+
 
 class Reign:
     """The active controller."""
@@ -161,8 +168,9 @@ class Reign:
         self.early_fencings = 0
         """The brokers that were fenced before their sessions ended."""
 
-    def begin(self, committed_offset: int) -> None:
-        """Accept requests. The image holds everything below ``committed_offset`` and nothing above it."""
+    def begin(self, committed_offset: int, lost: "LostLeader | None" = None) -> None:
+        """Accept requests. The image holds everything below ``committed_offset`` and nothing above it. ``lost`` is the
+        former leader, if this node gave it up."""
         self._journal.open(committed_offset, committed_offset)
         self._decide(Activate(list(self._controller_parts.bootstrap_records)), int(self._scheduler.monotonic_ms()))
         log.info("This node's controller is active in epoch %d", self.epoch)
@@ -183,9 +191,9 @@ class Reign:
                 if not broker.fenced and broker.id != self._controller_parts.settings.node_id:
                     self._ended_brokers.look(BrokerSession(broker.id, broker.epoch))
         if self._controller_parts.suspects:
-            self._watch()
+            self._watch(lost)
 
-    def _watch(self) -> None:
+    def _watch(self, lost: "LostLeader | None" = None) -> None:
         """Watch for suspects, as soon as there are several brokers."""
         connect = self._controller_parts.connect
         if connect is None:
@@ -198,6 +206,8 @@ class Reign:
         self._suspects = SuspectWatch(
             self._scheduler, self.state, self._fetched_ms, connect, self._address, self._fence, self._gone
         )
+        if lost is not None:
+            self._suspects.suspect(lost)
 
     def _fetched_ms(self) -> dict[int, float]:
         """The times at which nodes last fetched the metadata log."""
@@ -214,10 +224,7 @@ class Reign:
             self._ended_brokers.heard(session, connection)
 
     def _address(self, broker_id: int) -> tuple[str, int] | None:
-        broker = self.state.image.brokers.get(broker_id)
-        name = self._controller_parts.settings.inter_broker_listener_name
-        point = None if broker is None else broker.listeners.get(name)
-        return None if point is None else (point.host, point.port)
+        return self._controller_parts.address_in(self.state.image, broker_id)
 
     def _gone(self, session: BrokerSession) -> None:
         log.info("Broker %d is fenced: its process has ended, since its port is closed", session.broker_id)

@@ -16,6 +16,7 @@ from kpybroker.machines.controller.state import STEP, ControllerState
 from kpybroker.machines.controller.suspicion import LOOK_MS, BrokerPeers, EarlyFencing, Suspicions
 
 if TYPE_CHECKING:
+    from kpybroker.hosts.quorum.leader_watch import LostLeader
     from kpybroker.runtime.io.scheduler import Scheduler, Timer
 
 log = logging.getLogger("kpybroker.controller")
@@ -40,6 +41,7 @@ class SuspectWatch:
         self._state = state
         self._fetched_ms = fetched_ms
         self._fence = fence
+        self._gone = gone
         self._began_ms = scheduler.monotonic_ms()
         self._node_id = state.settings.node_id
         self._suspicions = Suspicions(self._node_id, self._began_ms)
@@ -48,6 +50,15 @@ class SuspectWatch:
         """The brokers whose peers are being found out."""
         self._timer: Timer = scheduler.call_later(LOOK_MS, self._look)
         self._is_closed = False
+
+    def suspect(self, lost: "LostLeader") -> None:
+        """Suspect the quorum's former leader, which this node asked before it was the controller."""
+        self._probes.close()
+        self._probes = lost.probes
+        self._probes.report_to(self._answered, self._gone)
+        self._suspicions.lost(lost.session, lost.heard_ms, lost.asked_ms, lost.lag_ms)
+        self._timer.cancel()
+        self._timer = self._scheduler.call_later(0, self._look)
 
     def close(self) -> None:
         """Look no more."""

@@ -8,6 +8,8 @@ that it follows. A report of a peer that had lost it long before the controller 
 A broker that the controller hears is fenced only if all brokers in sync with partitions that it leads, and at least
 two, get no answers to their fetches: then nothing can be committed there, and others can lead.
 
+A new controller knows nothing of brokers, except of the quorum's former leader: it has waited for this one as a voter.
+
 A node that stood still has unread messages, so it starts all over. One whose looks are late is on a busy machine, and
 waits longer. A broker that is heard soon after it was fenced was only slow: for an hour its session alone counts, and
 all others are given twice the time.
@@ -117,8 +119,17 @@ class Suspicions:
         self._usual_ms: dict[BrokerSession, float] = {}
         self._returned_ms: dict[BrokerSession, float] = {}
         """The times when brokers were heard again after a pause."""
+        self._lost_ms: dict[BrokerSession, float] = {}
+        """The time when this node heard the quorum's former leader last, before it was the controller."""
         self._fenced_ms: dict[BrokerSession, float] = {}
         self._rests_until_ms: dict[int, float] = {}
+
+    def lost(self, session: BrokerSession, heard_ms: float, asked_ms: float, lag_ms: float) -> None:
+        """Note that the quorum's former leader answered this node last at ``heard_ms``, and gives no sign of life since
+        it was asked. Looks were late by ``lag_ms`` meanwhile. Its broker is a suspect since then."""
+        self._lost_ms[session] = heard_ms
+        self._lag_ms = lag_ms
+        self._suspects[session] = _Suspect(asked_ms, is_quiet=True)
 
     def answered(self, session: BrokerSession, now_ms: float) -> None:
         """Note that a suspect answered."""
@@ -144,6 +155,7 @@ class Suspicions:
         if now_ms - self._looked_ms > LOOK_MS + LATE_MS:
             self._woke_ms = now_ms
             self._suspects.clear()
+            self._lost_ms.clear()
         late_ms = min(max(now_ms - self._looked_ms - LOOK_MS, 0.0), LATE_MS)
         self._lag_ms = max(late_ms, self._lag_ms - self._lag_ms / FORGET_SHARE)
         self._looked_ms = now_ms
@@ -197,6 +209,8 @@ class Suspicions:
 
     def _heard_ms(self, session: BrokerSession, sign: float | None) -> float:
         """The time since when a broker is silent, as far as this node can know."""
+        if self._is_unknown(session, sign) and session in self._lost_ms:
+            return self._lost_ms[session]
         return max(-1.0 if sign is None else sign, self._answered.get(session, -1.0), self._woke_ms)
 
     def _is_quiet(self, session: BrokerSession, sign: float | None, now_ms: float) -> bool:
@@ -246,7 +260,8 @@ class Suspicions:
     ) -> EarlyFencing | None:
         """Fence a broker that the controller does not hear, if most of its peers do not either."""
         heard_ms = self._heard_ms(session, sign)
-        earliest_ms = -inf if self._is_unknown(session, sign) else heard_ms - TOGETHER_MS
+        is_unknown = self._is_unknown(session, sign) and session not in self._lost_ms
+        earliest_ms = -inf if is_unknown else heard_ms - TOGETHER_MS
         asked = peers.witnesses.intersection(live)
         reporters: list[int] = []
         for peer in sorted(asked):

@@ -57,6 +57,7 @@ from kpybroker.machines.raft.roles import (
     Candidate,
     ElectionState,
     Follower,
+    HeardLeader,
     Leader,
     Prospective,
     Resigned,
@@ -305,6 +306,9 @@ class Quorum(Answering):
     def _answered(self, node_id: int, request: Request, response: Response, now_ms: float) -> None:
         is_awaited = self._talks.settle(node_id, request)
         known, role = response.known, self.role
+        heard = self.heard_leader
+        if node_id == (role.election.leader_id if isinstance(role, Follower) or heard is None else heard.node_id):
+            self.heard_leader = HeardLeader(node_id, now_ms)
         self._note_leader(known.epoch, known.leader_id, now_ms)
         if self.role is not role or not is_awaited:
             return

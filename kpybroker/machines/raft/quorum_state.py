@@ -18,6 +18,7 @@ from kpybroker.machines.raft.roles import (
     Candidate,
     ElectionState,
     Follower,
+    HeardLeader,
     Leader,
     Prospective,
     Role,
@@ -58,6 +59,8 @@ class QuorumState:
         self._saving: ElectionState | None = None
         self._talks = Conversations()
         self._parked: list[leading.ParkedFetch] = []
+        self.heard_leader: HeardLeader | None = None
+        """The leader that this node follows or followed last; None before its first answer."""
 
     # What it is.
 
@@ -158,6 +161,7 @@ class QuorumState:
         if election != current:
             self._save(election)
         self._lost_elections = 0
+        self.heard_leader = None
         self._leave(Follower(election, now_ms + self.timing.fetch_timeout_ms))
 
     def _ask_before_standing(self, now_ms: float) -> None:

@@ -23,6 +23,13 @@ class ElectionState(NamedTuple):
     voted_directory_id: bytes = ZERO_UUID
 
 
+class HeardLeader(NamedTuple):
+    """The leader of the quorum that a node follows or followed last, and the time of its last answer."""
+
+    node_id: int
+    heard_ms: float
+
+
 class Unattached:
     """Knows an epoch, but no leader of it; has voted for another replica or for none."""
 
