@@ -11,7 +11,7 @@ from kpystorage import checkpoint, names, partition_metadata
 from kpystorage.clean_stop import complete
 from kpystorage.cutting import begin_as
 from kpystorage.disk import Disk, Lock, remove_tree
-from kpystorage.errors import CorruptFile, CorruptLog, DirectoryLocked
+from kpystorage.errors import CorruptFile, CorruptLog, DirectoryLocked, NotMade
 from kpystorage.home import Home, Randomness
 from kpystorage.leader_epochs import LeaderEpochs
 from kpystorage.listing import TopicPartition, list_logs
@@ -334,15 +334,28 @@ class LogDirectory(Home):
 
     def _take_blank(self, log: Log, blank: str, now_ms: int) -> None:
         """Make the files under this name those of the log."""
+        self._take_files(log, blank)
+        with self._guard:
+            segment = Segment.of_empty_files(self.disk, log.path, 0, now_ms, log.config)
+        self._adopt_new(log, segment, 0)
+
+    def _take_files(self, log: Log, blank: str) -> None:
         self._check_new(log)
         with self._guard:
             if log.path in self._half_made:
                 deque(remove_tree(self.disk, log.path), maxlen=0)
                 self._half_made.discard(log.path)
             self.disk.rename(self._file(blank), log.path)
-            segment = Segment.of_empty_files(self.disk, log.path, 0, now_ms, log.config)
             self._session.changed()
-        self._adopt_new(log, segment, 0)
+
+    def take_files(self, log: Log, blank: str) -> None:
+        """Give an open log that has no files those under this name, and a place among the logs. DiskFailure."""
+        self._take_files(log, blank)
+        self.logs[log.topic, log.partition] = log
+        earliest = log.epochs.earliest
+        if earliest is None or earliest[1] != log.log_start_offset:  # the files do not show where readers begin
+            self.write_checkpoint(names.LOG_STARTS, self.render_log_starts())
+            self.noted()
 
     def _check_new(self, log: Log) -> None:
         if self.failure is not None:
@@ -458,8 +471,11 @@ class LogDirectory(Home):
     def promise_log_start(self, log: Log, offset: int) -> None:
         """Make the next checkpoint of log starts say ``offset``. The log moves its start when that is written.
 
-        So no client sees a log start that the next start of the node does not know.
+        So no client sees a log start that the next start of the node does not know. NotMade: it has no files yet.
         """
+        if log.need_files is not None:
+            log.need_files()
+            raise NotMade(f"{log.name} is being made, since its disk was lost")
         key = (log.topic, log.partition)
         self._promised_starts[key] = max(self._promised_starts.get(key, 0), offset)
 

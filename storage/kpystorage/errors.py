@@ -22,6 +22,12 @@ class CorruptRecord(StorageError):
     error_code = 2
 
 
+class NotMade(StorageError):
+    """The files of the log are not made yet: the next attempt may succeed (NOT_LEADER_OR_FOLLOWER)."""
+
+    error_code = 6
+
+
 class RecordBatchTooLarge(StorageError):
     """An append that is larger than a segment may be (Kafka's RECORD_LIST_TOO_LARGE)."""
 

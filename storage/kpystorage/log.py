@@ -54,8 +54,8 @@ class Log:
     __slots__ = (
         "_boundaries", "_complete_end", "_ended", "_flush_messages", "_unsnapshotted_bytes", "active", "base_offsets",
         "config", "directory", "end", "epochs", "flushing", "folder", "is_being_cleaned", "log_start_offset",
-        "partition", "producers", "recovery_point", "segments", "snapshots", "stop_compacting", "topic", "topic_id",
-        "unflushed", "unflushed_bytes",
+        "need_files", "partition", "producers", "recovery_point", "segments", "snapshots", "stop_compacting", "topic",
+        "topic_id", "unflushed", "unflushed_bytes",
     )  # fmt: skip
 
     topic_id: bytes | None
@@ -69,6 +69,8 @@ class Log:
     epochs: LeaderEpochs
     log_start_offset: int
     """The first offset that may be read: the start that clients see. See `local_log_start_offset`."""
+    need_files: Callable[[], object] | None
+    """Asks for the files of a log that has none yet (`kpystorage.unmade`)."""
     producers: ProducerStates
     recovery_point: int
     """The recovery point: everything below it is known to be durable."""
@@ -95,7 +97,7 @@ class Log:
         self.flushing: Flush | None = None
         self.is_being_cleaned = False  # by a process or thread that makes files in the directory
         self.configure(config)
-        self.stop_compacting = None
+        self.stop_compacting = self.need_files = None
 
     @property
     def name(self) -> str:

@@ -8,8 +8,11 @@ import pytest
 from tiered_replicas import TieredReplicas
 
 from kpybroker.machines.errors import KafkaError
+from kpystorage.errors import NotMade
 from kpystorage.remote.indexes import IndexType
 from kpywire import error_codes
+from kpywire.metadata_records.partition_change_record import PartitionChangeRecord
+from kpywire.metadata_records.remove_topic_record import RemoveTopicRecord
 from kpywire.messages.fetch import FetchResponse
 from kpywire.messages.list_offsets import ListOffsetsRequest
 from tests.replication.replica_world import TOPIC, TOPIC_ID
@@ -417,6 +420,108 @@ def test_an_empty_disk_serves_many_partitions_soon() -> None:
     world.settle()
     assert [world.nodes[1].produce(1, index) for index in range(300)] == [3] * 300
     assert world.store.asked == 600
+
+
+def files_of(world: TieredReplicas, index: int = 0) -> list[str]:
+    """The names of a partition's directories on the disk of node 1."""
+    names = world.nodes[1].disk.list_directory("/data")
+    return [name for name in names if name.partition(".")[0] == f"t-{index}"]
+
+
+def test_its_log_has_no_files_while_others_begin() -> None:
+    world = TieredReplicas(1, partitions=300)
+    for index in range(300):
+        world.nodes[1].produce(2, index)
+        world.roll(1, index)
+        world.copy(1, index)
+    without_disk(world)
+    node = world.nodes[1]
+    while any(node.replica(index).role is None for index in range(300)):
+        world.run(1)
+        begun = [index for index in range(300) if node.replica(index).role is not None]
+        assert not any(files_of(world, index) for index in begun)
+    assert {node.log(index).end.offset for index in range(300)} == {2}
+    world.settle()
+    assert all(files_of(world, index) == [f"t-{index}"] for index in range(300))
+
+
+def begun_without_files(world: TieredReplicas) -> None:
+    """Run until node 1, whose disk was lost, leads again."""
+    without_disk(world)
+    while world.nodes[1].replica().role is None:
+        world.run(1)
+    assert files_of(world) == []
+
+
+def test_a_producer_that_comes_first_has_the_files_made() -> None:
+    world = TieredReplicas(1)
+    tiered(world)
+    begun_without_files(world)
+    with pytest.raises(NotMade) as refused:
+        world.nodes[1].produce(1)
+    assert refused.value.error_code == error_codes.NOT_LEADER_OR_FOLLOWER
+    world.run(10)
+    assert files_of(world) == ["t-0"]
+    assert world.nodes[1].produce(1) == 31
+    assert [each.producer_id for each in world.nodes[1].log().producers.snapshot()] == [7]
+
+
+def test_a_log_start_moves_when_the_files_are_made() -> None:
+    world = TieredReplicas(1)
+    tiered(world)
+    begun_without_files(world)
+    moved: list[bool] = []
+    world.nodes[1].replicas.move_log_start(world.nodes[1].replica(), 12, lambda: moved.append(True))
+    assert (moved, world.nodes[1].log().log_start_offset) == ([], 0)
+    world.settle()
+    assert (moved, world.nodes[1].log().log_start_offset) == ([True], 12)
+
+
+def test_files_of_a_role_that_has_ended_become_no_log() -> None:
+    world = TieredReplicas(1)
+    tiered(world)
+    begun_without_files(world)
+    with pytest.raises(NotMade):
+        world.nodes[1].produce(1)
+    world.tell(PartitionChangeRecord(topic_id=TOPIC_ID, partition_id=0, leader=-1))
+    world.settle()
+    assert files_of(world) == []
+    world.lead(1)
+    world.settle()
+    assert world.nodes[1].produce(1) == 31
+
+
+def test_a_deleted_topic_leaves_no_files() -> None:
+    world = TieredReplicas(1)
+    tiered(world)
+    begun_without_files(world)
+    with pytest.raises(NotMade):
+        world.nodes[1].produce(1)
+    world.tell(RemoveTopicRecord(topic_id=TOPIC_ID))
+    world.settle()
+    assert files_of(world) == []
+
+
+def test_a_stop_before_the_files_are_made_leaves_none() -> None:
+    world = TieredReplicas(1)
+    tiered(world)
+    begun_without_files(world)
+    world.nodes[1].stop()
+    assert files_of(world) == []
+    world.nodes[1].start()
+    world.settle()
+    assert world.nodes[1].produce(1) == 31
+
+
+def test_a_disk_that_fails_meanwhile_takes_the_partition_offline() -> None:
+    world = TieredReplicas(1)
+    tiered(world)
+    begun_without_files(world)
+    world.nodes[1].disk.fail_at = world.nodes[1].disk.calls + 2
+    with pytest.raises(NotMade):
+        world.nodes[1].produce(1)
+    world.run(QUICK_MS)
+    assert world.nodes[1].replica().offline
 
 
 def test_the_topic_of_the_world_is_tiered() -> None:

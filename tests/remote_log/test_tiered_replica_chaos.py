@@ -200,6 +200,7 @@ def _begins_at_once(_self: EmptyLeaders, *_arguments: object) -> None:
 
 def test_a_leader_that_believes_its_empty_log_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(EmptyLeaders, "check", _begins_at_once)
+    monkeypatch.setattr(EmptyLeaders, "beginning", _begins_at_once)
     assert is_found()
 
 

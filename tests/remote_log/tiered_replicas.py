@@ -28,6 +28,7 @@ from kpystorage.log import Log
 from kpystorage.log_config import LogConfig
 from kpystorage.remote.indexes import IndexType
 from kpystorage.sim_disk import SimDisk
+from kpystorage.unmade import LogStart
 from kpywire.metadata_records.partition_change_record import PartitionChangeRecord
 from tests.replication.replica_world import DATA, TOPIC, TOPIC_ID, World, WorldNode
 
@@ -86,6 +87,9 @@ class Tiers(NoTiering):
 
     def check_beginning(self, replica: Replica, log: Log) -> None:
         self.leaders.check(replica, log)
+
+    def beginning(self, replica: Replica) -> LogStart | None:
+        return self.leaders.beginning(replica)
 
 
 class CopiedOffsets:

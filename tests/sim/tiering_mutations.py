@@ -282,8 +282,8 @@ TIERING_MUTATIONS = [
     _tiering(
         "a leader without records serves at once",
         EMPTY_LEADERS,
-        "        if found.size > 0:\n            return\n",
-        "        if found.size >= 0:\n            return\n",
+        "        if segments is not None and isinstance(of.machine.found(segments), StayEmpty):\n            return\n",
+        "        if segments is not None and of.machine.found(segments) is not None:\n            return\n",
     ),
     _tiering(
         "a leader without records begins where the last segment does",

@@ -26,6 +26,7 @@ from kpybroker.runtime.io.scheduler import Scheduler
 from kpystorage.cutting import Preparation, preparation
 from kpystorage.errors import DiskFailure, StorageError
 from kpystorage.log import Log
+from kpystorage.unmade import LogStart
 from kpywire import error_codes
 
 log = logging.getLogger("kpybroker.tiering")
@@ -39,13 +40,17 @@ MOST_PAUSE_MS: Final = 10_000
 class LeaderBeginning:
     """A leader whose log is about to begin."""
 
-    __slots__ = ("due_ms", "epoch", "errors", "found", "machine", "reason", "replica")
+    __slots__ = ("due_ms", "epoch", "errors", "found", "machine", "reason", "replica", "start")
 
-    def __init__(self, replica: Replica, found: Log) -> None:
+    def __init__(self, replica: Replica, found: Log | None) -> None:
+        """``found`` is its log without records, None where there is not even that."""
         self.replica = replica
         self.found = found
         self.epoch = replica.partition.leader_epoch
-        self.machine = EmptyLeader(self.epoch, found.log_start_offset, found.end.offset)
+        bounds = () if found is None else (found.log_start_offset, found.end.offset)
+        self.machine = EmptyLeader(self.epoch, *bounds)
+        self.start: LogStart | None = None
+        """The place where a log without files begins, once it is known."""
         self.errors = 0
         self.due_ms = 0.0
         self.reason = ""
@@ -56,7 +61,7 @@ class LeaderBeginning:
         """Whether this node no longer leads in the epoch, or the log is not the one that was found empty."""
         replica = self.replica
         is_led = replica.is_led_here and replica.role is None and replica.partition.leader_epoch == self.epoch
-        return not is_led or not self.found.is_open or self.found.size > 0
+        return not is_led or (self.found is not None and (not self.found.is_open or self.found.size > 0))
 
 
 class EmptyLeaders:
@@ -97,11 +102,26 @@ class EmptyLeaders:
         """
         if found.size > 0:
             return
-        beginning = LeaderBeginning(replica, found)
+        self._begin_later(LeaderBeginning(replica, found))
+
+    def beginning(self, replica: Replica) -> LogStart | None:
+        """The place where the log of a partition begins that this node leads and has no files of; None where the store
+        has nothing of it. Raises the error of `check`."""
+        known = self._waiting.get(replica)
+        if known is not None and known.start is not None and not known.is_over:
+            return known.start
+        self._begin_later(LeaderBeginning(replica, None))
+        return None
+
+    def _begin_later(self, of: LeaderBeginning) -> None:
+        """Find where a log begins, unless it is known that the store has nothing of it."""
+        replica = of.replica
         segments = self._segments_of(replica.topic.id, replica.index)
-        if segments is not None and isinstance(beginning.machine.found(segments), StayEmpty):
+        if segments is not None and isinstance(of.machine.found(segments), StayEmpty):
             return
-        self._waiting.setdefault(replica, beginning)
+        known = self._waiting.setdefault(replica, of)
+        if known.is_over and replica not in self._busy:
+            self._waiting[replica] = of
         self._look_soon()
         raise KafkaError(
             error_codes.NOT_LEADER_OR_FOLLOWER, f"{replica}: it is not known yet where the log begins behind the store"
@@ -144,6 +164,10 @@ class EmptyLeaders:
         elif isinstance(step, FetchIndexes):
             self._busy.add(of.replica)
             self._ends.fetch(step.segment, partial(self._fetched, of))
+        elif isinstance(step, StartAt) and of.found is None:
+            of.start = LogStart(*step)
+            self._begun += 1
+            self._end(of)
         elif isinstance(step, StartAt):
             self._prepare(of, step)
         else:
@@ -168,6 +192,7 @@ class EmptyLeaders:
             of.reason = reason
 
     def _prepare(self, of: LeaderBeginning, start: StartAt) -> None:
+        assert of.found is not None
         preparing = preparation(of.found, *start)
         if preparing is None:
             self._start(of, start)
@@ -186,6 +211,7 @@ class EmptyLeaders:
             self._end(of)
 
     def _start(self, of: LeaderBeginning, start: StartAt) -> None:
+        assert of.found is not None
         try:
             of.found.begin_in_middle(*start, self._scheduler.now_ms())
         except StorageError as error:
@@ -194,7 +220,7 @@ class EmptyLeaders:
             self._later(of, str(error))
             return
         self._begun += 1
-        log.info(
+        log.debug(
             "%s was empty though the store has it: its log begins at offset %d, readers may begin at %d",
             of.replica, start.offset, start.log_start_offset,
         )  # fmt: skip
@@ -203,6 +229,13 @@ class EmptyLeaders:
     def _end(self, of: LeaderBeginning) -> None:
         """Have the role begin, if this node still leads. In another epoch the next look is from the beginning."""
         replica = of.replica
+        try:
+            if replica.is_led_here:
+                replica.held()
+        except DiskFailure as failure:
+            self._disk_failed(failure)
+        except KafkaError as error:
+            log.debug("%s is not led yet: %s", replica, error)
         if self._waiting.get(replica) is of:
             del self._waiting[replica]
         if not self._waiting and self._begun:
@@ -212,11 +245,4 @@ class EmptyLeaders:
                 self._begun,
             )
             self._begun = 0
-        try:
-            if replica.is_led_here:
-                replica.held()
-        except DiskFailure as failure:
-            self._disk_failed(failure)
-        except KafkaError as error:
-            log.debug("%s is not led yet: %s", replica, error)
         replica.changed()

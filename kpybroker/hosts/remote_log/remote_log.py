@@ -31,6 +31,7 @@ from kpybroker.machines.remote_log import expiry
 from kpybroker.runtime.calls.pending import Pending
 from kpybroker.runtime.io.scheduler import Timer
 from kpystorage.log import Log
+from kpystorage.unmade import LogStart
 from kpywire import error_codes
 
 logger = logging.getLogger("kpybroker.tiered")
@@ -210,6 +211,10 @@ class RemoteLog:
     def check_beginning(self, replica: Replica, log: Log) -> None:
         """Check the log of a tiered topic before this node's leadership begins with it. KafkaError."""
         self._empty_leaders.check(replica, log)
+
+    def beginning(self, replica: Replica) -> LogStart | None:
+        """The place where the log of a led partition begins that has no files. KafkaError."""
+        return self._empty_leaders.beginning(replica)
 
     # Questions of requests
 

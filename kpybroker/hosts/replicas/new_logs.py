@@ -61,6 +61,7 @@ class NewLogs:
         self._waiting: deque[Replica] = deque()
         self._making: dict[Replica, NewLogPlace] = {}
         self._made: dict[Replica, NewLogPlace] = {}
+        self._placed: dict[Replica, LogDirectory] = {}
         self._is_busy = self._is_stopped = False
 
     def add(self, replica: Replica) -> None:
@@ -69,6 +70,25 @@ class NewLogs:
         if not self._is_busy:
             self._is_busy = True
             self._scheduler.call_soon(self._begin)
+
+    def place(self, replica: Replica) -> LogDirectory | None:
+        """Choose the directory of a log that is made when it is needed; None if there is none for it now."""
+        directory = self._placed.get(replica)
+        if directory is None:
+            try:
+                directory = self._choose(replica)
+            except KafkaError as error:
+                log.debug("%s has no place yet: %s", replica, error)
+                return None
+            directory.in_the_making += 1
+            self._placed[replica] = directory
+        return directory
+
+    def forget(self, replica: Replica) -> None:
+        """Forget the place that was chosen: the partition is gone."""
+        directory = self._placed.pop(replica, None)
+        if directory is not None:
+            directory.in_the_making -= 1
 
     def stop(self) -> None:
         """Stop making logs: the node stops."""
@@ -85,7 +105,10 @@ class NewLogs:
         if place is not None:
             place.directory.in_the_making -= 1
             return place.directory, place.name
-        return None, None
+        directory = self._placed.pop(replica, None)
+        if directory is not None:
+            directory.in_the_making -= 1
+        return directory, None
 
     def _begin(self) -> None:
         """Choose directories, and have the thread make the files."""

@@ -6,6 +6,7 @@ changed topic configs, and drops deleted topics, whose directories are renamed f
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Final, NamedTuple
 
 from kpybroker.config.topic import TopicConfig
@@ -15,6 +16,7 @@ from kpybroker.hosts.replicas.neighbours import Neighbours
 from kpybroker.hosts.replicas.new_logs import NewLogs
 from kpybroker.hosts.replicas.replica import HeldTopic, Replica
 from kpybroker.hosts.replicas.tiering import NoTiering, Tiering
+from kpybroker.hosts.replicas.unmade_logs import UnmadeLogs
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.fetch.session import CachedPartition
 from kpybroker.machines.metadata.delta import MetadataDelta
@@ -25,13 +27,16 @@ from kpybroker.machines.partition.in_sync import UNKNOWN_OFFSET, Rules
 from kpybroker.runtime.io.scheduler import Scheduler
 from kpystorage import names
 from kpystorage.directory import LogDirectory
-from kpystorage.errors import CorruptLog, DiskFailure, StorageError
+from kpystorage.errors import CorruptLog, DiskFailure, NotMade, StorageError
 from kpystorage.log import Log
+from kpystorage.unmade import begin_unmade
 from kpywire import error_codes
 
 log = logging.getLogger("kpybroker.replicas")
 
 TIERED: Final = "remote.storage.enable"
+NOT_MADE_MS: Final = 100
+"""The pause while the files of a log are made."""
 TopicConfigOf = Callable[[Mapping[str, str]], TopicConfig]
 
 
@@ -71,6 +76,7 @@ class Replicas:
         self.topics: dict[str, HeldTopic] = {}
         self.by_id: dict[bytes, HeldTopic] = {}
         self._new_logs = NewLogs(directories, scheduler, self._directory_for, self._take_up)
+        self._unmade = UnmadeLogs(directories, scheduler)
         self._is_dropping = False
         self._leaving: dict[str, dict[int, Replica]] = {}
         """Partitions of deleted topics whose logs are not taken out of use yet."""
@@ -188,6 +194,9 @@ class Replicas:
         if replica is not None:
             replica.update(partition)
             self._follow(replica)
+            is_new_leader = replica.is_led_here and replica.role is None
+            if is_new_leader and self._may_begin_in_store(replica) and self.find_log(replica) is None:
+                self._make(replica)
             return
         replica = held.replicas[index] = Replica(
             held,
@@ -199,9 +208,28 @@ class Replicas:
             rules=self.rules,
         )
         if topic.name in self._leaving or self.find_log(replica) is None:
-            self._new_logs.add(replica)
+            self._make(replica)
         else:
             self._follow(replica)
+
+    def _make(self, replica: Replica) -> None:
+        """Have the log of a new partition made, unless it may begin behind what a store has: not before that is known,
+        and its directory is reported meanwhile."""
+        is_led, is_waiting = replica.is_led_here, False
+        if self._may_begin_in_store(replica) and (is_led or replica.partition.leader == NO_LEADER):
+            try:
+                is_waiting = not is_led or self._tiering.beginning(replica) is not None
+            except KafkaError:
+                is_waiting = True
+        directory = self._new_logs.place(replica) if is_waiting else None
+        if directory is None:
+            self._new_logs.add(replica)
+        elif replica.partition.directory_of(self.node_id) != self.directories.ids[directory]:
+            self._assignments.assign(replica.topic.id, replica.index, self.directories.ids[directory])
+
+    def _may_begin_in_store(self, replica: Replica) -> bool:
+        topic = replica.topic
+        return topic.config.tier is not None and not topic.config.is_fed and topic.name not in self._leaving
 
     def _take_up(self, replica: Replica) -> None:
         """Take up a new partition."""
@@ -228,7 +256,11 @@ class Replicas:
             moved()
             return
         found = leader.log
-        found.directory.promise_log_start(found, offset)
+        try:
+            found.directory.promise_log_start(found, offset)
+        except NotMade:
+            self.scheduler.call_later(NOT_MADE_MS, self.move_log_start, replica, offset, moved)
+            return
 
         def written() -> None:
             may_move = found.directory.failure is None and found.is_open and not replica.gone
@@ -246,8 +278,10 @@ class Replicas:
         held.is_guarded = held.is_internal or held.config.is_mirror
         changed = held.config.log()
         for replica in held.replicas.values():
-            found = self.find_log(replica)
+            found = self.find_log(replica) or replica.log
             if found is not None:
+                if found.need_files is not None and not changed.is_tiered:
+                    found.need_files()  # from now on nothing else knows where it begins
                 found.configure(changed)
             self._fetchers.configured(replica)
             leader = replica.leader
@@ -310,6 +344,7 @@ class Replicas:
     def stop(self) -> None:
         """Make no more logs, and leave pending removals to the next start: the node stops."""
         self._new_logs.stop()
+        self._unmade.stop()
         self.directories.stop()
 
     def finish_dropping(self) -> None:
@@ -326,6 +361,8 @@ class Replicas:
     def _forget(self, replica: Replica) -> None:
         self._moves.forget(replica.topic.name, replica.index)
         found = self.find_log(replica)
+        if found is None:
+            self._new_logs.forget(replica)
         if not replica.gone:
             replica.forget()
             self._follow(replica)
@@ -341,7 +378,7 @@ class Replicas:
 
     def is_known_empty(self, replica: Replica) -> bool:
         """Whether a log never held a record. Nothing is opened for it: False if that would be needed to know."""
-        found = self.find_log(replica)
+        found = self.find_log(replica) or replica.log
         if found is None:
             # It may be in a directory that does not work.
             return not self.directories.failed_paths
@@ -361,11 +398,7 @@ class Replicas:
         self._forget_leaving(topic.name, replica.index)  # of an earlier topic of this name
         found = self.directories.find_of_topic(topic.name, replica.index, topic.id)
         if found is None:
-            directory, blank = self._new_logs.take(replica)
-            if directory is None or directory.failure is not None:
-                directory, blank = self._directory_for(replica), None
-            config, now_ms = topic.config.log(), self.scheduler.now_ms()
-            found = directory.create_log(topic.name, replica.index, topic.id, config, now_ms, blank)
+            found = self._new_log(replica)
         else:
             found.configure(topic.config.log())
             try:
@@ -381,6 +414,22 @@ class Replicas:
             replica.checkpointed_high_watermark = checkpointed
         if topic.config.tier is not None and replica.partition.leader == self.node_id:
             self._tiering.check_beginning(replica, found)
+        return found
+
+    def _new_log(self, replica: Replica) -> Log:
+        topic, config, now_ms = replica.topic, replica.topic.config.log(), self.scheduler.now_ms()
+        is_in_question = replica.is_led_here and self._may_begin_in_store(replica)
+        start = self._tiering.beginning(replica) if is_in_question else None
+        directory, blank = self._new_logs.take(replica)
+        if directory is None or directory.failure is not None:
+            directory, blank = self._directory_for(replica), None
+        if start is None:
+            return directory.create_log(topic.name, replica.index, topic.id, config, now_ms, blank)
+        if blank is not None:
+            self.directories.remove_later(directory, blank, 0)
+        found = Log(directory, topic.name, replica.index, topic.id, config)
+        begin_unmade(found, start, now_ms, partial(self._unmade.need, replica))
+        self._unmade.add(replica, found)
         return found
 
     def _directory_for(self, replica: Replica) -> LogDirectory:
@@ -404,7 +453,9 @@ class Replicas:
     def _went_offline(self, directory: LogDirectory) -> None:
         for replica in self:
             # Of one that has just moved away from there the log is found elsewhere.
-            if (replica.topic.name, replica.index) in directory.logs and self.find_log(replica) is None:
+            was_here = (replica.topic.name, replica.index) in directory.logs and self.find_log(replica) is None
+            unmade = replica.log if replica.log is not None and replica.log.need_files is not None else None
+            if was_here or (unmade is not None and unmade.directory is directory):
                 replica.fail()
                 self._follow(replica)
 
@@ -412,6 +463,6 @@ class Replicas:
         """Update the high watermarks that the directories will write to their checkpoints."""
         for replica in self:
             role = replica.role
-            if role is not None:
+            if role is not None and role.log.need_files is None:
                 key = (replica.topic.name, replica.index)
                 role.log.directory.high_watermarks[key] = role.high_watermark.offset
