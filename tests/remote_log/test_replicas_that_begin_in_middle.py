@@ -11,10 +11,10 @@ from kpybroker.machines.errors import KafkaError
 from kpystorage.errors import NotMade
 from kpystorage.remote.indexes import IndexType
 from kpywire import error_codes
-from kpywire.metadata_records.partition_change_record import PartitionChangeRecord
-from kpywire.metadata_records.remove_topic_record import RemoveTopicRecord
 from kpywire.messages.fetch import FetchResponse
 from kpywire.messages.list_offsets import ListOffsetsRequest
+from kpywire.metadata_records.partition_change_record import PartitionChangeRecord
+from kpywire.metadata_records.remove_topic_record import RemoveTopicRecord
 from tests.replication.replica_world import TOPIC, TOPIC_ID
 
 QUICK_MS = 100
