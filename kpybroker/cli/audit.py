@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from kpybroker.machines.audit.sources import AuditSource
     from kpybroker.machines.audit.tables import TableRange
     from kpybroker.machines.audit.work import Mapped
+    from kpybroker.pipeline.audit.equality import Equality
     from kpybroker.pipeline.audit.mirroring import Mirroring
 
 DAMAGED = 1
@@ -36,9 +37,15 @@ MARKS = {DAMAGE: ("DAMAGE", "red")}
 @click.option("--topic", "topics", metavar="NAME", multiple=True, help="Only this topic; repeat it for several.")
 @click.option("--deep", is_flag=True, help="Take the SHA-256 of every byte, and not only of headers with checksums.")
 @click.option("--keys", is_flag=True, help="Check that compacted logs have each key once. Reads all their records.")
-@click.option("--mirror", metavar="DIR|HOST:PORT", help="Compare the records with this mirror's.")
+@click.option("--mirror", metavar="DIR|HOST:PORT|FILE", help="Compare the records with this mirror's.")
 @click.option("--mirror-prefix", metavar="TEXT", default="", help="What the mirror puts before the names of topics.")
 @click.option("--any-offsets", is_flag=True, help="The mirror's records may have other offsets.")
+@click.option(
+    "--mirror-of",
+    metavar="DIR|HOST:PORT|FILE",
+    help="Prove that every batch equals that of this source, of which the audited cluster has a mirror. A FILE has the "
+    "properties of Kafka's clients, bootstrap.servers among them.",
+)
 @click.option("--table", "tables", metavar="FILE", multiple=True, help="Compare a table's counts with the log.")
 @click.option("--summary", metavar="FILE", help="Write what a later audit can begin from.")
 @click.option("--since", metavar="FILE", help="Read only what is new since the audit that wrote this summary.")
@@ -56,6 +63,7 @@ def command(
     mirror: str | None,
     mirror_prefix: str,
     any_offsets: bool,
+    mirror_of: str | None,
     tables: tuple[str, ...],
     summary: str | None,
     since: str | None,
@@ -92,17 +100,22 @@ def command(
     with quiet_end(), _one_line():
         source = _cluster(server, all_replicas=all_replicas) if server else _directories(paths, store)
         other = None if mirror is None else _side(mirror)
+        origin = None if mirror_of is None else _side(mirror_of)
         spread = in_processes(processes if processes else source.processes)
         result = _run(source, AuditScope(topics, deep, keys, ranges, before), spread)
         compared = 0
         if other is not None:
             mirroring = Mirroring(other, mirror_prefix, any_offsets, topics)
             compared, result = _with_mirror(source, mirroring, result, spread)
+        proof = None
+        if origin is not None:
+            several = processes or (1 if 1 in (source.processes, origin.processes) else 0)
+            proof, result = _with_source(source, origin, topics, result, in_processes(several))
         if summary is not None:
             _write_summary(result, summary)
         if arrow is not None:
             _write_arrow(result, arrow)
-        _show(result, compared, as_json=as_json)
+        _show(result, compared, proof, as_json=as_json)
     if result.damages:
         raise SystemExit(DAMAGED)
 
@@ -175,8 +188,19 @@ def _directories(paths: tuple[str, ...], store: Path | None = None) -> "AuditSou
 
 
 def _side(place: str) -> "AuditSource":
-    """The mirror, by its directory or its address."""
-    return _directories((place,)) if Path(place).exists() else _cluster(place, all_replicas=False)
+    """The other side of a mirror, by its directory, its address, or a file of properties."""
+    path = Path(place)
+    if not path.is_file():
+        return _directories((place,)) if path.exists() else _cluster(place, all_replicas=False)
+    from kpybroker.client.bad_property import BadProperty
+    from kpybroker.config.properties import read_properties
+    from kpybroker.machines.config_def import ConfigError
+    from kpybroker.pipeline.audit.cluster import Cluster
+
+    try:
+        return Cluster.of_properties({name: each.value for name, each in read_properties(path).items()})
+    except (BadProperty, ConfigError) as error:
+        raise click.UsageError(f"{path}: {error}") from None
 
 
 def _run(source: "AuditSource", wanted: Any, spread: "Mapped") -> "Result":
@@ -201,6 +225,16 @@ def _with_mirror(
     with ProgressLine("Compared", "MiB") as progress:
         count, found = compare(source, wanted, spread, lambda size: progress.reached(size // MIB), _totals(progress))
     return count, result._replace(findings=sorted([*result.findings, *found], key=lambda each: each.level))
+
+
+def _with_source(
+    mirror: "AuditSource", source: "AuditSource", topics: tuple[str, ...], result: "Result", spread: "Mapped"
+) -> tuple["Equality", "Result"]:
+    from kpybroker.pipeline.audit.equality import prove
+
+    with ProgressLine("Compared", "MiB") as progress:
+        proof = prove(mirror, source, topics, spread, lambda size: progress.reached(size // MIB), _totals(progress))
+    return proof, result._replace(findings=sorted([*result.findings, *proof.findings], key=lambda each: each.level))
 
 
 def audited(server: str, topics: tuple[str, ...]) -> "Result":
@@ -278,18 +312,21 @@ def _ranges(path: str) -> list["TableRange"]:
 # Output.
 
 
-def _show(result: "Result", mirrored: int, *, as_json: bool) -> None:
+def _show(result: "Result", mirrored: int, proof: "Equality | None", *, as_json: bool) -> None:
     if as_json:
         document = {name: value for name, value in result._asdict().items() if name not in ("findings", "summary")}
         document["damages"] = result.damages
         document["mirrored"] = mirrored
+        if proof is not None:
+            counts = {"partitions": proof.partitions, "equal": proof.equal, "batches": proof.batches}
+            document["equal_to_source"] = counts
         document["roots"] = result.summary.roots()
         document["findings"] = [each._asdict() for each in result.findings]
         show_json(document)
         return
     for each in result.findings:
         click.echo(_line(each))
-    click.echo(summary_line(result, mirrored))
+    click.echo(summary_line(result, mirrored, proof))
 
 
 def _line(finding: AuditFinding) -> str:
@@ -297,7 +334,7 @@ def _line(finding: AuditFinding) -> str:
     return f"{click.style(mark, fg=colour)}  {printable(finding.line)}"
 
 
-def summary_line(result: "Result", mirrored: int = 0) -> str:
+def summary_line(result: "Result", mirrored: int = 0, proof: "Equality | None" = None) -> str:
     """The result in one line."""
     parts = [plural(result.partitions, "partition")]
     if result.most_replicas > 1:
@@ -318,5 +355,8 @@ def summary_line(result: "Result", mirrored: int = 0) -> str:
         claims.append(f"{plural(result.ranges, 'range')} of tables")
     if mirrored:
         claims.append(f"{plural(mirrored, 'partition')} of the mirror")
+    if proof is not None:
+        batches = f"{proof.batches} batch{'es' * (proof.batches != 1)}"
+        claims.append(f"equal to the source: {proof.equal} of {proof.partitions}, {batches}")
     claims.append(f"{plural(result.damages, 'damage')} found" if result.damages else "nothing is wrong")
     return f"{', '.join(parts)}: {'; '.join(claims)}."

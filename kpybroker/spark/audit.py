@@ -11,6 +11,7 @@ from kpybroker.machines.audit.running import AuditScope, Result
 from kpybroker.machines.audit.running import audit as run_audit
 from kpybroker.machines.audit.sources import AuditSource
 from kpybroker.machines.audit.work import Mapped, R, Reached, T
+from kpybroker.pipeline.audit.equality import Equality, prove
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -26,6 +27,14 @@ def audit(spark: "SparkSession", source: AuditSource, wanted: AuditScope | None 
     return run_audit(source, wanted or AuditScope(), in_spark(spark), _ignored, _ignored)
 
 
+def prove_mirror(
+    spark: "SparkSession", mirror: AuditSource, source: AuditSource, topics: Sequence[str] = ()
+) -> Equality:
+    """Prove with the executors of a Spark cluster that every batch of a mirror equals that of its source. Raises as
+    `audit`."""
+    return prove(mirror, source, topics, in_spark(spark), _ignored, _ignored)
+
+
 def in_spark(spark: "SparkSession") -> Mapped:
     """The map step as a Spark job: a task for each piece of work."""
 
@@ -37,7 +46,7 @@ def in_spark(spark: "SparkSession") -> Mapped:
     return run
 
 
-def findings(spark: "SparkSession", result: Result) -> "DataFrame":
+def findings(spark: "SparkSession", result: Result | Equality) -> "DataFrame":
     """The findings as a DataFrame. Numbers are null where there is none."""
     rows = [tuple(None if value == -1 else value for value in finding) for finding in result.findings]
     return spark.createDataFrame(rows, SCHEMA)

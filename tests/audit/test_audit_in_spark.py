@@ -52,3 +52,20 @@ def test_a_job_finds_the_same_as_the_command(spark: Any, tmp_path: Path) -> None
     rows = findings(spark, in_spark).where("level = 'damage'").orderBy("claim").collect()
     assert [row.claim for row in rows] == ["bytes", "transactions"]
     assert rows[0].byte == 0
+
+
+def test_a_job_proves_that_a_mirror_is_equal(spark: Any, tmp_path: Path) -> None:
+    from kpybroker.spark.audit import findings, prove_mirror
+
+    history = History(11)
+    batches = history.batches[DATA[0]]
+    fleet = Fleet(history, {(2, DATA[0]): batches[:2] + batches[3:]})
+    for broker in BROKERS:
+        written(fleet.disk, Fleet.path(broker), tmp_path / f"broker-{broker}")
+    source, equal, other = (AuditedDirectories([str(tmp_path / f"broker-{broker}")]) for broker in (1, 3, 2))
+    assert prove_mirror(spark, equal, source).equal == len(DATA)
+    proof = prove_mirror(spark, other, source)
+    assert (proof.partitions, proof.equal) == (len(DATA), len(DATA) - 1)
+    (row,) = findings(spark, proof).where("level = 'damage'").collect()
+    assert (row.topic, row.partition) == DATA[0]
+    assert row.text.endswith(f"it lacks the batch of offset {row.offset}")

@@ -106,6 +106,7 @@ PACKAGES: Final[dict[str, Package]] = {
             "audit/test_joining.py",
             "audit/test_summaries.py",
             "audit/test_comparing.py",
+            "audit/test_equal_batches.py",
             "audit/test_counts_and_keys.py",
             "audit/test_planted_faults.py",
             "audit/test_mirrors.py",

@@ -98,7 +98,7 @@ def differences(
         else:
             assert ours is not None
             assert theirs is not None
-            found = _in_batch(ours, theirs)
+            found = in_batch(ours, theirs)
             header = theirs[1].header
             is_excused = header.next_offset <= cleaned_to and _is_compacted(ours[1], theirs[1])
             ours, theirs = next(reference, None), next(other, None)
@@ -116,12 +116,16 @@ def differences(
         yield begun
 
 
-def _in_batch(ours: Placed, theirs: Placed) -> Difference | None:
+def in_batch(ours: Placed, theirs: Placed, *, with_epoch: bool = False) -> Difference | None:
+    """The first difference of two batches of one base offset. Without ``with_epoch`` their leader epochs may differ."""
     one, two = ours[1].data, theirs[1].data
-    if one[:LENGTH_END] == two[:LENGTH_END] and one[MAGIC_POSITION:] == two[MAGIC_POSITION:]:
+    same_epoch = not with_epoch or one[LENGTH_END:MAGIC_POSITION] == two[LENGTH_END:MAGIC_POSITION]
+    if same_epoch and one[:LENGTH_END] == two[:LENGTH_END] and one[MAGIC_POSITION:] == two[MAGIC_POSITION:]:
         return None
     header = theirs[1].header
-    ignored = {*range(LENGTH_END, MAGIC_POSITION), *range(CRC_POSITION, ATTRIBUTES_POSITION)}
+    ignored = {*range(CRC_POSITION, ATTRIBUTES_POSITION)}
+    if not with_epoch:
+        ignored.update(range(LENGTH_END, MAGIC_POSITION))
     pairs = enumerate(zip(one, two, strict=False))
     at = next((index for index, (a, b) in pairs if a != b and index not in ignored), min(len(one), len(two)))
     if at < HEADER_BYTES:

@@ -12,6 +12,7 @@ from typing import Final
 from kpybroker.client.client import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, Client, ClientSettings, Spot
 from kpybroker.client.config_requests import ConfigResource, ConfigResourceType, describe
 from kpybroker.client.connection import Unreachable
+from kpybroker.client.sources import source_of
 from kpybroker.machines.audit.findings import BYTES, DAMAGE, EPOCHS, NOTE, AuditFinding, BytePlace
 from kpybroker.machines.audit.sources import METADATA_TOPIC, AuditedReplica, AuditOutcome, AuditTask, ReplicaFacts
 from kpybroker.machines.audit.stretch import Stretch
@@ -26,13 +27,15 @@ from kpywire.errors import Malformed
 from kpywire.messages.describe_log_dirs import DescribeLogDirsRequest
 from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 from kpywire.messages.metadata import MetadataResponsePartition
-from kpywire.uuid import to_string
+from kpywire.uuid import ZERO_UUID, to_string
 
 FETCH_BYTES: Final = 8 << 20
 MAX_WAIT_MS: Final = 500
 PATIENCE_S: Final = 10.0
 """The time that a follower gets to hear of the high watermark."""
 TASK_OFFSETS: Final = 32 * WINDOW_OFFSETS
+WITH_NAMES: Final = 12
+"""The last version of Fetch that names topics; later ones have their ids, which topics of old clusters lack."""
 CLEANUP_POLICY: Final = "cleanup.policy"
 _NOTHING = PartitionData(partition_index=0, error_code=0, high_watermark=-1, aborted_transactions=None, records=None)
 
@@ -47,16 +50,28 @@ class Cluster:
         settings: ClientSettings | None = None,
         *,
         all_replicas: bool = False,
+        properties: Mapping[str, str] | None = None,
     ) -> None:
+        """``properties``: those of Kafka's clients that all of this comes from, so that other processes can use it
+        behind TLS and a login, too."""
         self.servers = servers
         self.timeout_s = timeout_s
         self.settings = settings or ClientSettings()
         self.all_replicas = all_replicas
-        self.processes = 0 if self.settings.protection is None else 1
+        self.properties = properties
+        self.processes = 0 if self.settings.protection is None or properties is not None else 1
         self._client: Client | None = None
         self._compacted: dict[str, bool] = {}
 
+    @classmethod
+    def of_properties(cls, properties: Mapping[str, str]) -> "Cluster":
+        """The cluster that properties of Kafka's clients describe. Raises BadProperty."""
+        source = source_of(properties)
+        return cls(source.servers, source.timeout_s, source.settings, properties=dict(properties))
+
     def __reduce__(self) -> tuple[object, ...]:
+        if self.properties is not None:
+            return Cluster.of_properties, (self.properties,)
         return _cluster, (self.servers, self.timeout_s, self.settings, self.all_replicas)
 
     @property
@@ -248,7 +263,8 @@ class Cluster:
                 topics=[FetchTopic(topic=replica.topic, topic_id=topic_id, partitions=[part])],
                 rack_id="",
             )
-            response = client.call_node(replica.node_id, request, wait_s=MAX_WAIT_MS / 1000)
+            newest = WITH_NAMES if topic_id == ZERO_UUID else None
+            response = client.call_node(replica.node_id, request, wait_s=MAX_WAIT_MS / 1000, newest=newest)
             code = response.error_code
             found: PartitionData = response.responses[0].partitions[0] if response.responses else _NOTHING
             code = code or found.error_code

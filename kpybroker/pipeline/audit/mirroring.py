@@ -36,11 +36,11 @@ def compare(
 
     Raises OSError, KafkaError, Unreachable.
     """
-    ours = _best(source, wanted.topics)
+    ours = best_replicas(source, wanted.topics)
     prefixed = tuple(wanted.prefix + topic for topic in wanted.topics)
     theirs = {
         (topic.removeprefix(wanted.prefix), partition): replica
-        for (topic, partition), replica in _best(wanted.mirror, prefixed).items()
+        for (topic, partition), replica in best_replicas(wanted.mirror, prefixed).items()
         if topic.startswith(wanted.prefix)
     }
     findings = []
@@ -83,7 +83,7 @@ def _batches(source: AuditSource, replica: AuditedReplica) -> Iterator[StoredBat
     return (batch for _, batch in source.batches(replica, replica.start, replica.end))
 
 
-def _best(source: AuditSource, topics: Sequence[str]) -> Mapping[Spot, AuditedReplica]:
+def best_replicas(source: AuditSource, topics: Sequence[str]) -> Mapping[Spot, AuditedReplica]:
     """The replica of each partition that has most. Kafka's own topics are left out."""
     best: dict[Spot, AuditedReplica] = {}
     for each in source.replicas(()):
