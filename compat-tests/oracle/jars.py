@@ -16,8 +16,18 @@ from oracle.shared_classes import shared_classes
 KAFKA_VERSION = "4.4.0"
 KAFKA_BEFORE = "4.3.1"
 KAFKA_BEFORE_4 = "3.9.2"
+KAFKA_WITH_NAMES = "2.8.2"
+"""A release whose brokers serve no Fetch by topic ids."""
+KAFKA_OLDEST = "2.1.1"
+"""The oldest one that a mirror may have as its source."""
 HERE = Path(__file__).resolve().parent
-POMS = {KAFKA_VERSION: HERE / "pom.xml", KAFKA_BEFORE: HERE / "pom-4.3.xml", KAFKA_BEFORE_4: HERE / "pom-3.9.xml"}
+POMS = {
+    KAFKA_VERSION: HERE / "pom.xml",
+    KAFKA_BEFORE: HERE / "pom-4.3.xml",
+    KAFKA_BEFORE_4: HERE / "pom-3.9.xml",
+    KAFKA_WITH_NAMES: HERE / "pom-2.8.xml",
+    KAFKA_OLDEST: HERE / "pom-2.1.xml",
+}
 BUILD = HERE.parent.parent / "build"
 COMPILED = ".compiled"
 KAFKA_LOG = HERE / "KafkaLog.java"

@@ -111,7 +111,7 @@ OF_KRAFT: Final = (
 
 
 class KafkaOnZooKeeper(ApacheKafka):
-    """A broker of Apache Kafka 3.9 in ZooKeeper mode, small if nothing else is said."""
+    """A broker of Apache Kafka in ZooKeeper mode, 3.9 and small if nothing else is said."""
 
     start_timeout_s = 180.0
 
@@ -127,8 +127,9 @@ class KafkaOnZooKeeper(ApacheKafka):
         launcher: Sequence[str] = (),
         jvm: Sequence[str] = KAFKA_JVM,
         tuning: Mapping[str, str] = SMALL_PROPERTIES,
+        release: str = KAFKA_BEFORE_4,
     ) -> None:
-        super().__init__(directory=directory, port=port, release=KAFKA_BEFORE_4, jvm=jvm, tuning=tuning)
+        super().__init__(directory=directory, port=port, release=release, jvm=jvm, tuning=tuning)
         self.host, self.launcher, self.broker_id = host, launcher, broker_id
         self.properties = {key: value for key, value in self.properties.items() if key not in OF_KRAFT}
         self.properties |= {

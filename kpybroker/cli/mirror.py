@@ -243,7 +243,7 @@ def _wait(
 ) -> None:
     deadline_s = time.monotonic() + timeout_s
     while True:
-        ending = [] if most_lag else mirror_requests.ending_transactions(source)
+        ending = [] if most_lag else mirror_requests.ending_transactions(source, [each.name for each in topics])
         found = mirror_requests.partitions(client, topics, source, named)
         behind = [each for each in found if each.lag is None or each.lag > most_lag]
         if not behind and not ending:
@@ -284,8 +284,8 @@ def _losses(client: Client, topics: Iterable[MirroredTopic], source: Client | No
     if source is not None:
         try:
             ends = source.list_offsets(dict.fromkeys(spots, mirror_requests.LATEST))
-            newest = mirror_requests.last_records(source, spots)
-            there = {spot: (ends[spot], newest[spot].timestamp) for spot in spots}
+            newest = mirror_requests.last_times(source, spots)
+            there = {spot: (ends[spot], newest[spot]) for spot in spots}
         except (KafkaError, Unreachable) as error:
             click.echo(
                 f"What is lost is not known, since the source does not answer: {printable(str(error))}", err=True
@@ -297,7 +297,8 @@ def _losses(client: Client, topics: Iterable[MirroredTopic], source: Client | No
         if spot in there:
             source_end, newest_ms = there[spot]
             records = max(source_end - (end or 0), 0)
-            lost_ms = max(newest_ms - (time_ms or newest_ms), 0) if records else 0
+            if not records or newest_ms >= 0:
+                lost_ms = max(newest_ms - (time_ms or newest_ms), 0) if records else 0
         losses.append(PartitionLoss(spot, end or 0, time_ms, records, lost_ms))
     return losses
 

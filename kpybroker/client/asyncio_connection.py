@@ -65,8 +65,12 @@ class AsyncioConnection:
         """Close it."""
         self._writer.close()
 
-    async def call(self, request: Any) -> Any:
-        """Ask and return the answer.
+    def version(self, key: int, newest: int | None = None) -> int:
+        """The version that `call` uses for an API key. KafkaError."""
+        return self._conversation.version(key, newest)
+
+    async def call(self, request: Any, newest: int | None = None) -> Any:
+        """Ask, at most in version ``newest``, and return the answer.
 
         Raises:
             OSError, EOFError: the connection is of no use any more.
@@ -74,7 +78,7 @@ class AsyncioConnection:
         """
         if time.monotonic() >= self._login_due_s:
             await self._log_in()
-        answer = await self._exchange(request, self._conversation.version(type(request).KEY))
+        answer = await self._exchange(request, self._conversation.version(type(request).KEY, newest))
         self._is_served = True
         return answer
 

@@ -15,6 +15,7 @@ from kpybroker.client.conversation import CLIENT_ID
 from kpybroker.client.outages import Outages
 from kpybroker.machines.errors import KafkaError
 from kpywire import error_codes
+from kpywire.api import LIST_OFFSETS
 from kpywire.messages.describe_cluster import DescribeClusterRequest
 from kpywire.messages.find_coordinator import FindCoordinatorRequest
 from kpywire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
@@ -33,6 +34,9 @@ DEFAULT_PORT = 9092
 TIMEOUT_S = 30.0
 LATEST_TIMESTAMP = -1
 EARLIEST_TIMESTAMP = -2
+FIRST_FOR = 4
+"""ListOffsets takes the timestamp -3 from version 7 on (KIP-734), -4 from 8 on, -5 from 9 on: others take it for a
+time."""
 READ_COMMITTED = 1
 GROUP = 0
 TRANSACTION = 1
@@ -133,6 +137,10 @@ class Client:
     def call_node(self, node_id: int, request: Any, wait_s: float = 0.0, newest: int | None = None) -> Any:
         """Send a request to one broker. Raises Unreachable; LEADER_NOT_AVAILABLE if the metadata names no such node."""
         return self._call(self._address(node_id), request, wait_s, newest)
+
+    def serves(self, node_id: int, key: int, version: int) -> bool:
+        """Whether a broker serves this version of an API. Raises as `call_node`."""
+        return self._connection(self._address(node_id)).serves(key, version)
 
     def send_node(self, node_id: int, request: Any) -> None:
         """Send one broker a request that it does not answer. Raises as `call_node`."""
@@ -360,6 +368,10 @@ class Client:
         self, wanted: Mapping[Spot, int], isolation_level: int
     ) -> Iterator[tuple[Spot, OffsetAndTimestamp]]:
         for node_id, spots in self.by_leader(wanted).items():
+            least = min(wanted[spot] for spot in spots)
+            if least < EARLIEST_TIMESTAMP and not self.serves(node_id, LIST_OFFSETS, FIRST_FOR - least):
+                text = f"broker {node_id} does not know the offsets of timestamp {least}"
+                raise KafkaError(error_codes.UNSUPPORTED_VERSION, text)
             topics: dict[str, ListOffsetsTopic] = {}
             for spot in spots:
                 topic = topics.setdefault(spot.topic, ListOffsetsTopic(name=spot.topic, partitions=[]))

@@ -115,8 +115,9 @@ def described_by(
 def describe_topics(
     client: Client, topics: Iterable[str], names: Iterable[str]
 ) -> Iterator[tuple[str, list[DescribeConfigsResourceResult]]]:
-    """The configs with the given names of many topics; topics that have gone are left out. Raises KafkaError."""
-    keys, every = sorted(names), list(topics)
+    """The configs with the given names, or all, of many topics; topics that have gone are left out. Raises
+    KafkaError."""
+    keys, every = sorted(names) or None, list(topics)  # an empty list is none to old brokers
     for start in range(0, len(every), TOPICS_AT_ONCE):
         resources = [
             DescribeConfigsResource(resource_type=ConfigResourceType.TOPIC, resource_name=each, configuration_keys=keys)

@@ -11,7 +11,15 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from kpybroker.client.conversation import CLIENT_ID, GREETING_VERSIONS, OTHER_PROTOCOLS, SIZE, SOFTWARE, Conversation
+from kpybroker.client.conversation import (
+    CLIENT_ID,
+    FIRST_OF_FORM,
+    GREETING_VERSIONS,
+    OTHER_PROTOCOLS,
+    SIZE,
+    SOFTWARE,
+    Conversation,
+)
 from kpybroker.machines.errors import KafkaError
 from kpywire import api, error_codes
 from kpywire.errors import Malformed, UnsupportedVersion
@@ -122,6 +130,10 @@ class BrokerConnection:
             return False
         return True  # an end, or bytes that answer nothing
 
+    def serves(self, key: int, version: int) -> bool:
+        """Whether the broker serves this version of an API."""
+        return self._conversation.serves(key, version)
+
     def call(self, request: Any, wait_s: float = 0.0, newest: int | None = None, timeout_s: float | None = None) -> Any:
         """Send a request and return the response. ``wait_s`` is the time that the broker itself may wait before it
         answers.
@@ -134,8 +146,14 @@ class BrokerConnection:
         """
         key = type(request).KEY
         self._renew_login()
+        version = self._conversation.version(key, newest)
+        is_older = version < FIRST_OF_FORM.get(key, 0)
+        if is_older:
+            from kpybroker.client import older_forms
+
+            request = older_forms.asked(request, version)
         try:
-            answer = self._exchange(request, key, self._conversation.version(key, newest), wait_s, timeout_s)
+            answer = self._exchange(request, key, version, wait_s, timeout_s)
         except UnsupportedVersion as error:
             raise KafkaError(error_codes.UNSUPPORTED_VERSION, f"{self.address} is too old: {error}") from None
         except _Ended as error:
@@ -143,7 +161,7 @@ class BrokerConnection:
                 raise
             raise Unreachable(self._why_ended() or str(error)) from None
         self._is_served = True
-        return answer
+        return older_forms.answered(request, answer) if is_older else answer
 
     def send(self, request: Any) -> None:
         """Send a request that the broker does not answer, such as a Produce with acks=0. Raises as `call`."""

@@ -19,6 +19,8 @@ CLIENT_ID: Final = "kpybroker"
 SOFTWARE: Final = ApiVersionsRequest(client_software_name=CLIENT_ID, client_software_version=__version__)
 GREETING_VERSIONS: Final = (3, 0)
 """The versions of ApiVersions to try, one after the other while the broker refuses them."""
+FIRST_OF_FORM: Final = {api.DELETE_TOPICS: 6, api.FIND_COORDINATOR: 4, api.OFFSET_FETCH: 8}
+"""The first versions of the form in which requests are made here; `older_forms` has those before them."""
 SIZE: Final = Struct(">i")
 OTHER_PROTOCOLS: Final = {
     b"HTTP": "HTTP",

@@ -28,6 +28,7 @@ from kpybroker.machines.metadata.mirror_configs import (
     STOPPING,
 )
 from kpybroker.machines.mirror.divergence import ExportedPart, exported_parts
+from kpybroker.machines.mirror.ids import is_made_up, may_be_mirror
 from kpybroker.machines.mirror.mirror import Mirror, mirrors_of
 from kpywire import error_codes
 from kpywire.messages.metadata import MetadataResponseTopic
@@ -38,6 +39,7 @@ LAST_TIME: Final = -3
 """The offset and timestamp of the latest record (KIP-734)."""
 MARKER_WAIT_S: Final = 0.1
 ENDING: Final = ("PrepareCommit", "PrepareAbort")
+SHRUNK: Final = "the source ends before its mirror: the topic was created again there, or lost records"
 FETCHING: Final = "it is being fetched"
 """The reason of a partition that is behind and will not be for long."""
 
@@ -74,6 +76,11 @@ class MirroredPartition(NamedTuple):
     def lag(self) -> int | None:
         """The records that are missing here; None if one of the ends is not known."""
         return None if self.end is None or self.source_end is None else max(self.source_end - self.end, 0)
+
+    def if_ahead(self, reason: str) -> "MirroredPartition":
+        """The same with a reason if more is here than at the source, and it has none."""
+        is_ahead = self.end is not None and self.source_end is not None and self.end > self.source_end
+        return self._replace(reason=reason) if is_ahead and not self.reason else self
 
 
 class SourceState(NamedTuple):
@@ -116,9 +123,13 @@ def partitions(
     """How far the partitions of topics are mirrored, compared with the source if it can be asked. ``named`` are the
     mirrors that the cluster has."""
     wanted = list(topics)
+    ends = _ends(client, [spot for each in wanted for spot in each.spots])  # before the source's, which are not behind
     there = None if source is None else source_state(source, [each.name for each in wanted])
-    ends = _ends(client, [spot for each in wanted for spot in each.spots])
-    return list(compared(wanted, ends, there, set(named)))
+    without_ids = {each.name for each in wanted if is_made_up(each.topic.topic_id)}
+    return [
+        each.if_ahead(SHRUNK) if each.spot.topic in without_ids else each
+        for each in compared(wanted, ends, there, set(named))
+    ]
 
 
 def source_state(source: Client, names: Iterable[str]) -> SourceState:
@@ -165,7 +176,7 @@ def _reasons(
         whole = f"the mirror {topic.mirror} is stopped"
     elif knows_source and other is None:
         whole = "the topic does not exist at the source"
-    elif other is not None and other.topic_id != topic.topic.topic_id:
+    elif other is not None and not may_be_mirror(topic.topic.topic_id, other.topic_id):
         whole = "the topic was created again at the source"
     others = {} if other is None else {each.partition_index: each for each in other.partitions}
     for each in sorted(topic.topic.partitions, key=lambda part: part.partition_index):
@@ -188,10 +199,30 @@ def last_records(client: Client, spots: Iterable[Spot]) -> dict[Spot, OffsetAndT
     return client.find_offsets(dict.fromkeys(spots, LAST_TIME))
 
 
-def ending_transactions(source: Client) -> list[str]:
-    """The transactional ids of a source whose markers are being written. Raises KafkaError."""
-    wanted = TransactionFilter(states=ENDING)
-    return [each.transactional_id for each in transaction_requests.transactions(source, wanted)]
+def last_times(source: Client, spots: Iterable[Spot]) -> dict[Spot, int]:
+    """The time of the latest record of each partition; -1 where there is none, or the source cannot say (before
+    Kafka 3.0)."""
+    wanted = list(spots)
+    try:
+        return {spot: found.timestamp for spot, found in last_records(source, wanted).items()}
+    except KafkaError as error:
+        if error.code != error_codes.UNSUPPORTED_VERSION:
+            raise
+        return dict.fromkeys(wanted, -1)
+
+
+def ending_transactions(source: Client, topics: Iterable[str]) -> list[str]:
+    """The transactional ids of a source whose markers are being written. A source before Kafka 3.0 lists none: then
+    the partitions of these topics with open transactions. Raises KafkaError."""
+    try:
+        wanted = TransactionFilter(states=ENDING)
+        return [each.transactional_id for each in transaction_requests.transactions(source, wanted)]
+    except KafkaError as error:
+        if error.code != error_codes.UNSUPPORTED_VERSION:
+            raise
+    ends = source_state(source, topics).ends
+    stable = source.list_offsets(dict.fromkeys(ends, LATEST), committed_only=True)
+    return [f"a producer in {spot}" for spot, end in ends.items() if stable[spot] < end]
 
 
 # The steps of a failover

@@ -176,13 +176,17 @@ class Fetcher:
 
     def delay(self, following: Following, now_ms: float) -> float:
         """Pause a partition, longer with each error in a row; returns how long."""
-        backoff_ms = self._limits().backoff_ms
-        wait_ms = min(FIRST_RETRY_MS * 2.0 ** min(following.errors, 20), backoff_ms)
-        following.errors += 1
+        wait_ms = self.pause_ms(following)
         following.state = FetchState.DELAYED
         self._due[following.key] = None
         self._order += 1
         heapq.heappush(self._delayed, (now_ms + wait_ms, self._order, following))
+        return wait_ms
+
+    def pause_ms(self, following: Following) -> float:
+        """The pause after one more error of a partition."""
+        wait_ms = min(FIRST_RETRY_MS * 2.0 ** min(following.errors, 20), self._limits().backoff_ms)
+        following.errors += 1
         return wait_ms
 
     def stop(self, following: Following, state: FetchState) -> None:

@@ -21,6 +21,7 @@ from kpybroker.hosts.network.peer import NoResponse
 from kpybroker.machines.metadata.image import TOPIC_RESOURCE
 from kpybroker.machines.metadata.mirror_configs import SOURCE, is_fed
 from kpybroker.machines.mirror.group_offsets import Commits, GroupOffset, GroupRemoval, clamped, removals
+from kpybroker.machines.mirror.ids import may_be_mirror
 from kpybroker.machines.mirror.mirror import Mirror
 from kpybroker.runtime.io.scheduler import Submit, Timer
 from kpywire import error_codes
@@ -101,14 +102,16 @@ class GroupOffsets:
             self._find_ends(wanted)
 
     def _alike(self, there: Mapping[str, bytes]) -> set[str]:
-        """The topics with offsets that were carried over, and that are fed from the topic of the same id."""
+        """The topics with offsets that were carried over, and that are fed from the topic of the same id, if it has
+        one."""
         image = self._parts.image
         carried = {name for spots in self._committed.values() for name, _ in spots}
         return {
             name
             for name in carried
             if name in image.topics
-            and image.topics[name].id == there.get(name)
+            and name in there
+            and may_be_mirror(image.topics[name].id, there[name])
             and self._is_fed(image.configs_of(TOPIC_RESOURCE, name))
         }
 

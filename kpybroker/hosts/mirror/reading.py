@@ -13,11 +13,20 @@ from kpywire.messages.metadata import MetadataRequest, MetadataResponse
 SET_ON_TOPIC: Final = 1
 
 
+class SourceLeader(NamedTuple):
+    """The leader of a partition of the source."""
+
+    node_id: int
+    epoch: int
+
+
 class SourceMetadata(NamedTuple):
     """The topics of a mirror at its source, and the leaders of their partitions."""
 
     topics: list[TopicThere]
-    leaders: Mapping[tuple[bytes, int], int]
+    ids: Mapping[str, bytes]
+    """The ids of the topics, zero where they have none."""
+    leaders: Mapping[tuple[str, int], SourceLeader]
     addresses: Mapping[int, tuple[str, int]]
 
 
@@ -54,5 +63,10 @@ def read_metadata(client: Client, mirror: Mirror, known: TopicConfigs | None) ->
         for topic in found
         if topic.name in configs
     ]
-    leaders = {(topic.topic_id, each.partition_index): each.leader_id for topic in found for each in topic.partitions}
-    return SourceMetadata(topics, leaders, {each.node_id: (each.host, each.port) for each in answer.brokers})
+    leaders = {
+        (topic.name or "", each.partition_index): SourceLeader(each.leader_id, each.leader_epoch)
+        for topic in found
+        for each in topic.partitions
+    }
+    ids = {topic.name or "": topic.topic_id for topic in found}
+    return SourceMetadata(topics, ids, leaders, {each.node_id: (each.host, each.port) for each in answer.brokers})

@@ -15,7 +15,7 @@ from kpybroker.config.own_configs import MIRROR_RATE
 from kpybroker.hosts.mirror.group_offsets import GroupOffsets
 from kpybroker.hosts.mirror.mirror_feed import MirrorFeed
 from kpybroker.hosts.mirror.parts import MirrorParts
-from kpybroker.hosts.mirror.reading import SourceMetadata, TopicConfigs, read_metadata
+from kpybroker.hosts.mirror.reading import SourceLeader, SourceMetadata, TopicConfigs, read_metadata
 from kpybroker.hosts.mirror.source import LOST, SourcePeer
 from kpybroker.hosts.mirror.topic_changes import TopicChanges
 from kpybroker.hosts.replicas.feed import FeedParts
@@ -28,6 +28,7 @@ from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.metadata.mirror_configs import EXPORTED, JOINING, SOURCE, STATE
 from kpybroker.machines.mirror.divergence import exported_parts
 from kpybroker.machines.mirror.feeding import FedPartition
+from kpybroker.machines.mirror.ids import may_be_mirror
 from kpybroker.machines.mirror.mirror import Mirror
 from kpybroker.machines.replica_fetcher import FetchLimits, FetchState, Following, Key
 from kpybroker.runtime.io.scheduler import Submit, Timer
@@ -44,10 +45,16 @@ SOON_MS: Final = 100
 
 
 class FedPlace(NamedTuple):
-    """The feed of a partition, and the leader epoch here for which it was made."""
+    """The feed of a partition, and the leader epochs here and at the source for which it was made."""
 
     feed: MirrorFeed
     leader_epoch: int
+    source_epoch: int
+
+    def is_for(self, feed: MirrorFeed | None, leader_epoch: int, source_epoch: int) -> bool:
+        """Whether it still is the place of a partition. Its leader's epoch at the source counts if requests name it."""
+        is_in_epoch = self.source_epoch == source_epoch or not self.feed.by_name
+        return self.feed is feed and self.leader_epoch == leader_epoch and is_in_epoch
 
 
 class MirrorFigures(NamedTuple):
@@ -235,23 +242,32 @@ class RunningMirror:
         known, source = self._known, self._source
         if known is None or source is None or self._stopped:
             return
-        for leader_id, feed in list(self._feeds.items()):
-            if known.addresses.get(leader_id) != (feed.peer.host, feed.peer.port):
-                self._close(leader_id)
-        wanted: dict[Key, tuple[Replica, int]] = {}
+        wanted: dict[Key, tuple[Replica, SourceLeader]] = {}
+        wants_names = False
         for replica in self._fed():
-            leader_id = known.leaders.get((replica.topic.id, replica.index), -1)
-            if leader_id in known.addresses:
-                wanted[replica.topic.id, replica.index] = replica, leader_id
+            topic_id = known.ids.get(replica.topic.name)
+            leader = known.leaders.get((replica.topic.name, replica.index))
+            if topic_id is None or leader is None or not may_be_mirror(replica.topic.id, topic_id):
+                continue
+            wants_names |= topic_id != replica.topic.id
+            if leader.node_id in known.addresses:
+                wanted[replica.topic.id, replica.index] = replica, leader
+        for leader_id, feed in list(self._feeds.items()):
+            address = known.addresses.get(leader_id)
+            if address != (feed.peer.host, feed.peer.port) or feed.wants_names != wants_names:
+                self._close(leader_id)
         for key, place in list(self._places.items()):
             found = wanted.get(key)
-            if found is None or place != (self._feeds.get(found[1]), found[0].partition.leader_epoch):
+            if found is None or not place.is_for(
+                self._feeds.get(found[1].node_id), found[0].partition.leader_epoch, found[1].epoch
+            ):
                 place.feed.remove(key)
                 place.feed.wake()
                 del self._places[key]
-        for key, (replica, leader_id) in wanted.items():
+        for key, (replica, leader) in wanted.items():
             if key not in self._places:
-                self._follow(key, replica, leader_id, source, known.addresses[leader_id])
+                peer = SourcePeer(source, *known.addresses[leader.node_id])
+                self._follow(key, replica, leader, peer, wants_names=wants_names)
 
     def _fed(self) -> Iterator[Replica]:
         for topic in self._parts.replicas.topics.values():
@@ -260,9 +276,8 @@ class RunningMirror:
                     if replica.is_led_here:
                         yield replica
 
-    def _follow(
-        self, key: Key, replica: Replica, leader_id: int, source: MirrorSource, address: tuple[str, int]
-    ) -> None:
+    def _follow(self, key: Key, replica: Replica, leader: SourceLeader, peer: SourcePeer, *, wants_names: bool) -> None:
+        """Fetch a partition. ``peer`` is for the first one of its leader."""
         try:
             fed = FedPartition(replica.led(), _exported_from(replica))
         except DiskFailure as failure:
@@ -271,12 +286,14 @@ class RunningMirror:
         except KafkaError as error:
             log.debug("%s is not fetched: %s", replica, error)
             return
-        feed = self._feeds.get(leader_id)
+        feed = self._feeds.get(leader.node_id)
         if feed is None:
-            feed = MirrorFeed(self._feed_parts, leader_id, SourcePeer(source, *address), self._limits, self.look_soon)
-            self._feeds[leader_id] = feed
-        feed.add(Following(key, fed, replica))
-        self._places[key] = FedPlace(feed, replica.partition.leader_epoch)
+            feed = MirrorFeed(
+                self._feed_parts, leader.node_id, peer, self._limits, self.look_soon, wants_names=wants_names
+            )
+            self._feeds[leader.node_id] = feed
+        feed.add_in(Following(key, fed, replica), leader.epoch)
+        self._places[key] = FedPlace(feed, replica.partition.leader_epoch, leader.epoch)
         if feed.waits_since_ms >= 0:
             feed.interrupt()
         else:

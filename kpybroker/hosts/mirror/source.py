@@ -18,6 +18,8 @@ from kpybroker.config.properties import read_properties
 from kpybroker.hosts.network.peer import NoResponse
 from kpybroker.machines.config_def import ConfigError
 from kpybroker.machines.errors import KafkaError
+from kpybroker.machines.mirror.naming import WITH_NAMES, identified, named
+from kpywire.api import FETCH
 from kpywire.messages.fetch import FetchRequest
 
 LOST: Final = (OSError, EOFError, Unreachable, KafkaError, BadProperty)
@@ -34,15 +36,35 @@ def read_source(path: Path) -> MirrorSource:
 class SourcePeer:
     """One broker of a source: requests and their answers in turn, over a connection that is made when it is needed.
 
+    Fetches have the ids of topics here. Where ``by_name`` is set they are sent with names (`naming`).
+
     Invariant: ``done`` of each request is called once, with the response or with `NoResponse`."""
 
     def __init__(self, source: MirrorSource, host: str, port: int) -> None:
         self.host = host
         self.port = port
+        self.by_name = False
+        """Whether this connection fetches topics by their names."""
         self._source = source
+        self._names: dict[bytes, str] = {}
+        self._ids: dict[str, bytes] = {}
         self._calls: deque[tuple[Any, Callable[[Any], object]]] = deque()
         self._connection: AsyncioConnection | None = None
         self._task: asyncio.Task[None] | None = None
+
+    def know(self, topic_id: bytes, name: str) -> None:
+        """Note the name of a topic, by its id here."""
+        self._names[topic_id] = name
+        self._ids[name] = topic_id
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether there is a connection. It may be lost already."""
+        return self._connection is not None
+
+    def greet(self, done: Callable[[Any], object]) -> None:
+        """Connect; ``done`` gets the newest version of Fetch that both sides know, or `NoResponse`."""
+        self.send(None, done)
 
     def send(self, request: Any, done: Callable[[Any], object]) -> None:
         """Ask; ``done`` gets the answer later."""
@@ -85,7 +107,13 @@ class SourcePeer:
                     self._connection = await AsyncioConnection.connect(
                         self.host, self.port, settings.client_id, settings.protection
                     )
-                return await self._connection.call(request)
+                if request is None:
+                    return self._connection.version(FETCH)
+                if not (self.by_name and isinstance(request, FetchRequest)):
+                    return await self._connection.call(request)
+                version = self._connection.version(FETCH, WITH_NAMES)
+                answer = await self._connection.call(named(request, self._names, version), WITH_NAMES)
+                return identified(answer, self._ids)
         except TimeoutError:
             self._drop()
             return NoResponse("no answer in time")

@@ -1,12 +1,14 @@
 """The topics of a mirror: the controller is asked for the changes that `kpybroker.machines.mirror.planning` finds."""
 
 import logging
+import os
 from collections.abc import Iterable
 from typing import Any, Final
 
 from kpybroker.hosts.mirror.parts import MirrorParts
 from kpybroker.machines.metadata.image import TOPIC_RESOURCE
 from kpybroker.machines.metadata.mirror_configs import LEADER_EPOCH, SOURCE, TOPIC_ID
+from kpybroker.machines.mirror.ids import made_up_id
 from kpybroker.machines.mirror.mirror import Mirror
 from kpybroker.machines.mirror.planning import TopicHere, TopicPlan, TopicThere, carried, plan_topics
 from kpywire import error_codes, uuid
@@ -109,7 +111,7 @@ def _new_topic(mirror: Mirror, topic: TopicThere, leader_epoch: int) -> Creatabl
     configs = {
         **carried(topic.configs),
         SOURCE: mirror.name,
-        TOPIC_ID: uuid.to_string(topic.id),
+        TOPIC_ID: uuid.to_string(made_up_id(os.urandom) if topic.id == uuid.ZERO_UUID else topic.id),
         LEADER_EPOCH: str(leader_epoch),
     }
     return CreatableTopic(

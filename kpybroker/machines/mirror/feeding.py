@@ -28,17 +28,21 @@ class NotExported(KafkaError):
     """The source lacks records that were not exported, so they are not cut off."""
 
 
+class CreatedAgain(KafkaError):
+    """The source's topic is another one than that which was mirrored."""
+
+
 class FedPartition:
     """The feed of one partition, in one leader epoch here. It has what a fetcher asks of a follower.
 
     A topic that joins its source (`JOINING`) is cut at ``exported_from`` at most, until it agrees with the source.
     """
 
-    epoch = NO_EPOCH
-    """The epoch of the source's leader that requests name: none, since metadata of the source may be old."""
-
     def __init__(self, leader: PartitionLeader, exported_from: int | None = None) -> None:
         self.leader = leader
+        self.epoch = NO_EPOCH
+        """The epoch of the source's leader that requests name: none where they have topic ids, since metadata of the
+        source may be old. With one, both logs were compared in it (`agreement`)."""
         self._exported_from = exported_from
         """All records from this offset on are exported; None if the log may be cut anywhere."""
         self.source_log_start = NO_OFFSET
@@ -104,10 +108,18 @@ class FedPartition:
         self._follower.truncate(epoch, end_offset, now_ms)
         self.leader.cut_to_source()
 
+    def agrees_up_to(self, epoch: int, end_offset: int) -> int:
+        """The offset at which `truncate` cuts."""
+        self._use_log()
+        return self._follower.agrees_up_to(epoch, end_offset)
+
     def leader_ends(self, end_offset: int, now_ms: int) -> bool:
         """Handle an offset out of the source's range: whether its log ends before ours, which is truncated then.
-        DiskFailure, NotExported."""
+        DiskFailure, NotExported, CreatedAgain."""
         self._use_log()
+        if self.epoch != NO_EPOCH and end_offset < self.log.end.offset:
+            text = f"{self.leader.name}: the source ends at {end_offset}, though it had more in its leader epoch before"
+            raise CreatedAgain(error_codes.INCONSISTENT_TOPIC_ID, f"{text}: the topic was created again there")
         self._check_exported(end_offset)
         was_cut = self._follower.leader_ends(end_offset, now_ms)
         self.leader.cut_to_source()

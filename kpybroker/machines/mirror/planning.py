@@ -9,6 +9,7 @@ Configs that say where and how safely records lie belong to each cluster: replic
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
+from kpybroker.machines.mirror.ids import may_be_mirror
 from kpybroker.machines.mirror.mirror import Mirror
 
 EPOCH_MARGIN: Final = 1_000
@@ -31,6 +32,7 @@ class TopicThere(NamedTuple):
 
     name: str
     id: bytes
+    """Zero if it has none."""
     partitions: int
     leader_epoch: int
     """The latest one of all its partitions; -1 if none is known."""
@@ -88,7 +90,7 @@ def plan_topics(mirror: Mirror, source: Iterable[TopicThere], here: Mapping[str,
         elif found.mirror != mirror.name:
             owner = f"the mirror {found.mirror}" if found.mirror else "no mirror (create --adopt makes it one)"
             plan.unfed[topic.name] = f"a topic of this name exists here, and it is of {owner}"
-        elif found.id != topic.id:
+        elif not may_be_mirror(found.id, topic.id):
             plan.unfed[topic.name] = "it was created again at the source: delete it here to mirror the new one"
         else:
             _compare(topic, found, plan)
