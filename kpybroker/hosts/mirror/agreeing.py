@@ -11,6 +11,12 @@ from kpybroker.machines.mirror.feeding import FedPartition
 from kpybroker.machines.replica_fetcher import Following, Key
 from kpywire.batch import LENGTH_END, parse_header
 from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
+from kpywire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
 from kpywire.messages.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
@@ -19,6 +25,7 @@ from kpywire.messages.offset_for_leader_epoch import (
 )
 
 CONSUMER: Final = -1
+EARLIEST: Final = -2
 AT_ONCE: Final = 100
 """The partitions of one request for batches."""
 MOST_BYTES: Final = 16 << 20
@@ -90,3 +97,21 @@ def batches_request(asked: Sequence[ComparedPartition]) -> FetchRequest:
 def batch_answers(response: Any) -> Mapping[Key, PartitionData]:
     """The answers by the ids of topics here."""
     return {(topic.topic_id, each.partition_index): each for topic in response.responses for each in topic.partitions}
+
+
+def starts_request(asked: Iterable[ComparedPartition]) -> ListOffsetsRequest:
+    """The question where logs begin at the source."""
+    topics: dict[str, list[ListOffsetsPartition]] = {}
+    for each in asked:
+        part = ListOffsetsPartition(
+            partition_index=each.following.replica.index, current_leader_epoch=each.fed.epoch, timestamp=EARLIEST
+        )
+        topics.setdefault(each.following.replica.topic.name, []).append(part)
+    return ListOffsetsRequest(
+        replica_id=CONSUMER, topics=[ListOffsetsTopic(name=name, partitions=parts) for name, parts in topics.items()]
+    )
+
+
+def start_answers(response: Any) -> Mapping[tuple[str, int], ListOffsetsPartitionResponse]:
+    """The answers by topic and partition."""
+    return {(topic.name, each.partition_index): each for topic in response.topics for each in topic.partitions}

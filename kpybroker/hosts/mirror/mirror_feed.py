@@ -15,11 +15,12 @@ from kpybroker.hosts.mirror.agreeing import AT_ONCE, ComparedPartition
 from kpybroker.hosts.mirror.source import SourcePeer
 from kpybroker.hosts.network.peer import NoResponse
 from kpybroker.hosts.replicas.feed import Feed, FeedParts
+from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.mirror import agreement
 from kpybroker.machines.mirror.divergence import EpochEnd
 from kpybroker.machines.mirror.feeding import NO_EPOCH, EpochAhead, FedPartition
 from kpybroker.machines.mirror.naming import WITH_NAMES
-from kpybroker.machines.replica_fetcher import Fetcher, FetchLimits, FetchState, Following, Key
+from kpybroker.machines.replica_fetcher import Fetcher, FetchLimits, FetchState, Following, Key, SessionPartition
 from kpywire import error_codes
 from kpywire.messages.fetch import PartitionData
 
@@ -29,6 +30,12 @@ CONSUMER: Final = -1
 """The replica id of a consumer: a foreign cluster answers no stranger's follower."""
 
 
+OUT_OF_ORDER: Final = error_codes.UNKNOWN_SERVER_ERROR
+"""The code for batches that do not continue a log."""
+MOST_WAIT_MS: Final = 100
+"""The longest wait of a fetch by name. A topic that is deleted and created again within one would not be noticed."""
+
+
 class ComparingFetcher(Fetcher):
     """A fetcher whose partitions are compared again after a pause, if ``compares`` is set."""
 
@@ -36,8 +43,13 @@ class ComparingFetcher(Fetcher):
 
     def __init__(self, limits: Callable[[], FetchLimits], again: Callable[[Following, float], object]) -> None:
         """``again`` is called for a partition that is to be compared after a pause, in ms."""
-        super().__init__(CONSUMER, lambda: -1, limits)
+        super().__init__(CONSUMER, lambda: -1, self._limited)
+        self._configured = limits
         self._again = again
+
+    def _limited(self) -> FetchLimits:
+        found = self._configured()
+        return found._replace(max_wait_ms=min(found.max_wait_ms, MOST_WAIT_MS)) if self.compares else found
 
     def delay(self, following: Following, now_ms: float) -> float:
         """Pause a partition. It is not fetched before it is compared."""
@@ -185,32 +197,56 @@ class MirrorFeed(Feed):
             return
         answers = agreeing.batch_answers(response)
         again: list[ComparedPartition] = []
+        outside: list[ComparedPartition] = []
         for each in asked:
             if self.fetcher.followings.get(each.following.key) is not each.following:
                 continue
             try:
-                if not self._take_batch(each, answers.get(each.following.key)):
+                answer = answers.get(each.following.key)
+                if answer is not None and answer.error_code == error_codes.OFFSET_OUT_OF_RANGE:
+                    outside.append(each)
+                elif not self._take_batch(each, answer):
                     again.append(each)
             except Exception as error:
                 self._failed(each.following, error)
         if again and len(asked) == 1:  # its first batch is not there: the source cannot show it yet
             self.fetcher.delay(again.pop().following, self._parts.scheduler.monotonic_ms())
-        if again:
-            self._ask_batches([*again, *rest], 1)
+        follow_up = partial(self._ask_batches, [*again, *rest], 1 if again else AT_ONCE)
+        if outside:
+            self.peer.send(agreeing.starts_request(outside), partial(self._on_starts, outside, follow_up))
         else:
-            self._ask_batches(rest)
+            follow_up()
+
+    def _on_starts(self, outside: list[ComparedPartition], follow_up: Callable[[], object], response: Any) -> None:
+        """Handle where the source's logs begin that do not have a batch any more: behind it, or they are others."""
+        if self._is_lost(response):
+            return
+        answers = agreeing.start_answers(response)
+        for each in outside:
+            answer = answers.get((each.following.replica.topic.name, each.following.replica.index))
+            code = error_codes.NETWORK_EXCEPTION if answer is None else answer.error_code
+            if self.fetcher.followings.get(each.following.key) is not each.following:
+                continue
+            try:
+                if answer is None or code:
+                    self._refused(each.following, code, fails=code == error_codes.FENCED_LEADER_EPOCH)
+                else:
+                    agreement.check_start(each.fed, each.cut, answer.offset)
+                    self._settle(each)
+            except Exception as error:
+                self._failed(each.following, error)
+        follow_up()
 
     def _take_batch(self, each: ComparedPartition, answer: PartitionData | None) -> bool:
-        """Whether the comparison of a partition is over. A batch that the source has deleted is not compared."""
+        """Whether the comparison of a partition is over."""
         code = error_codes.NETWORK_EXCEPTION if answer is None else answer.error_code
-        if answer is None or code not in (error_codes.NONE, error_codes.OFFSET_OUT_OF_RANGE):
+        if answer is None or code:
             self._refused(each.following, code, fails=code == error_codes.FENCED_LEADER_EPOCH)
             return True
-        if code == error_codes.NONE:
-            is_compacted = each.fed.log.config.cleanup_compact
-            theirs = memoryview(answer.records or b"")
-            if not agreement.check_batch(each.fed, each.mine, theirs, is_compacted=is_compacted):
-                return False
+        is_compacted = each.fed.log.config.cleanup_compact
+        theirs = memoryview(answer.records or b"")
+        if not agreement.check_batch(each.fed, each.mine, theirs, is_compacted=is_compacted):
+            return False
         self._settle(each)
         return True
 
@@ -240,6 +276,13 @@ class MirrorFeed(Feed):
 
     # Answers
 
+    def _take(self, following: Following, asked: SessionPartition, answer: PartitionData) -> Iterator[None]:
+        has_less = answer.high_watermark < following.follower.log.end.offset
+        if self.by_name and answer.error_code == error_codes.NONE and has_less:
+            self.fetcher.delay(following, self._parts.scheduler.monotonic_ms())  # or the leader is just new
+        else:
+            yield from super()._take(following, asked, answer)
+
     def _append(self, following: Following, answer: PartitionData) -> Iterator[None]:
         fed = following.follower
         if isinstance(fed, FedPartition):
@@ -256,6 +299,9 @@ class MirrorFeed(Feed):
             log.log(logging.DEBUG if following.errors else logging.INFO, "%s", error.message)
             self.fetcher.delay(following, self._parts.scheduler.monotonic_ms())
             self._outdated()
+        elif self.by_name and not following.errors and isinstance(error, KafkaError) and error.code == OUT_OF_ORDER:
+            log.info("%s", error.message)
+            self.fetcher.delay(following, self._parts.scheduler.monotonic_ms())  # perhaps it is of another topic
         else:
             super()._failed(following, error)
 

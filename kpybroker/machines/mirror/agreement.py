@@ -61,6 +61,12 @@ def check_batch(fed: FedPartition, mine: bytes, theirs: memoryview, *, is_compac
     raise created_again(fed, f"it has another batch at offset {one.base_offset}")
 
 
+def check_start(fed: FedPartition, cut: int, source_start: int) -> None:
+    """Check a source that does not have the offset before ``cut``: its retention was faster. Raises CreatedAgain."""
+    if source_start < cut:
+        raise created_again(fed, f"it begins at {source_start}, and ends before offset {cut}")
+
+
 def _is_left_of(theirs: memoryview, mine: bytes) -> bool:
     """Whether a cleaner may have made the one batch of the other: all of its records are there."""
     one, two = parse_header(mine), parse_header(theirs)
