@@ -1,0 +1,254 @@
+"""The places of mirrored partitions: no transaction is torn there, whatever order everything arrives in."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from kpybroker.machines.mirror.decisions import SourceDecisions
+from kpybroker.machines.mirror.wholeness import HeldMarker, LeaderReport, Place, SourceCut, Wholeness
+from kpybroker.machines.transactions.transaction import Transaction, TransactionState
+
+PLACES: list[Place] = [(b"t", index) for index in range(3)]
+PRODUCERS = 4
+"""The first half of them have an epoch for each transaction."""
+ROUNDS = 12
+
+
+class Entry(NamedTuple):
+    """A record or a marker at the source. ``commits`` is None for a record."""
+
+    producer: int
+    epoch: int
+    transaction: int
+    commits: bool | None
+
+
+class Producer:
+    """A transactional producer and its coordinator at the source."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.has_own_epochs = number < PRODUCERS // 2
+        self.epoch = 0
+        self.transaction = -1
+        self.partitions: set[Place] = set()
+        self.missing: set[Place] | None = None
+        self.commits = False
+
+    def state(self, state: TransactionState) -> tuple[str, Transaction]:
+        partitions = frozenset(("t", index) for _, index in self.partitions)
+        version = 2 if self.has_own_epochs else 0
+        made = Transaction(self.number, self.epoch, 1000, state, partitions, client_version=version)
+        return f"p{self.number}", made
+
+
+class Mirroring(RuleBasedStateMachine):
+    """A source with transactions over partitions, the leaders of its mirror, and the broker that finds the places."""
+
+    @initialize()
+    def begin(self) -> None:
+        self.logs: dict[Place, list[Entry]] = {place: [] for place in PLACES}
+        self.states: list[tuple[str, Transaction]] = []
+        self.producers = [Producer(number) for number in range(PRODUCERS)]
+        self.transactions = 0
+        self.outcomes: dict[int, set[Place]] = {}
+        self.copied = dict.fromkeys(PLACES, 0)
+        self.epochs = dict.fromkeys(PLACES, 0)
+        self.held_from: dict[Place, int | None] = dict.fromkeys(PLACES)
+        self.reported: dict[Place, int] = {}
+        self.shown = dict.fromkeys(PLACES, 0)
+        self.published: dict[Place, int] = {}
+        self.restart_finder()
+
+    # The source
+
+    @rule(producer=st.integers(0, PRODUCERS - 1), places=st.sets(st.sampled_from(PLACES), min_size=1))
+    def write(self, producer: int, places: set[Place]) -> None:
+        each = self.producers[producer]
+        if each.missing is not None:
+            return
+        if each.transaction < 0:
+            self.transactions += 1
+            each.transaction = self.transactions
+        each.partitions |= places
+        for place in sorted(places):
+            self.logs[place].append(Entry(producer, each.epoch, each.transaction, None))
+
+    @rule(producer=st.integers(0, PRODUCERS - 1), commits=st.booleans())
+    def decide(self, producer: int, commits: bool) -> None:
+        each = self.producers[producer]
+        if each.transaction < 0 or each.missing is not None:
+            return
+        each.epoch += each.has_own_epochs
+        each.missing, each.commits = set(each.partitions), commits
+        if commits:
+            self.outcomes[each.transaction] = set(each.partitions)
+        self.states.append(
+            each.state(TransactionState.PREPARE_COMMIT if commits else TransactionState.PREPARE_ABORT)
+        )
+
+    @rule(producer=st.integers(0, PRODUCERS - 1), place=st.sampled_from(PLACES), again=st.booleans())
+    def mark(self, producer: int, place: Place, again: bool) -> None:
+        """Write a marker; a coordinator that lost its connection writes it again."""
+        each = self.producers[producer]
+        if each.missing is None or place not in (each.partitions if again else each.missing):
+            return
+        each.missing.discard(place)
+        self.logs[place].append(Entry(producer, each.epoch, each.transaction, each.commits))
+
+    @rule(producer=st.integers(0, PRODUCERS - 1))
+    def complete(self, producer: int) -> None:
+        each = self.producers[producer]
+        if each.missing == set():
+            state = TransactionState.COMPLETE_COMMIT if each.commits else TransactionState.COMPLETE_ABORT
+            self.states.append(each.state(state))
+            each.transaction, each.missing, each.partitions = -1, None, set()
+
+    @rule(producer=st.integers(0, PRODUCERS - 1), places=st.sets(st.sampled_from(PLACES), min_size=1))
+    def commit_at_once(self, producer: int, places: set[Place]) -> None:
+        self.write(producer, places)
+        self.decide(producer, True)
+        self._end(self.producers[producer])
+
+    def _end(self, each: Producer) -> None:
+        for place in sorted(each.missing or ()):
+            self.mark(each.number, place, False)
+        self.complete(each.number)
+
+    # The leaders here
+
+    @rule(place=st.sampled_from(PLACES), count=st.integers(1, 6))
+    def copy(self, place: Place, count: int) -> None:
+        self.copied[place] = min(self.copied[place] + count, len(self.logs[place]))
+        self._show()
+
+    @rule(place=st.sampled_from(PLACES))
+    def hold(self, place: Place) -> None:
+        """A leader whose partition has no place begins to hold markers back."""
+        if place not in self.published and self.held_from[place] is None:
+            self.held_from[place] = self.shown[place]
+
+    @rule(place=st.sampled_from(PLACES))
+    def elect(self, place: Place) -> None:
+        self.epochs[place] += 1
+        self.reported.pop(place, None)
+        if place not in self.published:
+            self.held_from[place] = None
+
+    def _first(self, place: Place) -> int | None:
+        return self.published.get(place, self.held_from[place])
+
+    def _markers(self, place: Place, first: int, end: int) -> Iterator[HeldMarker]:
+        for offset in range(first, end):
+            entry = self.logs[place][offset]
+            if entry.commits:
+                yield HeldMarker(offset, entry.producer, entry.epoch)
+
+    def _limit(self, place: Place) -> int:
+        """The offset at which a failover cuts the log."""
+        first, end = self._first(place), self.copied[place]
+        markers = iter(()) if first is None else self._markers(place, first, end)
+        return next((each.offset for each in markers), end)
+
+    def _show(self) -> None:
+        for place in PLACES:
+            self.shown[place] = max(self.shown[place], self._limit(place))
+
+    @rule(place=st.sampled_from(PLACES))
+    def report(self, place: Place) -> None:
+        first = self._first(place)
+        if first is None:
+            return
+        first = max(self.reported.get(place, first), first)
+        end = max(self.copied[place], first)
+        report = LeaderReport(self.epochs[place], first, end, end, tuple(self._markers(place, first, end)))
+        assert self.wholeness.report(place, report)
+        self.reported[place] = end
+
+    # The broker that finds the places
+
+    @rule()
+    def restart_finder(self) -> None:
+        self.wholeness = Wholeness(self.published)
+        self.read_to = len(self.states)
+        pending = [(f"p{each.number}", each.number) for each in self.producers if each.missing is not None]
+        self.decisions = SourceDecisions(pending)
+        self.reported.clear()
+        self.number = 0
+        self.ends: dict[Place, int] | None = None
+
+    @rule()
+    def begin_cut(self) -> None:
+        if self.ends is None:
+            self.number, self.ends = self.wholeness.begin_cut(), {}
+
+    @rule(place=st.sampled_from(PLACES))
+    def ask_for_end(self, place: Place) -> None:
+        if self.ends is not None:
+            self.ends.setdefault(place, len(self.logs[place]))
+
+    @rule()
+    def end_cut(self) -> None:
+        if self.ends is None or len(self.ends) < len(PLACES):
+            return
+        for name, state in self.states[self.read_to :]:
+            decision = self.decisions.apply(name, state)
+            if decision is not None:
+                self.wholeness.decided(decision, frozenset((b"t", index) for _, index in decision.partitions))
+        self.read_to = len(self.states)
+        self.wholeness.cut(SourceCut(self.number, self.ends, self.decisions.take_unsettled()))
+        self.ends = None
+
+    @rule()
+    def cut_at_once(self) -> None:
+        self.begin_cut()
+        for place in PLACES:
+            self.ask_for_end(place)
+        self.end_cut()
+
+    @rule()
+    def advance(self) -> None:
+        grown = self.wholeness.advance()
+        for place, offset in grown.items():
+            assert offset > self.published.get(place, -1)
+        self.published.update(grown)
+        self._show()
+
+    # What has to hold
+
+    @invariant()
+    def no_transaction_is_torn_and_nothing_shown_is_cut_off(self) -> None:
+        if not hasattr(self, "wholeness"):
+            return
+        ends = {place: self._limit(place) for place in self.published}
+        for place, end in ends.items():
+            assert self.shown[place] <= end, "a failover would cut off what was shown"
+        whole: dict[int, set[Place]] = {}
+        for place, end in ends.items():
+            for entry in self.logs[place][:end]:
+                if entry.commits:
+                    whole.setdefault(entry.transaction, set()).add(place)
+        for transaction, there in whole.items():
+            assert there == self.outcomes[transaction] & ends.keys(), "a failover would tear a transaction"
+
+    def teardown(self) -> None:
+        if not hasattr(self, "wholeness"):
+            return
+        for each in self.producers:
+            self._end(each)
+        for _ in range(ROUNDS):
+            for place in PLACES:
+                self.copy(place, 1 << 20)
+                self.hold(place)
+                self.report(place)
+            self.cut_at_once()
+            self.advance()
+        assert self.shown == {place: len(found) for place, found in self.logs.items()}
+        assert self.published.keys() == set(PLACES)
+
+
+TestMirroring = Mirroring.TestCase
+TestMirroring.settings = settings(max_examples=400, stateful_step_count=50, deadline=None)
