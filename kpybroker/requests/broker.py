@@ -32,7 +32,7 @@ from kpybroker.machines.metadata.absences import Absences
 from kpybroker.machines.metadata.delta import MetadataDelta
 from kpybroker.machines.metadata.features import SHARE_VERSION, SUPPORTED_LEVELS
 from kpybroker.machines.metadata.image import CLIENT_METRICS_RESOURCE, MetadataImage
-from kpybroker.machines.metadata.mirror_configs import MIRRORS
+from kpybroker.machines.metadata.mirror_configs import MIRRORS, is_mirror
 from kpybroker.machines.metadata.unclean import unclean_elections
 from kpybroker.requests.serving.context import ActiveController, Context
 from kpybroker.requests.serving.expected_topics import ExpectedTopics
@@ -256,7 +256,8 @@ class Broker:
     def _follow_mirrors(self) -> None:
         """Begin and end mirrors as ``kpybroker.mirrors`` names them."""
         entries = self.config[MIRRORS]
-        if self.mirrors is None and entries and self._has_started and not self.config.is_in_zookeeper_mode:
+        is_needed = entries or any(map(is_mirror, self.image.configs.values()))
+        if self.mirrors is None and is_needed and self._has_started and not self.config.is_in_zookeeper_mode:
             from kpybroker.hosts.mirror.mirrors import Mirrors
             from kpybroker.hosts.mirror.parts import MirrorParts
 

@@ -83,9 +83,7 @@ class Mirroring:
         each.missing, each.commits = set(each.partitions), commits
         if commits:
             self.outcomes[each.transaction] = set(each.partitions)
-        self.states.append(
-            each.state(TransactionState.PREPARE_COMMIT if commits else TransactionState.PREPARE_ABORT)
-        )
+        self.states.append(each.state(TransactionState.PREPARE_COMMIT if commits else TransactionState.PREPARE_ABORT))
 
     def mark(self, producer: int, place: Place, again: bool) -> None:
         """Write a marker; a coordinator that lost its connection writes it again."""

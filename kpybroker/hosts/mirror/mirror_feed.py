@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from kpybroker.hosts.mirror import agreeing
 from kpybroker.hosts.mirror.agreeing import AT_ONCE, ComparedPartition
+from kpybroker.hosts.mirror.held_partitions import HeldPartitions
 from kpybroker.hosts.mirror.source import SourcePeer
 from kpybroker.hosts.network.peer import NoResponse
 from kpybroker.hosts.replicas.feed import Feed, FeedParts
@@ -30,6 +31,8 @@ CONSUMER: Final = -1
 """The replica id of a consumer: a foreign cluster answers no stranger's follower."""
 
 
+SMALL_LAG: Final = 1_000
+"""With no more records behind, a partition counts as caught up."""
 OUT_OF_ORDER: Final = error_codes.UNKNOWN_SERVER_ERROR
 """The code for batches that do not continue a log."""
 MOST_WAIT_MS: Final = 100
@@ -68,15 +71,16 @@ class MirrorFeed(Feed):
 
     def __init__(
         self, parts: FeedParts, leader_id: int, peer: SourcePeer, limits: Callable[[], FetchLimits],
-        outdated: Callable[[], object], *, wants_names: bool = False,
+        outdated: Callable[[], object], held: HeldPartitions, *, wants_names: bool = False,
     ) -> None:  # fmt: skip
         """``outdated`` is called when an answer shows that the metadata of the source, or the epochs here, are old.
-        ``wants_names``: some topics cannot be fetched by their ids."""
+        ``held`` decides what is shown. ``wants_names``: some topics cannot be fetched by their ids."""
         self._fetcher = ComparingFetcher(limits, self._again)
         super().__init__(parts, leader_id, peer, self._fetcher)
         self.wants_names = wants_names
         self._source_peer = peer
         self._outdated = outdated
+        self._held = held
         self._epochs: dict[Key, int] = {}
         """The epoch of each partition's leader at the source."""
         self._uncompared: dict[Key, None] = {}
@@ -285,9 +289,14 @@ class MirrorFeed(Feed):
 
     def _append(self, following: Following, answer: PartitionData) -> Iterator[None]:
         fed = following.follower
+        before = fed.log.end.offset
         if isinstance(fed, FedPartition):
             fed.source_log_start = answer.log_start_offset
         yield from super()._append(following, answer)
+        if answer.records:
+            self._held.appended(following.replica, answer.records, before)
+        if following.lag is not None and following.lag <= SMALL_LAG:
+            self._held.caught_up(following.replica)
         following.replica.appended()  # the followers in this cluster wait for it
 
     def _refused(self, following: Following, code: int, *, fails: bool = False) -> None:

@@ -5,13 +5,14 @@ from typing import Final
 
 from kpybroker.hosts.mirror.parts import MirrorParts
 from kpybroker.hosts.mirror.running_mirror import RunningMirror
+from kpybroker.hosts.mirror.shown_parts import ShownParts
 from kpybroker.machines.metadata.delta import MetadataDelta
 from kpybroker.machines.metadata.image import TOPIC_RESOURCE
 from kpybroker.machines.mirror.mirror import mirrors_of
 from kpybroker.runtime.io.scheduler import Submit
 
-THREADS: Final = 2
-"""The threads of a mirror: one for the metadata of its source, one for groups."""
+THREADS: Final = 3
+"""The threads of a mirror: one for the metadata of its source, one for groups, one for transactions."""
 
 
 class Mirrors:
@@ -19,6 +20,7 @@ class Mirrors:
 
     def __init__(self, parts: MirrorParts) -> None:
         self._parts = parts
+        self.shown = ShownParts(parts)
         self._running: dict[str, RunningMirror] = {}
         self._threads: dict[str, Submit] = {}
         """The threads that read the source of each mirror. They are kept, since a mirror may begin again."""
@@ -41,8 +43,9 @@ class Mirrors:
             if name not in self._running:
                 if name not in self._threads:
                     self._threads[name] = self._parts.scheduler.pool(f"mirror-{name}", THREADS)
-                self._running[name] = RunningMirror(self._parts, mirror, self._threads[name])
+                self._running[name] = RunningMirror(self._parts, mirror, self._threads[name], self.shown)
                 self._running[name].start()
+        self.shown.start()
 
     def apply(self, delta: MetadataDelta) -> None:
         """Follow a change of the metadata, which the replicas have followed already."""
@@ -56,3 +59,4 @@ class Mirrors:
         for running in self._running.values():
             running.stop()
         self._running.clear()
+        self.shown.stop()

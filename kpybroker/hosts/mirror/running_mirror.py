@@ -15,8 +15,11 @@ from kpybroker.config.own_configs import MIRROR_RATE
 from kpybroker.hosts.mirror.group_offsets import GroupOffsets
 from kpybroker.hosts.mirror.mirror_feed import MirrorFeed
 from kpybroker.hosts.mirror.parts import MirrorParts
+from kpybroker.hosts.mirror.place_finder import PlaceFinder
 from kpybroker.hosts.mirror.reading import SourceLeader, SourceMetadata, TopicConfigs, read_metadata
+from kpybroker.hosts.mirror.shown_parts import ShownParts
 from kpybroker.hosts.mirror.source import LOST, SourcePeer
+from kpybroker.hosts.mirror.source_transactions import SourceTransactions
 from kpybroker.hosts.mirror.topic_changes import TopicChanges
 from kpybroker.hosts.replicas.feed import FeedParts
 from kpybroker.hosts.replicas.log_starts import LogStarts
@@ -71,13 +74,16 @@ class MirrorFigures(NamedTuple):
 class RunningMirror:
     """A mirror, as long as it is configured."""
 
-    def __init__(self, parts: MirrorParts, mirror: Mirror, read: Submit) -> None:
+    def __init__(self, parts: MirrorParts, mirror: Mirror, read: Submit, shown: ShownParts) -> None:
         """``read`` does in a thread what waits for the source."""
         self.mirror = mirror
         self._parts = parts
         self._read = read
         self._topics = TopicChanges(parts, mirror)
         self._groups = GroupOffsets(parts, mirror, read)
+        self._transactions = SourceTransactions(parts, read)
+        self._shown = shown
+        self._finder: PlaceFinder | None = None
         self._source: MirrorSource | None = None
         self._known: SourceMetadata | None = None
         self._feeds: dict[int, MirrorFeed] = {}
@@ -114,6 +120,7 @@ class RunningMirror:
         log.info("The mirror %s is over on this broker", self.mirror)
         self._stopped = True
         self._groups.stop()
+        self._transactions.stop()
         if self._timer is not None:
             self._timer.cancel()
         for feed in self._feeds.values():
@@ -206,9 +213,21 @@ class RunningMirror:
             if self._parts.is_lowest:
                 self._topics.bring_about(self._known.topics)
                 self._groups.begin(self._source)
+                self._find_places(self._source)
             else:
                 self._groups.stop()
+                self._transactions.stop()
         self._timer = self._parts.scheduler.call_later(LOOK_MS, self._look)
+
+    def _find_places(self, source: MirrorSource) -> None:
+        finder = self._shown.finder(self.mirror.name)
+        if finder is not None:
+            if finder is not self._finder:
+                self._finder = finder
+                self._transactions.wanted, self._transactions.looked = finder.wanted, finder.looked
+                finder.hurry = self._transactions.soon
+                self._transactions.again()
+            self._transactions.begin(source)
 
     def _note_problem(self, error: BaseException | None) -> None:
         problem = str(error)
@@ -289,7 +308,13 @@ class RunningMirror:
         feed = self._feeds.get(leader.node_id)
         if feed is None:
             feed = MirrorFeed(
-                self._feed_parts, leader.node_id, peer, self._limits, self.look_soon, wants_names=wants_names
+                self._feed_parts,
+                leader.node_id,
+                peer,
+                self._limits,
+                self.look_soon,
+                self._shown.held,
+                wants_names=wants_names,
             )
             self._feeds[leader.node_id] = feed
         feed.add_in(Following(key, fed, replica), leader.epoch)

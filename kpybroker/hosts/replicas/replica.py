@@ -154,6 +154,7 @@ class Replica:
             min_isr=self.topic.config.min_insync_replicas,
             now_ms=self._monotonic_ms(),
             is_fed=self.topic.config.is_fed,
+            is_held=self.topic.config.is_mirror,
         )
         return leader
 

@@ -1,9 +1,9 @@
 """The decisions of a source's transaction coordinators, as its ``__transaction_state`` shows them.
 
-A coordinator decides (``PrepareCommit``), has a marker written to each partition of the transaction, and notes that it is
-complete. So what was complete when the log was read to its end has all of its markers below the ends of partitions that
-are asked for afterwards. Transactions that were between both, or were decided while the ends were asked for, are not
-settled at these ends.
+A coordinator decides (``PrepareCommit``), has a marker written to each partition of the transaction, and notes that
+it is complete. So what was complete when the log was read to its end has all of its markers below the ends of
+partitions that are asked for afterwards. Transactions that were between both, or were decided while the ends were
+asked for, are not settled at these ends.
 
 Aborted transactions are passed over: it makes no difference where their records are cut off.
 """

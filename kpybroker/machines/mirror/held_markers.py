@@ -1,8 +1,9 @@
 """The COMMIT markers in one mirrored partition that its leader does not show yet.
 
-The high watermark stays below the first of them, so that neither readers nor followers' readers get there, while the log
-is fed and replicated beyond it. A place that all partitions have in common (`kpybroker.machines.mirror.wholeness`)
-releases those below it. At a failover the log is cut at the first one that is left.
+The high watermark stays below the first of them, so that neither readers nor followers' readers get there, while the
+log is fed and replicated beyond it. A place that all partitions have in common
+(`kpybroker.machines.mirror.wholeness`) releases those below it. At a failover the log is cut at the first one that is
+left.
 
 Invariant: all markers from ``released_to`` up to ``listed_to`` are in the list.
 """
@@ -35,7 +36,7 @@ class HeldMarkers:
         """Hold back all markers from offset ``first`` on."""
         self.released_to = first
         self.listed_to = first
-        """The offset up to which the log was looked through."""
+        """The offset up to which the log was read."""
         self._markers: deque[HeldMarker] = deque()
         self._most = most
 
@@ -49,13 +50,13 @@ class HeldMarkers:
         """The offset up to which the log may be shown."""
         return self._markers[0].offset if self._markers else self.listed_to
 
-    def look_through(self, data: Buffer, position: int = 0) -> None:
-        """Look through the next batches of the log. Those that were looked through before are passed over. Raises
-        Malformed."""
-        for found, header in batch_headers(data, position):
+    def read(self, data: Buffer, end: int) -> None:
+        """Read the next batches of the log, which ends at ``end``. Those that were read before are
+        passed over. Raises Malformed."""
+        for found, header in batch_headers(data):
             if header.next_offset <= self.listed_to:
                 continue
-            if self.is_full:
+            if self.is_full or header.next_offset > end:
                 return
             if header.last_offset >= self.released_to and commits_in(data, header, found):
                 self._markers.append(HeldMarker(header.base_offset, header.producer_id, header.producer_epoch))

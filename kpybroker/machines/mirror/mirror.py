@@ -8,7 +8,7 @@ from typing import Final
 from kpybroker.machines.metadata.topic_name import INTERNAL, NEVER_TIERED
 
 ANY: Final = "*"
-NEVER_MIRRORED: Final = INTERNAL | NEVER_TIERED
+NEVER_MIRRORED: Final = INTERNAL | NEVER_TIERED | {"__kpybroker_mirrors"}
 
 
 class Mirror:

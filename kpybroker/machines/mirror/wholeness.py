@@ -1,20 +1,21 @@
 """One consistent place in every mirrored partition: each transaction of the source is whole below it, or absent.
 
 The leaders here report the COMMIT markers that their logs hold and that are replicated. Of the source two things are
-known: decisions of transactions that alone have their producer id and epoch (KIP-890), and cuts: ends of all partitions,
-with the transactions that were not settled when these were taken (`kpybroker.machines.mirror.decisions`). A marker may
-be passed where
+known: decisions of transactions that alone have their producer id and epoch (KIP-890), and cuts: ends of all
+partitions, with the transactions that were not settled when these were taken (`kpybroker.machines.mirror.decisions`).
+A marker may be passed where
 
 - its decision is known, and every partition of it that is mirrored holds its marker, or
-- it lies below a cut that every partition has reached, and its producer was settled at that cut. Then the same holds for
-  all markers of the producer below the cut, which therefore are passed together. Nothing has to be known of them, so this
-  also serves for transactions before KIP-890, for repeated markers, and for a backlog whose decisions are compacted.
+- it lies below a cut that every partition has reached, and its producer was settled at that cut. The same holds for
+  all markers of the producer below the cut, which therefore are passed together. Nothing has to be known of them, so
+  this also serves for transactions before KIP-890, for repeated markers, and for a backlog whose decisions are
+  compacted.
 
-A marker that must wait holds back all that follows it in its partition, and so the fellows of what follows: the result
-is the largest set of markers in which none lacks a fellow.
+A marker that must wait holds back all that follows it in its partition, and so the fellows of what follows: the
+result is the largest set of markers in which none lacks a fellow.
 
-A partition without a place is being copied for the first time. It gets one, and never loses it, where the cut is reached
-at which all that lies before its first held marker is settled.
+A partition without a place is being copied for the first time. It gets one where a cut is reached at which all that
+lies before its first held marker is settled.
 
 Invariant: places only grow, and all of one `advance` belong together.
 """
@@ -232,7 +233,9 @@ class Wholeness:
                     for other, first in group.firsts.items():
                         lower(other, first)
         for place, copy in self._copies.items():
-            self._blocked |= {place: each for each in copy.markers if each.offset == tops[place]}
+            blocked = next((each for each in copy.markers if each.offset == tops[place]), None)
+            if blocked is not None:
+                self._blocked[place] = blocked
         return tops
 
     def _groups(self, reached: list[SourceCut]) -> dict[tuple[Place, int], _Group]:

@@ -57,6 +57,8 @@ class Noted(NamedTuple):
 
 NOTHING_NEW: Final = Noted(is_committed=False, change=None)
 
+NO_OFFSET: Final = -1
+NO_LIMIT: Final = 1 << 62
 NO_RULES: Final = Rules(0)
 """The rules of a leader without followers."""
 
@@ -78,7 +80,17 @@ class PartitionLeader(Role):
     A term is the time in which this node leads without a break; the leader epoch may rise meanwhile.
     """
 
-    __slots__ = ("_alone", "_bounds", "epoch_start_offset", "in_sync", "is_fed", "term", "verifications", "waits")
+    __slots__ = (
+        "_alone",
+        "_bounds",
+        "_limit",
+        "epoch_start_offset",
+        "in_sync",
+        "is_fed",
+        "term",
+        "verifications",
+        "waits",
+    )
 
     def __init__(  # noqa: PLR0913
         self,
@@ -91,9 +103,10 @@ class PartitionLeader(Role):
         min_isr: int = 1,
         now_ms: float = 0.0,
         is_fed: bool = False,
+        is_held: bool = False,
     ) -> None:
         """``now_ms`` is of a monotonic clock, as everywhere with followers. ``is_fed``: the batches come from another
-        cluster, and so do their epochs."""
+        cluster, and so do their epochs. ``is_held``: nothing more is shown before `show_up_to`."""
         epoch = state.leader_epoch
         super().__init__(log, epoch, high_watermark)
         self.term = epoch
@@ -101,6 +114,8 @@ class PartitionLeader(Role):
         self.verifications = Verifications()
         self.epoch_start_offset = log.log_end_offset
         self.is_fed = is_fed
+        self._limit = self.high_watermark.offset if is_held else NO_LIMIT
+        """The offset above which the high watermark does not move, though the log is replicated beyond."""
         if is_fed:
             log.epochs.truncate_from_end(log.log_end_offset)  # of a leader that ordered records, and wrote none
         else:
@@ -423,6 +438,35 @@ class PartitionLeader(Role):
             follower.log_end = LogOffset(min(follower.log_end.offset, end_offset))
         self.high_watermark = log.position_of(min(max(self.high_watermark.offset, start_offset), end_offset))
 
+    def cut_at(self, offset: int, now_ms: int) -> None:
+        """Cut the log of a mirror that is fed no more, and order records from there on. Followers have to fetch from
+        there again before `is_cut_everywhere`. DiskFailure."""
+        log = self.log
+        log.truncate_to(offset, now_ms)
+        for follower in self.in_sync.followers.values():
+            follower.log_end = LogOffset(NO_OFFSET)
+        self.high_watermark = log.position_of(min(self.high_watermark.offset, log.end.offset))
+        self.end_feed()
+
+    @property
+    def is_cut_everywhere(self) -> bool:
+        """Whether all replicas in sync have fetched at the log's end since it was cut, so that none has more."""
+        followers, end_offset = self.in_sync.followers, self.log.end.offset
+        ends = [followers[each].log_end.offset for each in self.in_sync.maximal_isr if each in followers]
+        return all(each == end_offset for each in ends)
+
+    def replicated_to(self) -> int:
+        """The offset up to which all replicas in sync have the log: the high watermark without a limit."""
+        if self.in_sync.is_under_min_isr:
+            return self.high_watermark.offset
+        ends = [self.log.end.offset, *(follower.log_end.offset for follower in self._bounds)]
+        return max(min(ends), self.high_watermark.offset)
+
+    def show_up_to(self, offset: int = NO_LIMIT) -> bool:
+        """Keep the high watermark at ``offset`` at most, or where it is above it. Return whether it moved."""
+        self._limit = offset
+        return self.advance_high_watermark()
+
     def begin_feed(self) -> None:
         """Order no more records: an epoch without records is forgotten, since the source has none of it."""
         self.is_fed = True
@@ -444,6 +488,8 @@ class PartitionLeader(Role):
                 if follower.log_end.offset < reached.offset:
                     reached = follower.log_end
         before = self.high_watermark.offset
+        if reached.offset > self._limit:
+            reached = LogOffset(max(self._limit, before))
         if reached.offset < before:
             return False
         if reached.position < 0:

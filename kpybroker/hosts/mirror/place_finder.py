@@ -1,0 +1,204 @@
+"""The broker that finds the consistent places of one mirror, from its leaders' reports and the source's transactions."""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, NamedTuple
+
+from kpybroker.client.client import Spot
+from kpybroker.hosts.mirror.parts import MirrorParts
+from kpybroker.hosts.mirror.source_transactions import AFTER_ERROR_MS, LATER_MS, SOON_MS, SourceLook
+from kpybroker.machines.errors import KafkaError
+from kpybroker.machines.metadata.image import TOPIC_RESOURCE
+from kpybroker.machines.metadata.mirror_configs import MIRRORING, SOURCE, STATE, STOPPING
+from kpybroker.machines.mirror import progress
+from kpybroker.machines.mirror.decisions import SourceDecisions
+from kpybroker.machines.mirror.progress import Finder, MirrorWords, PartReport, Progress
+from kpybroker.machines.mirror.wholeness import Place, SourceCut, Wholeness
+from kpywire import error_codes
+
+log = logging.getLogger("kpybroker.mirror")
+
+SETTLE_MS: Final = 500.0
+"""The time between the end of the feed and the cut, in which the last reports arrive."""
+WORDS_MS: Final = 1_000.0
+AGAIN_MS: Final = 5_000.0
+COPYING: Final = "it is copied for the first time: a failover may tear transactions in it"
+
+
+class MirrorTopics(NamedTuple):
+    """The topics of one mirror by their states, with their ids."""
+
+    mirroring: dict[str, bytes]
+    stopping: dict[str, bytes]
+
+    @property
+    def ids(self) -> set[bytes]:
+        """The ids of all."""
+        return {*self.mirroring.values(), *self.stopping.values()}
+
+
+class PlaceFinder:
+    """The search for the places of one mirror, as long as this broker does it."""
+
+    def __init__(self, parts: MirrorParts, mirror: str, known: Progress) -> None:
+        self._parts = parts
+        self._mirror = mirror
+        self._known = known
+        self._decisions: SourceDecisions | None = None
+        self._number: int | None = None
+        """The number of the cut that is under way."""
+        self._has_news = False
+        self._wants = False
+        self._stopping_since_ms = -1.0
+        self._words: MirrorWords | None = None
+        self._spoke_ms = -WORDS_MS
+        self._due: list[bytes] = []
+        self._wholeness = Wholeness({})
+        self.hurry: Callable[[], object] = bool
+        """Called when a marker is held back, so that a look at the source is of use."""
+        self._begin(holds=True, problem="")
+
+    def topics(self) -> MirrorTopics:
+        """The topics of the mirror here, with their ids."""
+        found, image = MirrorTopics({}, {}), self._parts.image
+        for name, topic in image.topics.items():
+            configs = image.configs_of(TOPIC_RESOURCE, name)
+            if configs.get(SOURCE) == self._mirror:
+                state = configs.get(STATE, MIRRORING)
+                if state in (MIRRORING, STOPPING):
+                    (found.mirroring if state == MIRRORING else found.stopping)[name] = topic.id
+        return found
+
+    # What is reported
+
+    def report(self, token: str, parts: Iterable[PartReport]) -> None:
+        """Take over what a leader reports."""
+        if token == self._finder.token:
+            ids = self.topics().ids
+            for place, report in parts:
+                self._has_news = True
+                if place[0] in ids and not self._wholeness.report(place, report):
+                    log.debug("A report of %s does not continue the one before", place)
+            if self._wholeness.is_waiting:
+                self.hurry()
+
+    def wanted(self) -> Mapping[Spot, Place]:
+        """The partitions whose ends at the source are of use now; a cut begins."""
+        self._number = self._wholeness.begin_cut()
+        if not self._wholeness.is_waiting:
+            return {}
+        image = self._parts.image
+        return {
+            Spot(name, index): (topic_id, index)
+            for name, topic_id in self.topics().mirroring.items()
+            for index in image.topics[name].partitions
+        }
+
+    def looked(self, look: SourceLook | KafkaError | None) -> int:
+        """Take over a look at the source. Return the pause before the next one."""
+        number, self._number = self._number, None
+        if isinstance(look, KafkaError):
+            self._forbidden(look)
+            return AFTER_ERROR_MS
+        if look is None:
+            self._decisions = None
+            return AFTER_ERROR_MS
+        if not self._finder.holds:
+            self._begin(holds=True, problem="")
+        if look.pending is not None:
+            self._decisions = SourceDecisions(look.pending)
+        if self._decisions is None:
+            return SOON_MS
+        self._has_news = True
+        ids = self.topics().mirroring
+        for name, state in look.changes:
+            decision = self._decisions.apply(name, state)
+            if decision is not None:
+                places = frozenset((ids[topic], index) for topic, index in decision.partitions if topic in ids)
+                self._wholeness.decided(decision, places)
+        unsettled = self._decisions.take_unsettled()
+        if look.is_gapless and look.ends and number is not None:
+            ends = look.ends | {place: self._wholeness.end_of(place) for place in look.gone}
+            self._wholeness.cut(SourceCut(number, ends, unsettled))
+        return SOON_MS if self._wholeness.is_waiting else LATER_MS
+
+    def _forbidden(self, error: KafkaError) -> None:
+        """Go on without the source's transactions, as long as it does not show them."""
+        self._decisions = None
+        if self._finder.holds:
+            problem = (
+                f"a failover may tear transactions, since the source does not let its user read __transaction_state: "
+                f"{error_codes.name(error.code)}"
+            )
+            log.warning("Mirror %s: %s", self._mirror, problem)
+            self._begin(holds=False, problem=problem)
+            self._due += map(progress.forget, sorted({place[0] for place in self._wholeness.places}))
+            self._wholeness = Wholeness({})  # as if nothing had been consistent yet
+
+    def _begin(self, *, holds: bool, problem: str) -> None:
+        self._finder = Finder(f"{self._parts.node_id}-{self._parts.scheduler.now_ms()}", holds)
+        self._problem, self._wants, self._begun_ms = problem, False, self._parts.scheduler.monotonic_ms()
+        self._number = None
+        ids = self.topics().ids
+        self._wholeness = Wholeness({place: at for place, at in self._known.places.items() if place[0] in ids})
+        self._due.append(progress.begin(self._mirror, self._finder))
+
+    # What is written
+
+    def records(self) -> list[bytes]:
+        """The records to write now."""
+        topics, now_ms = self.topics(), self._parts.scheduler.monotonic_ms()
+        known = self._known.finders.get(self._mirror)
+        if known != self._finder and now_ms > self._begun_ms + AGAIN_MS:  # another broker did so at the same time
+            self._begin(holds=self._finder.holds, problem=self._problem)
+        due, self._due = self._due, []
+        ids = topics.ids
+        gone = [place for place in self._wholeness.places if place[0] not in ids]
+        if gone:
+            self._wholeness.forget(gone)
+        if self._has_news:
+            self._has_news = False
+            grown = self._wholeness.advance()
+            if grown:
+                due.append(progress.places(grown))
+        wants = self._wholeness.is_waiting
+        if wants != self._wants:
+            self._wants = wants
+            due.append(progress.want(self._mirror, wants))
+        due += self._cut(topics, now_ms)
+        due += self._speak(topics, now_ms)
+        return due
+
+    def _cut(self, topics: MirrorTopics, now_ms: float) -> list[bytes]:
+        uncut = [each for each in topics.stopping.values() if each not in self._known.cut]
+        if not uncut:
+            self._stopping_since_ms = -1.0
+            return []
+        if self._stopping_since_ms < 0:
+            self._stopping_since_ms = now_ms
+        if now_ms < self._stopping_since_ms + SETTLE_MS:
+            return []
+        self._stopping_since_ms = now_ms  # once again, should it not be known by then
+        return [progress.cut(sorted(uncut))]
+
+    def _speak(self, topics: MirrorTopics, now_ms: float) -> list[bytes]:
+        if now_ms < self._spoke_ms + WORDS_MS:
+            return []
+        self._spoke_ms = now_ms
+        names = {topic_id: name for name, topic_id in topics.mirroring.items()}
+        waits = {}
+        for place, (marker, lacking) in self._wholeness.waits().items():
+            if place[0] in names:
+                fellow = f" in {names[lacking[0]]}-{lacking[1]}" if lacking is not None and lacking[0] in names else ""
+                waits[place] = f"it waits for the marker of producer {marker.producer_id}{fellow}"
+        if not self._problem:
+            image = self._parts.image
+            for name, topic_id in topics.mirroring.items():
+                for index in image.topics[name].partitions:
+                    if (topic_id, index) not in self._wholeness.places:
+                        waits[topic_id, index] = COPYING
+        words = MirrorWords(self._problem, waits)
+        if words == self._words:
+            return []
+        self._words = words
+        return [progress.state(self._mirror, words)]

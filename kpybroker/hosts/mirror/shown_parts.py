@@ -1,0 +1,102 @@
+"""The progress of all mirrors on this broker: it reads the progress log, lets the leaders here follow it, and is the
+finder of places where it is the live broker with the lowest id.
+
+It works for every topic that is a mirror, also while the mirror is stopped or fails over.
+"""
+
+from typing import Final
+
+from kpybroker.hosts.mirror.held_partitions import HeldPartitions
+from kpybroker.hosts.mirror.parts import MirrorParts
+from kpybroker.hosts.mirror.place_finder import PlaceFinder
+from kpybroker.hosts.mirror.progress_log import ProgressLog
+from kpybroker.machines.metadata.image import TOPIC_RESOURCE
+from kpybroker.machines.metadata.mirror_configs import MIRRORING, SOURCE, STATE, STOPPING
+from kpybroker.machines.mirror import progress
+from kpybroker.machines.mirror.progress import Progress
+from kpybroker.runtime.io.scheduler import Timer
+
+LOOK_MS: Final = 50
+IDLE_MS: Final = 500
+
+
+class ShownParts:
+    """The shown parts of this cluster's mirrors."""
+
+    def __init__(self, parts: MirrorParts) -> None:
+        self._parts = parts
+        self.held = HeldPartitions(parts)
+        self.known = Progress()
+        self._log = ProgressLog(parts, self._take, self._lost)
+        self._finders: dict[str, PlaceFinder] = {}
+        self._timer: Timer | None = None
+
+    def start(self) -> None:
+        """Begin to read the progress log."""
+        if self._timer is None:
+            self._look()
+
+    def stop(self) -> None:
+        """Read it no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def finder(self, mirror: str) -> PlaceFinder | None:
+        """The finder of a mirror's places; None where another broker is."""
+        return self._finders.get(mirror)
+
+    def _take(self, value: bytes) -> None:
+        found = self.known.apply(value)
+        if found is not None:
+            mirror, token, parts = found
+            finder = self._finders.get(mirror)
+            if finder is not None:
+                finder.report(token, parts)
+
+    def _lost(self) -> None:
+        self.known.clear()
+        self._finders.clear()
+
+    def _look(self) -> None:
+        mirrors = self._mirrors()
+        is_busy = bool(mirrors) or not self._log.is_idle
+        self._timer = self._parts.scheduler.call_later(LOOK_MS if is_busy else IDLE_MS, self._look)
+        self._log.look(creates=self._parts.is_lowest and bool(mirrors))
+        if self._log.is_current:
+            is_idle = self._log.is_idle  # else it cannot be written, perhaps, and reports would only pile up
+            self._log.write(self.held.follow(self.known, reports=is_idle))
+            if is_idle:
+                self._find(mirrors)
+
+    def _find(self, mirrors: set[str]) -> None:
+        if not self._parts.is_lowest:
+            self._finders.clear()
+            return
+        for name in [each for each in self._finders if each not in mirrors]:
+            del self._finders[name]
+        for name in sorted(mirrors):
+            if name not in self._finders:
+                self._finders[name] = PlaceFinder(self._parts, name, self.known)
+            self._log.write(self._finders[name].records())
+        self._log.write(map(progress.forget, sorted(self._stale())))
+        self._log.rest(self.known.records)
+
+    def _mirrors(self) -> set[str]:
+        image = self._parts.image
+        return {
+            configs[SOURCE]
+            for (kind, _), configs in image.configs.items()
+            if kind == TOPIC_RESOURCE and SOURCE in configs
+        }
+
+    def _stale(self) -> set[bytes]:
+        """The topics of which something is known, and that are no mirrors any more, or none yet."""
+        image, known = self._parts.image, {place[0] for place in (*self.known.places, *self.known.done)}
+        stale = set()
+        for topic_id in known | self.known.cut:
+            topic = image.topics_by_id.get(topic_id)
+            configs = {} if topic is None else image.configs_of(TOPIC_RESOURCE, topic.name)
+            if SOURCE not in configs or configs.get(STATE, MIRRORING) not in (MIRRORING, STOPPING):
+                stale.add(topic_id)
+        return stale
