@@ -5,7 +5,7 @@ its source for the first time; then its leader begins to hold COMMIT markers bac
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from kpybroker.hosts.mirror.parts import MirrorParts
@@ -52,8 +52,10 @@ class _Led:
 class HeldPartitions:
     """All mirrored partitions that this broker leads."""
 
-    def __init__(self, parts: MirrorParts) -> None:
+    def __init__(self, parts: MirrorParts, holds: Callable[[], object]) -> None:
+        """``holds`` is called when a marker is held back."""
         self._parts = parts
+        self._holds = holds
         self._led: dict[Place, _Led] = {}
 
     # What the feeds report
@@ -69,6 +71,8 @@ class HeldPartitions:
         if before == held.listed_to:
             held.read(records, end)
             self._show(led)
+            if held.limit < end:
+                self._holds()
 
     def caught_up(self, replica: Replica) -> None:
         """Note that a partition has all that its source has."""

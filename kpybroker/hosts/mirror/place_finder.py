@@ -1,4 +1,4 @@
-"""The broker that finds the consistent places of one mirror, from its leaders' reports and the source's transactions."""
+"""The broker that finds the places of one mirror, from its leaders' reports and the transactions of its source."""
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from kpybroker.client.client import Spot
 from kpybroker.hosts.mirror.parts import MirrorParts
-from kpybroker.hosts.mirror.source_transactions import AFTER_ERROR_MS, LATER_MS, SOON_MS, SourceLook
+from kpybroker.hosts.mirror.source_transactions import AFTER_ERROR_MS, LATER_MS, SOON_MS, SourceLook, StateChange
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.metadata.image import TOPIC_RESOURCE
 from kpybroker.machines.metadata.mirror_configs import MIRRORING, SOURCE, STATE, STOPPING
@@ -40,8 +40,10 @@ class MirrorTopics(NamedTuple):
 class PlaceFinder:
     """The search for the places of one mirror, as long as this broker does it."""
 
-    def __init__(self, parts: MirrorParts, mirror: str, known: Progress) -> None:
+    def __init__(self, parts: MirrorParts, mirror: str, known: Progress, has_news: Callable[[], object]) -> None:
+        """``has_news`` is called when there may be `records`."""
         self._parts = parts
+        self._notify = has_news
         self._mirror = mirror
         self._known = known
         self._decisions: SourceDecisions | None = None
@@ -110,17 +112,24 @@ class PlaceFinder:
         if self._decisions is None:
             return SOON_MS
         self._has_news = True
-        ids = self.topics().mirroring
-        for name, state in look.changes:
-            decision = self._decisions.apply(name, state)
-            if decision is not None:
-                places = frozenset((ids[topic], index) for topic, index in decision.partitions if topic in ids)
-                self._wholeness.decided(decision, places)
+        if look.before:
+            self._apply(self._decisions, look.before)
+            self._decisions.take_unsettled()
+        self._apply(self._decisions, look.after)
         unsettled = self._decisions.take_unsettled()
         if look.is_gapless and look.ends and number is not None:
             ends = look.ends | {place: self._wholeness.end_of(place) for place in look.gone}
             self._wholeness.cut(SourceCut(number, ends, unsettled))
+        self._notify()
         return SOON_MS if self._wholeness.is_waiting else LATER_MS
+
+    def _apply(self, decisions: SourceDecisions, changes: Iterable[StateChange]) -> None:
+        ids = self.topics().mirroring
+        for name, state in changes:
+            decision = decisions.apply(name, state)
+            if decision is not None:
+                places = frozenset((ids[topic], index) for topic, index in decision.partitions if topic in ids)
+                self._wholeness.decided(decision, places)
 
     def _forbidden(self, error: KafkaError) -> None:
         """Go on without the source's transactions, as long as it does not show them."""

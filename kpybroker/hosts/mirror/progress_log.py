@@ -45,12 +45,19 @@ REST_EVERY: Final = 4_000
 class ProgressLog:
     """The reader and writer of one broker."""
 
-    def __init__(self, parts: MirrorParts, taken: Callable[[bytes], object], lost: Callable[[], object]) -> None:
-        """``taken`` is called with each record in order, ``lost`` where the beginning was deleted before it was read:
-        everything is read again."""
+    def __init__(
+        self,
+        parts: MirrorParts,
+        taken: Callable[[bytes], object],
+        lost: Callable[[], object],
+        read: Callable[[], object],
+    ) -> None:
+        """``taken`` is called with each record in order, then ``read``; ``lost`` where the beginning was deleted before
+        it was read: everything is read again."""
         self._parts = parts
         self._taken = taken
         self._lost = lost
+        self._read = read
         self._position = 0
         self._is_fetching = self._is_writing = self._is_creating = False
         self._waiting: deque[bytes] = deque()
@@ -66,23 +73,22 @@ class ProgressLog:
         return self._unsure is None and not self._waiting
 
     def write(self, values: Iterable[bytes]) -> None:
-        """Append records, soon."""
+        """Append records."""
         self._waiting += values
+        topic = self._parts.image.topics.get(TOPIC)
+        if topic is not None and topic.partitions[0].leader >= 0 and not self._is_writing and not self.is_idle:
+            self._produce(topic.partitions[0].leader, topic.id)
 
     def look(self, *, creates: bool) -> None:
         """Read what is new, and write what waits. If it ``creates``, make the topic where it is missing."""
         topic = self._parts.image.topics.get(TOPIC)
-        if topic is None:
-            if creates and not self._is_creating:
-                self._create()
-            return
-        leader = topic.partitions[0].leader
-        if leader < 0:
-            return
-        if not self._is_fetching:
-            self._fetch(leader, topic.id)
-        if not self._is_writing and not self.is_idle:
-            self._produce(leader, topic.id)
+        if topic is not None:
+            leader = topic.partitions[0].leader
+            if leader >= 0 and not self._is_fetching:
+                self._fetch(leader, topic.id)
+            self.write(())
+        elif creates and not self._is_creating:
+            self._create()
 
     def _create(self) -> None:
         self._is_creating = True
@@ -128,6 +134,7 @@ class ProgressLog:
                 elif each.error_code == error_codes.NONE:
                     self._take(each.records or b"")
                     self.is_current = self._position >= each.high_watermark
+                    self._read()
 
     def _take(self, records: bytes | memoryview) -> None:
         data = memoryview(records)
@@ -185,6 +192,7 @@ class ProgressLog:
         codes = [each.error_code for topic in response.responses for each in topic.partition_responses]
         if codes == [error_codes.NONE]:
             self._unsure = None
+            self.look(creates=False)
         else:
             log.debug("Topic %s was not written: %s", TOPIC, [error_codes.name(code) for code in codes])
 

@@ -25,11 +25,12 @@ class ShownParts:
 
     def __init__(self, parts: MirrorParts) -> None:
         self._parts = parts
-        self.held = HeldPartitions(parts)
+        self.held = HeldPartitions(parts, self._soon)
         self.known = Progress()
-        self._log = ProgressLog(parts, self._take, self._lost)
+        self._log = ProgressLog(parts, self._take, self._lost, self._step)
         self._finders: dict[str, PlaceFinder] = {}
         self._timer: Timer | None = None
+        self._steps = False
 
     def start(self) -> None:
         """Begin to read the progress log."""
@@ -59,15 +60,28 @@ class ShownParts:
         self._finders.clear()
 
     def _look(self) -> None:
-        mirrors = self._mirrors()
-        is_busy = bool(mirrors) or not self._log.is_idle
-        self._timer = self._parts.scheduler.call_later(LOOK_MS if is_busy else IDLE_MS, self._look)
-        self._log.look(creates=self._parts.is_lowest and bool(mirrors))
+        has_work = bool(self._mirrors()) or not self._log.is_idle
+        self._timer = self._parts.scheduler.call_later(LOOK_MS if has_work else IDLE_MS, self._look)
+        self._log.look(creates=has_work and self._parts.is_lowest)
+
+    def _step(self) -> None:
+        """Act on what is known now, if that is all that was written."""
         if self._log.is_current:
             is_idle = self._log.is_idle  # else it cannot be written, perhaps, and reports would only pile up
             self._log.write(self.held.follow(self.known, reports=is_idle))
             if is_idle:
-                self._find(mirrors)
+                self._find(self._mirrors())
+
+    def _soon(self) -> None:
+        """Act on what else is new."""
+        if not self._steps:
+            self._steps = True
+            self._parts.scheduler.call_soon(self._stepped)
+
+    def _stepped(self) -> None:
+        self._steps = False
+        if self._timer is not None:
+            self._step()
 
     def _find(self, mirrors: set[str]) -> None:
         if not self._parts.is_lowest:
@@ -77,7 +91,7 @@ class ShownParts:
             del self._finders[name]
         for name in sorted(mirrors):
             if name not in self._finders:
-                self._finders[name] = PlaceFinder(self._parts, name, self.known)
+                self._finders[name] = PlaceFinder(self._parts, name, self.known, self._soon)
             self._log.write(self._finders[name].records())
         self._log.write(map(progress.forget, sorted(self._stale())))
         self._log.rest(self.known.records)

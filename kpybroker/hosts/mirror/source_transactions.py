@@ -50,12 +50,14 @@ class StateChange(NamedTuple):
 
 
 class SourceLook(NamedTuple):
-    """The ends of partitions, and the records that the log has had between the look before and after them."""
+    """The ends of partitions, and the records that the log has had meanwhile."""
 
+    before: list[StateChange]
+    """The records from before the ends were asked for, since the look before."""
     ends: dict[Place, int]
     gone: frozenset[Place]
     """Partitions that the source does not have any more."""
-    changes: list[StateChange]
+    after: list[StateChange]
     is_gapless: bool
     pending: list[tuple[str, int]] | None
     """In a first look, the transactional ids that were ending before it, with their producers."""
@@ -75,8 +77,9 @@ class StateTail:
             self._client.close()
             self._client = None
 
-    def look(self, wanted: Mapping[Spot, Place]) -> SourceLook:
-        """Ask for the ends of these partitions, then read to the log's end. KafkaError, Unreachable."""
+    def look(self, wanted: Mapping[Spot, Place], *, is_late: bool) -> SourceLook:
+        """Ask for the ends of these partitions, then read to the log's end; also before that if the look before was
+        long ago (``is_late``), so that less is between both. KafkaError, Unreachable."""
         if self._client is None:
             self._client = self.source.client()
         client, pending = self._client, None
@@ -86,9 +89,10 @@ class StateTail:
             self._check_readable(client)
             listed = transaction_requests.transactions(client, TransactionFilter(states=COMMITTING))
             pending = [(each.transactional_id, each.producer_id) for each in listed]
+        before, was_gapless = self._read(client) if is_late else ([], True)
         ends, gone = _ends(client, wanted)
-        changes, is_gapless = self._read(client)
-        return SourceLook(ends, gone, changes, is_gapless, pending)
+        after, is_gapless = self._read(client)
+        return SourceLook(before, ends, gone, after, was_gapless and is_gapless, pending)
 
     def _partitions(self, client: Client) -> list[Spot]:
         for topic in client.topics([TRANSACTION_STATE_TOPIC]):
@@ -220,4 +224,5 @@ class SourceTransactions:
             self._pause_ms = self.looked(result)
             self._timer = self._parts.scheduler.call_later(self._pause_ms, self._look)
 
-        self._read(lambda: tail.look(wanted), has_looked)
+        is_late = self._pause_ms > SOON_MS
+        self._read(lambda: tail.look(wanted, is_late=is_late), has_looked)
