@@ -1,7 +1,7 @@
 """``kpybroker mirror``: mirrors of another cluster's topics, with equal offsets, and their failover."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -12,7 +12,7 @@ from kpybroker.cli import mirror_adoption
 from kpybroker.cli.mirror_adoption import exported_json
 from kpybroker.cli.options import NOT_IN_ORDER, Command, NotReached, bootstrap_server, connected, json_output
 from kpybroker.cli.tables import columns, duration_text, plural, printable, show_json
-from kpybroker.client import adoption_requests, mirror_requests, mirrored_groups
+from kpybroker.client import adoption_requests, mirror_progress, mirror_requests, mirrored_groups
 from kpybroker.client.bad_property import BadProperty
 from kpybroker.client.client import Client, Spot
 from kpybroker.client.connection import Unreachable
@@ -20,9 +20,11 @@ from kpybroker.client.mirror_requests import MirroredPartition, MirroredTopic
 from kpybroker.client.sources import source_of
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.mirror.mirror import Mirror
+from kpybroker.machines.mirror.progress import CutPart, Progress
 
 LOOK_EVERY_S: Final = 0.5
 TRANSACTIONS_WITHIN_S: Final = 30.0
+CUT_WITHIN_S: Final = 60.0
 
 
 @click.group(name="mirror")
@@ -114,12 +116,15 @@ def status(name: str | None, source: Path | None, as_json: bool, server: str) ->
         named = mirror_requests.mirrors(client)
         topics = mirror_requests.mirrored_topics(client, name)
         found = mirror_requests.partitions(client, topics, there, named)
+        known = mirror_progress.ProgressReader(client).read()
+    found = [mirror_progress.explained(each, topics, known) for each in found]
     owners = {topic.name: topic.mirror for topic in topics}
     if as_json:
         show_json(
             {
                 "mirrors": {each.name: list(each.patterns) for each in named.values() if name in (None, each.name)},
                 "partitions": [{"mirror": owners[each.spot.topic], **_as_json(each)} for each in found],
+                "problems": {mirror: words.problem for mirror, words in known.words.items() if words.problem},
                 "exported": [
                     exported_json(topic.name, topic.export, part) for topic in topics for part in topic.exported
                 ],
@@ -135,8 +140,15 @@ def status(name: str | None, source: Path | None, as_json: bool, server: str) ->
         mirror_adoption.report(
             {topic.name: topic.export for topic in topics}, {topic.name: topic.exported for topic in topics}
         )
-    if any(each.reason not in ("", mirror_requests.FETCHING) for each in found):
+        _report_problems(known)
+    if any(each.reason not in ("", mirror_requests.FETCHING) and not each.is_waiting for each in found):
         raise SystemExit(NOT_IN_ORDER)
+
+
+def _report_problems(known: Progress) -> None:
+    for mirror, words in known.words.items():
+        if words.problem:
+            click.echo(f"Mirror {mirror}: {printable(words.problem)}")
 
 
 @command.command()
@@ -158,8 +170,9 @@ def failover(
 ) -> None:
     """End a mirror, and make its topics writable.
 
-    Transactions that are open in what is mirrored are aborted. The report says for each partition up to where it is
-    mirrored, and with --source how many records and how much time are lost.
+    What is mirrored is cut where every transaction is whole in all partitions, and transactions that are open there are
+    aborted. The report says for each partition up to where it is
+    mirrored and how much was cut off, and with --source how many records and how much time are lost.
     """
     if at_once == (most_lag is not None):
         raise click.UsageError("say --now or --wait-lag RECORDS")
@@ -177,7 +190,8 @@ def failover(
             mirror_requests.set_mirrors(client, present.values())
             topics = mirror_requests.mirrored_topics(client, name)
         mirror_requests.stop_feeding(client, topics)
-        losses = _losses(client, topics, there)
+        cut = mirror_progress.wait_until_cut(client, topics, CUT_WITHIN_S)
+        losses = _losses(client, topics, there, cut)
         _carry_groups(client, there, losses)
         aborted = mirror_requests.end_transactions(client, topics, TRANSACTIONS_WITHIN_S)
         mirror_requests.make_writable(client, topics)
@@ -231,6 +245,8 @@ class PartitionLoss(NamedTuple):
     last_time_ms: int | None
     lost_records: int | None
     lost_ms: int | None
+    cut_records: int = 0
+    """The offsets that were mirrored and are cut off, so that no transaction is torn."""
 
 
 def _wait(
@@ -276,7 +292,9 @@ def _carry_groups(client: Client, source: Client | None, losses: Iterable[Partit
         click.echo(f"Group {printable(group)} stays as it was carried over before: {printable(str(why))}", err=True)
 
 
-def _losses(client: Client, topics: Iterable[MirroredTopic], source: Client | None) -> list[PartitionLoss]:
+def _losses(
+    client: Client, topics: Iterable[MirroredTopic], source: Client | None, cut: Mapping[Spot, CutPart]
+) -> list[PartitionLoss]:
     found = mirror_requests.partitions(client, topics, None, ())
     spots = [each.spot for each in found]
     last = mirror_requests.last_records(client, spots)
@@ -291,7 +309,7 @@ def _losses(client: Client, topics: Iterable[MirroredTopic], source: Client | No
                 f"What is lost is not known, since the source does not answer: {printable(str(error))}", err=True
             )
     losses = []
-    for spot, end, _, _ in found:
+    for spot, end, *_ in found:
         time_ms = last[spot].timestamp if last[spot].timestamp >= 0 else None
         records = lost_ms = None
         if spot in there:
@@ -299,7 +317,8 @@ def _losses(client: Client, topics: Iterable[MirroredTopic], source: Client | No
             records = max(source_end - (end or 0), 0)
             if not records or newest_ms >= 0:
                 lost_ms = max(newest_ms - (time_ms or newest_ms), 0) if records else 0
-        losses.append(PartitionLoss(spot, end or 0, time_ms, records, lost_ms))
+        cut_records = cut[spot].records if spot in cut else 0
+        losses.append(PartitionLoss(spot, end or 0, time_ms, records, lost_ms, cut_records))
     return losses
 
 
@@ -313,12 +332,13 @@ def _report(name: str, losses: Sequence[PartitionLoss], aborted: int, *, as_json
             each.spot.topic,
             each.spot.partition,
             each.end,
+            each.cut_records,
             "?" if each.lost_records is None else each.lost_records,
             "?" if each.lost_ms is None else duration_text(each.lost_ms),
         )
         for each in losses
     ]
-    click.echo(columns(("TOPIC", "PARTITION", "END", "LOST RECORDS", "LOST TIME"), shown))
+    click.echo(columns(("TOPIC", "PARTITION", "END", "CUT OFF", "LOST RECORDS", "LOST TIME"), shown))
     if aborted:
         click.echo(f"{plural(aborted, 'open transaction')} aborted, counted in each partition.")
     click.echo(f"Mirror {name} has ended; its topics are writable.")
@@ -330,6 +350,7 @@ def _loss_json(each: PartitionLoss) -> dict[str, Any]:
         "last_time_ms": each.last_time_ms,
         "lost_records": each.lost_records,
         "lost_ms": each.lost_ms,
+        "cut_records": each.cut_records,
     }
 
 
@@ -341,6 +362,7 @@ def _as_json(each: MirroredPartition) -> dict[str, Any]:
         "source_end": each.source_end,
         "lag": each.lag,
         "reason": each.reason,
+        "is_whole": each.is_whole,
     }
 
 

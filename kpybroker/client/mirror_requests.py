@@ -71,6 +71,10 @@ class MirroredPartition(NamedTuple):
     end: int | None
     source_end: int | None
     reason: str
+    is_whole: bool = True
+    """A failover tears no transaction in it."""
+    is_waiting: bool = False
+    """It is fed, and the reason says what is not shown yet."""
 
     @property
     def lag(self) -> int | None:
