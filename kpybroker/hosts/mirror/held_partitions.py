@@ -13,9 +13,9 @@ from kpybroker.hosts.replicas.replica import Replica
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.metadata.mirror_configs import MIRRORING, SOURCE, STATE, STOPPING
 from kpybroker.machines.mirror import progress
+from kpybroker.machines.mirror.cuts import LeaderReport, Place
 from kpybroker.machines.mirror.held_markers import HeldMarkers
 from kpybroker.machines.mirror.progress import CutPart, PartReport, Progress
-from kpybroker.machines.mirror.wholeness import LeaderReport, Place
 from kpybroker.machines.partition.leader import PartitionLeader
 from kpystorage.errors import DiskFailure, StorageError
 from kpywire.errors import Malformed

@@ -11,9 +11,10 @@ from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.metadata.image import TOPIC_RESOURCE
 from kpybroker.machines.metadata.mirror_configs import MIRRORING, SOURCE, STATE, STOPPING
 from kpybroker.machines.mirror import progress
+from kpybroker.machines.mirror.cuts import Place, SourceCut
 from kpybroker.machines.mirror.decisions import SourceDecisions
 from kpybroker.machines.mirror.progress import Finder, MirrorWords, PartReport, Progress
-from kpybroker.machines.mirror.wholeness import Place, SourceCut, Wholeness
+from kpybroker.machines.mirror.wholeness import Wholeness
 from kpywire import error_codes
 
 log = logging.getLogger("kpybroker.mirror")

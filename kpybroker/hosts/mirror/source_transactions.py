@@ -17,7 +17,7 @@ from kpybroker.client.transaction_requests import TransactionFilter
 from kpybroker.hosts.mirror.parts import MirrorParts
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.metadata.topic_name import TRANSACTION_STATE_TOPIC
-from kpybroker.machines.mirror.wholeness import Place
+from kpybroker.machines.mirror.cuts import Place
 from kpybroker.machines.transactions.record import decode
 from kpybroker.machines.transactions.transaction import Transaction
 from kpybroker.runtime.io.scheduler import Submit, Timer

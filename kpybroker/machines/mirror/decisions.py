@@ -31,12 +31,13 @@ ANY_EPOCH: Final = Epochs(NO_EPOCH, MAX_EPOCH)
 
 
 class CommitDecision(NamedTuple):
-    """A transaction that is to be committed in all of its partitions, and that alone has this producer id and epoch
-    (KIP-890)."""
+    """A transaction that is to be committed in all of its partitions."""
 
     producer_id: int
     epoch: int
     partitions: frozenset[tuple[str, int]]
+    has_own_epoch: bool
+    """No other transaction has this producer id and epoch (KIP-890)."""
 
 
 class SourceDecisions:
@@ -49,8 +50,7 @@ class SourceDecisions:
         self.take_unsettled()
 
     def apply(self, name: str, state: Transaction | None) -> CommitDecision | None:
-        """Take over the next record of a transactional id; None deletes it. Return the decision that it shows, if its
-        markers can be told from those of other transactions."""
+        """Take over the next record of a transactional id; None deletes it. Return the decision that it shows."""
         if state is None or state.state is not TransactionState.PREPARE_COMMIT:
             self._pending.pop(name, None)
             return None
@@ -59,9 +59,7 @@ class SourceDecisions:
         known = self._unsettled.get(producer_id)
         first = epoch if known is None else min(known.first, epoch)
         self._unsettled[producer_id] = Epochs(first, epoch if known is None else max(known.last, epoch))
-        if state.client_version < EPOCH_BUMP_VERSION:
-            return None
-        return CommitDecision(producer_id, epoch, state.partitions)
+        return CommitDecision(producer_id, epoch, state.partitions, state.client_version >= EPOCH_BUMP_VERSION)
 
     def take_unsettled(self) -> dict[int, Epochs]:
         """The transactions that were not complete at the last call, or were decided since, by their producers."""

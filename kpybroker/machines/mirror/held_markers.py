@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Final
 
-from kpybroker.machines.mirror.wholeness import HeldMarker
+from kpybroker.machines.mirror.cuts import HeldMarker
 from kpywire.batch import BatchHeader, batch_headers
 from kpywire.control_record import COMMIT, control_type
 from kpywire.record import read_batch
@@ -39,6 +39,8 @@ class HeldMarkers:
         """The offset up to which the log was read."""
         self._markers: deque[HeldMarker] = deque()
         self._most = most
+        self._open: set[int] = set()
+        """The producers with records since their last marker."""
 
     @property
     def is_full(self) -> bool:
@@ -58,15 +60,27 @@ class HeldMarkers:
                 continue
             if self.is_full or header.next_offset > end:
                 return
-            if header.last_offset >= self.released_to and commits_in(data, header, found):
-                self._markers.append(HeldMarker(header.base_offset, header.producer_id, header.producer_epoch))
+            if header.is_transactional:
+                self._read_transactional(data, header, found)
             self.listed_to = header.next_offset
+
+    def _read_transactional(self, data: Buffer, header: BatchHeader, position: int) -> None:
+        producer_id = header.producer_id
+        if not header.is_control:
+            self._open.add(producer_id)
+            return
+        if header.last_offset >= self.released_to and commits_in(data, header, position):
+            is_empty = producer_id not in self._open
+            self._markers.append(HeldMarker(header.base_offset, producer_id, header.producer_epoch, is_empty))
+        self._open.discard(producer_id)
 
     def release(self, offset: int) -> None:
         """Release the markers below a place."""
         if offset > self.released_to:
             self.released_to = offset
-            self.listed_to = max(self.listed_to, offset)
+            if offset > self.listed_to:
+                self.listed_to = offset
+                self._open.clear()
             while self._markers and self._markers[0].offset < offset:
                 self._markers.popleft()
 
@@ -75,6 +89,7 @@ class HeldMarkers:
         while self._markers and self._markers[-1].offset >= end:
             self._markers.pop()
         self.listed_to = min(self.listed_to, end)
+        self._open.clear()
         self.released_to = min(self.released_to, end)
 
     def between(self, first: int, end: int) -> Iterator[HeldMarker]:

@@ -19,7 +19,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
-from kpybroker.machines.mirror.wholeness import HeldMarker, LeaderReport, Place
+from kpybroker.machines.mirror.cuts import HeldMarker, LeaderReport, Place
 
 TOPIC: Final = "__kpybroker_mirrors"
 BEGIN: Final = "begin"
@@ -80,7 +80,7 @@ def report(mirror: str, token: str, parts: Iterable[PartReport]) -> bytes:
     """A record with reports."""
     rows = []
     for (topic_id, index), each in parts:
-        markers = [list(marker) for marker in each.markers]
+        markers = [[offset, producer, epoch, int(is_empty)] for offset, producer, epoch, is_empty in each.markers]
         rows.append([topic_id.hex(), index, each.leader_epoch, each.first, each.listed_to, each.replicated, markers])
     return _text(REPORT, mirror, token, rows)
 
@@ -181,5 +181,5 @@ class Progress:
 
 def _part(row: list[Any]) -> PartReport:
     topic, index, epoch, first, listed_to, replicated, markers = row
-    held = tuple(HeldMarker(*marker) for marker in markers)
+    held = tuple(HeldMarker(at, producer, its_epoch, bool(is_empty)) for at, producer, its_epoch, is_empty in markers)
     return PartReport((bytes.fromhex(topic), index), LeaderReport(epoch, first, listed_to, replicated, held))

@@ -21,71 +21,42 @@ Invariant: places only grow, and all of one `advance` belong together.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
+from kpybroker.machines.mirror.aligned import AlignedProducer, CountedDecision
+from kpybroker.machines.mirror.cuts import HeldMarker, LeaderReport, Place, SourceCut
 from kpybroker.machines.mirror.decisions import CommitDecision, Epochs
 
-Place = tuple[bytes, int]
-"""The topic's id, and the index of the partition."""
 MOST_CUTS: Final = 32
 MOST_DECISIONS: Final = 100_000
 NO_END: Final = -1
 
 
-class HeldMarker(NamedTuple):
-    """A COMMIT marker of the source."""
-
-    offset: int
-    producer_id: int
-    epoch: int
-
-
-class LeaderReport(NamedTuple):
-    """The state of a partition at its leader here. Reports of one leader epoch continue one another."""
-
-    leader_epoch: int
-    first: int
-    """The markers from here on are reported; what comes before was shown, or was reported before."""
-    listed_to: int
-    """They are all markers below this offset, which are replicated."""
-    replicated: int
-    """The offset up to which all replicas in sync have the log."""
-    markers: tuple[HeldMarker, ...]
-
-
-class SourceCut(NamedTuple):
-    """The ends of the partitions at the source, and the transactions that were not settled there."""
-
-    number: int
-    ends: Mapping[Place, int]
-    unsettled: Mapping[int, Epochs]
-
-    def settles(self, producer_id: int, epoch: int) -> bool:
-        """Whether all markers of such a transaction that lie anywhere lie below the ends."""
-        found = self.unsettled.get(producer_id)
-        return found is None or epoch < found.first
-
-
 class _Copy:
     """A partition here, as far as its leader has reported it."""
 
-    __slots__ = ("after", "is_listed", "joins_at", "leader_epoch", "listed_to", "markers", "replicated", "unsettled")
+    __slots__ = ("after", "base", "joins_at", "leader_epoch", "listed_to", "markers", "replicated", "unsettled")
 
     def __init__(self, report: LeaderReport, after: int) -> None:
         self.leader_epoch = report.leader_epoch
         self.listed_to = report.first
         self.replicated = report.replicated
         self.markers: list[HeldMarker] = []
+        self.base = report.first
+        """All markers from here on were listed since the leaders' reports began."""
         self.after = after
         """Only cuts with later numbers were begun since this leader holds markers back."""
         self.unsettled: dict[int, Epochs] | None = None
         """The transactions that may lie before the first held marker; None before the first such cut is reached."""
         self.joins_at: SourceCut | None = None
 
-    def take(self, report: LeaderReport) -> None:
-        self.markers += [each for each in report.markers if each.offset >= self.listed_to]
+    def take(self, report: LeaderReport) -> list[HeldMarker]:
+        """Continue with a report. Return the markers that are new."""
+        new = [each for each in report.markers if each.offset >= self.listed_to]
+        self.markers += new
         self.listed_to = max(self.listed_to, report.listed_to)
         self.replicated = max(self.replicated, report.replicated)
+        return new
 
 
 class _Group:
@@ -109,6 +80,9 @@ class Wholeness:
         self._copies: dict[Place, _Copy] = {}
         self._decisions: dict[tuple[int, int], tuple[frozenset[Place], int]] = {}
         self._cuts: list[SourceCut] = []
+        self._aligned: dict[int, AlignedProducer] = {}
+        """The producers whose transactions share an epoch, and have been seen since the last cut that may anchor."""
+        self._latest_cut: SourceCut | None = None
         self._number = 0
         self._blocked: dict[Place, HeldMarker] = {}
         """The marker that holds each partition back, since the last `advance`."""
@@ -127,12 +101,25 @@ class Wholeness:
         if copy is not None and report.leader_epoch < copy.leader_epoch:
             return False
         if copy is None or report.leader_epoch > copy.leader_epoch:
+            base = None if copy is None or place not in self.places else copy.base
+            if copy is not None and base is None:
+                self._unalign()  # markers may be missing between both leaders' reports
             copy = self._copies[place] = _Copy(report, self._number)
+            copy.base = report.first if base is None else base
         elif report.first > copy.listed_to:
             del self._copies[place]
+            self._unalign()
             return False
-        copy.take(report)
+        for marker in copy.take(report):
+            aligned = self._aligned.get(marker.producer_id)
+            if marker.is_empty and aligned is not None and aligned.counts(place, marker.offset):
+                aligned.begin_at(None)
         return True
+
+    def _unalign(self) -> None:
+        """Count no markers any more, before a later cut."""
+        self._aligned.clear()
+        self._latest_cut = None
 
     def forget(self, gone: Iterable[Place]) -> None:
         """Leave partitions out that are not mirrored any more."""
@@ -154,6 +141,14 @@ class Wholeness:
 
     def decided(self, decision: CommitDecision, partitions: frozenset[Place]) -> None:
         """Note a decision. ``partitions`` are those of it that are mirrored."""
+        if not decision.has_own_epoch:
+            aligned = self._aligned.get(decision.producer_id)
+            if aligned is None:
+                anchor = self._latest_cut
+                is_settled = anchor is not None and decision.producer_id not in anchor.unsettled
+                aligned = self._aligned[decision.producer_id] = AlignedProducer(anchor if is_settled else None)
+            aligned.decided(CountedDecision(decision.epoch, partitions))
+            return
         self._decisions[decision.producer_id, decision.epoch] = partitions, self._number
         if len(self._decisions) > MOST_DECISIONS:
             del self._decisions[next(iter(self._decisions))]
@@ -161,6 +156,13 @@ class Wholeness:
     def cut(self, cut: SourceCut) -> None:
         """Note a cut. Their ends grow."""
         self._cuts.append(cut)
+        self._latest_cut = cut
+        for producer_id, aligned in list(self._aligned.items()):
+            if producer_id not in cut.unsettled:
+                if not aligned.is_waiting:
+                    del self._aligned[producer_id]  # it would begin at this cut
+                elif aligned.anchor is None:
+                    aligned.begin_at(cut)
         if len(self._cuts) > MOST_CUTS:
             del self._cuts[1:-1:2]
 
@@ -183,6 +185,11 @@ class Wholeness:
         self.places.update(grown)
         for place in grown:
             copy = self._copies[place]
+            if self.places[place] > copy.listed_to:
+                self._unalign()
+            for marker in copy.markers:
+                if marker.offset < self.places[place] and marker.producer_id in self._aligned:
+                    self._aligned[marker.producer_id].passed(place, marker)
             copy.markers = [each for each in copy.markers if each.offset >= self.places[place]]
             copy.listed_to = max(copy.listed_to, self.places[place])
         self._forget_passed(tops)
@@ -247,8 +254,9 @@ class Wholeness:
         found: dict[tuple[Place, int], _Group] = {}
         for producer_id, markers in by_producer.items():
             groups: dict[int, _Group] = {}
+            counted = self._counted(producer_id, markers)
             for place, marker in markers:
-                group = groups.get(~marker.epoch)
+                group = counted.get((place, marker.offset)) or groups.get(~marker.epoch)
                 if group is None and (producer_id, marker.epoch) in self._decisions:
                     group = self._whole(producer_id, marker.epoch, markers)
                 for cut in reached if group is None else ():
@@ -257,12 +265,34 @@ class Wholeness:
                         groups[cut.number] = group
                         break
                 else:
-                    if group is not None:
+                    if group is not None and (place, marker.offset) not in counted:
                         groups[~marker.epoch] = group
                 if group is not None:
                     found[place, marker.offset] = group
                     group.firsts.setdefault(place, marker.offset)
         return found
+
+    def _counted(self, producer_id: int, markers: list[tuple[Place, HeldMarker]]) -> dict[tuple[Place, int], _Group]:
+        """The markers that are matched by counting, in the groups of their transactions, if none is missing there."""
+        aligned = self._aligned.get(producer_id)
+        if aligned is None or aligned.anchor is None:
+            return {}
+        by_place: dict[Place, list[HeldMarker]] = {}
+        for place, marker in markers:
+            if self._copies[place].base <= aligned.anchor.ends.get(place, -1):
+                by_place.setdefault(place, []).append(marker)
+        there: dict[CountedDecision, dict[Place, int]] = {}
+        for decision, place, marker in aligned.matches(by_place):
+            there.setdefault(decision, {})[place] = marker.offset
+        found: dict[tuple[Place, int], _Group] = {}
+        for decision, lasts in there.items():
+            if all(place in lasts for place in decision.partitions if self._is_held(place)):
+                group = _Group(lasts)
+                found |= dict.fromkeys(lasts.items(), group)
+        return found
+
+    def _is_held(self, place: Place) -> bool:
+        return place in self._copies or place in self.places
 
     def _whole(self, producer_id: int, epoch: int, markers: list[tuple[Place, HeldMarker]]) -> _Group | None:
         """The markers of a decision, if none is missing."""
@@ -272,7 +302,7 @@ class Wholeness:
     def _needed(self, producer_id: int, epoch: int) -> list[Place]:
         """The partitions of a decision that hold markers back."""
         partitions, _ = self._decisions.get((producer_id, epoch), (frozenset(), 0))
-        return sorted(place for place in partitions if place in self._copies or place in self.places)
+        return sorted(filter(self._is_held, partitions))
 
     def _joins(self, copy: _Copy, reached: list[SourceCut], tops: Mapping[Place, int]) -> bool:
         """Whether a partition without a place gets one: all that lies before its held markers is whole everywhere."""
