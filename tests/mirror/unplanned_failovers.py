@@ -91,7 +91,7 @@ class Writer(threading.Thread):
                 else:
                     writer.commit_transaction(30)
                     self.acknowledged.add(name)
-                time.sleep(self._random.choice((0, 0.005, 0.02, 0.05)))
+                time.sleep(self._random.choice((0.01, 0.05, 0.1, 0.2)))
         except confluent_kafka.KafkaException:
             pass
 
@@ -153,7 +153,7 @@ class Rounds:
             set_mirrors(here, [*mirrors(here).values(), Mirror(name, [f"{name}-*"])])
             for writer in writers:
                 writer.start()
-            eventually(lambda: self._is_whole(here, name, spots), f"all of {name} has its places", 60, 0.3)
+            eventually(lambda: self._is_whole(here, name, spots), f"all of {name} has its places", 60, 0.5)
         looker = Looker(servers, spots)
         looker.start()
         time.sleep(chosen.uniform(0.05, longest_s))

@@ -132,8 +132,10 @@ class HeldPartitions:
     def _follow(self, led: _Led, known: Progress) -> list[bytes]:
         state = led.replica.topic.config.overrides.get(STATE, MIRRORING)
         place = known.places.get(led.place)
-        finder = known.finders.get(led.replica.topic.config.overrides[SOURCE])
-        holds = place is not None or (finder is not None and finder.holds and led.has_caught_up)
+        mirror = led.replica.topic.config.overrides[SOURCE]
+        finder = known.finders.get(mirror)
+        may_hold = led.has_caught_up or led.place in known.reported.get(mirror, ())
+        holds = place is not None or (finder is not None and finder.holds and may_hold)
         if state not in (MIRRORING, STOPPING) or led.place in known.done or led.cut_records is not None:
             holds = False
         if not holds:

@@ -11,7 +11,7 @@ from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.metadata.image import TOPIC_RESOURCE
 from kpybroker.machines.metadata.mirror_configs import MIRRORING, SOURCE, STATE, STOPPING
 from kpybroker.machines.mirror import progress
-from kpybroker.machines.mirror.cuts import Place, SourceCut
+from kpybroker.machines.mirror.cuts import LeaderReport, Place, SourceCut
 from kpybroker.machines.mirror.decisions import SourceDecisions
 from kpybroker.machines.mirror.progress import Finder, MirrorWords, PartReport, Progress
 from kpybroker.machines.mirror.wholeness import Wholeness
@@ -80,10 +80,15 @@ class PlaceFinder:
             ids = self.topics().ids
             for place, report in parts:
                 self._has_news = True
-                if place[0] in ids and not self._wholeness.report(place, report):
+                if place[0] in ids and self._is_current(place, report) and not self._wholeness.report(place, report):
                     log.debug("A report of %s does not continue the one before", place)
             if self._wholeness.is_waiting:
                 self.hurry()
+
+    def _is_current(self, place: Place, report: LeaderReport) -> bool:
+        """Whether no later leader is known, which may have shown more."""
+        partition = self._parts.image.topics_by_id[place[0]].partitions.get(place[1])
+        return partition is not None and report.leader_epoch >= partition.leader_epoch
 
     def wanted(self) -> Mapping[Spot, Place]:
         """The partitions whose ends at the source are of use now; a cut begins."""

@@ -125,6 +125,8 @@ class Progress:
         """The topics that a failover cuts, by their ids."""
         self.done: dict[Place, CutPart] = {}
         self.finders: dict[str, Finder] = {}
+        self.reported: dict[str, set[Place]] = {}
+        """The partitions that the finder has had a report of. No later leader may show more than the one before."""
         self.wanted: dict[str, bool] = {}
         self.words: dict[str, MirrorWords] = {}
 
@@ -135,7 +137,10 @@ class Progress:
             kind, *fields = json.loads(value)
             if kind == REPORT:
                 mirror, token, rows = fields
-                return mirror, token, [_part(row) for row in rows]
+                parts = [_part(row) for row in rows]
+                if mirror in self.finders and self.finders[mirror].token == token:
+                    self.reported.setdefault(mirror, set()).update(each.place for each in parts)
+                return mirror, token, parts
             self._apply(kind, fields)
         except (ValueError, TypeError, KeyError):
             pass
@@ -154,7 +159,10 @@ class Progress:
         elif kind == FORGET:
             self._forget(bytes.fromhex(fields[0]))
         elif kind == BEGIN:
-            self.finders[fields[0]] = Finder(fields[1], fields[2])
+            finder = Finder(fields[1], fields[2])
+            if self.finders.get(fields[0]) != finder:
+                self.reported.pop(fields[0], None)
+            self.finders[fields[0]] = finder
         elif kind == WANT:
             self.wanted[fields[0]] = fields[1]
         elif kind == STATE:
