@@ -7,16 +7,17 @@
 
 from typing import Any
 
-from kpybroker.machines.authorization.resources import AclOperation
+from kpybroker.machines.authorization.resources import AclOperation, ResourceType
 from kpybroker.machines.groups.share.events import DeleteStates, OffsetsDeleted
 from kpybroker.machines.groups.share.offsets import delete_error, deleted
 from kpybroker.requests.serving.context import Context
 from kpybroker.requests.serving.group_requests import commit_timeout_ms, coordinator_error, group_request
-from kpybroker.requests.serving.permissions import denied_topics
+from kpybroker.requests.serving.permissions import denied_among
 from kpybroker.requests.serving.share.group_states import Results, delete, first_error, then
 from kpybroker.requests.serving.share.protocol import serves_share_groups
 from kpybroker.runtime.calls.call import Call
 from kpybroker.runtime.calls.pending import Pending
+from kpybroker.runtime.calls.steps import Work
 from kpywire import error_codes
 from kpywire.messages.delete_share_group_offsets import (
     DeleteShareGroupOffsetsRequest,
@@ -25,16 +26,22 @@ from kpywire.messages.delete_share_group_offsets import (
 from kpywire.uuid import ZERO_UUID
 
 
-def handle(broker: Context, request: DeleteShareGroupOffsetsRequest, call: Call) -> Any:
+def handle(broker: Context, request: DeleteShareGroupOffsetsRequest, call: Call) -> Work:
     """Ask the group's coordinator, have the states deleted, and tell it."""
     if not serves_share_groups(broker):
         return delete_error(error_codes.UNSUPPORTED_VERSION)
     group_id = request.group_id
     if not group_id:
         return delete_error(error_codes.INVALID_GROUP_ID)
-    denied = denied_topics(broker, call, AclOperation.READ, [topic.topic_name for topic in request.topics])
+    names = [topic.topic_name for topic in request.topics]
+    denied = yield from denied_among(broker, call, AclOperation.READ, ResourceType.TOPIC, names)
+    yield None
     allowed = [topic for topic in request.topics if topic.topic_name not in denied]
-    refused = [_topic(name, ZERO_UUID, error_codes.TOPIC_AUTHORIZATION_FAILED, None) for name in denied]
+    refused = [
+        _topic(name, ZERO_UUID, error_codes.TOPIC_AUTHORIZATION_FAILED, None)
+        for name in dict.fromkeys(names)
+        if name in denied
+    ]
     answer = broker.groups.submit(
         group_id,
         group_request(broker, DeleteShareGroupOffsetsRequest(group_id=group_id, topics=allowed), call),

@@ -8,7 +8,7 @@ from collections.abc import Generator, Sequence
 from typing import Final, TypeVar
 
 from kpybroker.requests.serving.context import Context
-from kpybroker.runtime.calls.steps import STEP_ELEMENTS, distinct
+from kpybroker.runtime.calls.steps import STEP_ELEMENTS, GivenUp, distinct
 from kpywire.codec import decoder_in_steps, encoder_in_steps
 from kpywire.messages import streams_group_describe as shown
 from kpywire.messages.streams_group_topology_description_update import (
@@ -60,19 +60,42 @@ class _Size:
 def encoded(request: StreamsGroupTopologyDescriptionUpdateRequest, most_bytes: int) -> Steps[bytes]:
     """The bytes of a description that a member sent. Raises InvalidDescription; TooLarge if it is much larger than
     ``most_bytes``, before more memory is spent on it."""
-    sent, size = request.topology_description, _Size(most_bytes)
     subtopologies: list[TopologyDescriptionSubtopology] = []
+    stores: list[TopologyDescriptionGlobalStore] = []
+    try:
+        yield from _copy(request.topology_description, _Size(most_bytes), subtopologies, stores)
+        kept = StreamsGroupTopologyDescriptionUpdateRequest(
+            group_id="",
+            member_id="",
+            topology_epoch=request.topology_epoch,
+            topology_description=TopologyDescription(subtopologies=subtopologies, global_stores=stores),
+        )
+        parts: list[bytes] = []
+        yield from encoder_in_steps(StreamsGroupTopologyDescriptionUpdateRequest, VERSION)(kept, parts)
+    except (InvalidDescription, TooLarge, GivenUp):
+        yield from _forget(subtopologies, stores)
+        raise
+    yield from _forget(subtopologies, stores)
+    return b"".join(parts)
+
+
+def _copy(
+    sent: TopologyDescription,
+    size: _Size,
+    subtopologies: list[TopologyDescriptionSubtopology],
+    stores: list[TopologyDescriptionGlobalStore],
+) -> Steps[None]:
+    """Fill the lists with what is kept of a description. Raises InvalidDescription and TooLarge."""
     for each in sent.subtopologies:
         size.add((each.subtopology_id,))
         nodes: list[TopologyDescriptionNode] = []
+        subtopologies.append(TopologyDescriptionSubtopology(subtopology_id=each.subtopology_id, nodes=nodes))
         for node in each.nodes:
             cleaned = yield from _cleaned(node, size)
             nodes.append(cleaned)
             if len(nodes) % STEP_ELEMENTS == 0:
                 yield
-        subtopologies.append(TopologyDescriptionSubtopology(subtopology_id=each.subtopology_id, nodes=nodes))
         yield
-    stores: list[TopologyDescriptionGlobalStore] = []
     for store in sent.global_stores:
         source = yield from _cleaned(store.source, size)
         processor = yield from _cleaned(store.processor, size)
@@ -80,25 +103,21 @@ def encoded(request: StreamsGroupTopologyDescriptionUpdateRequest, most_bytes: i
             raise InvalidDescription("Global store must be composed of a source and a processor node.")
         stores.append(TopologyDescriptionGlobalStore(source=source, processor=processor))
         yield
-    kept = StreamsGroupTopologyDescriptionUpdateRequest(
-        group_id="",
-        member_id="",
-        topology_epoch=request.topology_epoch,
-        topology_description=TopologyDescription(subtopologies=subtopologies, global_stores=stores),
-    )
-    parts: list[bytes] = []
-    yield from encoder_in_steps(StreamsGroupTopologyDescriptionUpdateRequest, VERSION)(kept, parts)
-    yield from _forget(subtopologies, stores)
-    return b"".join(parts)
 
 
 def _forget(
     subtopologies: list[TopologyDescriptionSubtopology], stores: list[TopologyDescriptionGlobalStore]
 ) -> Steps[None]:
     """Let go of a copy in steps: at once, many objects take long."""
-    for each in subtopologies:
-        while each.nodes:
-            del each.nodes[-STEP_ELEMENTS:]
+    freed = 0
+    while subtopologies:
+        nodes = subtopologies[-1].nodes
+        freed += 1 + min(len(nodes), STEP_ELEMENTS)
+        del nodes[-STEP_ELEMENTS:]
+        if not nodes:
+            del subtopologies[-1]
+        if freed >= STEP_ELEMENTS:
+            freed = 0
             yield
     while stores:
         del stores[-STEP_ELEMENTS:]

@@ -1,6 +1,8 @@
 """Descriptions of topologies as bytes, and back: nothing but what a node of its type cannot have is lost."""
 
 import contextlib
+import gc
+import sys
 from collections.abc import Generator, Sequence
 from typing import Any, TypeVar
 
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 
 from kpybroker.requests.serving.topology_descriptions import InvalidDescription, TooLarge, decoded, encoded
 from kpywire.errors import Malformed
+from kpywire.messages.streams_group_topology_description_update import TopologyDescriptionSubtopology
 from support.streams_requests import PROCESSOR, SINK, SOURCE, describing, node
 
 T = TypeVar("T")
@@ -86,3 +89,24 @@ def test_only_what_is_larger_than_the_bound_is_too_large(nodes: list[Any]) -> No
 def test_bytes_that_are_no_description_are_malformed(kept: bytes) -> None:
     with contextlib.suppress(Malformed):
         run(decoded(kept))
+
+
+@pytest.mark.parametrize(("most_bytes", "fits"), [(MOST_BYTES, True), (20_000, False)])
+def test_the_copy_of_many_subtopologies_is_freed_in_steps(most_bytes: int, fits: bool) -> None:
+    request = describing("g", "m")
+    description = request.topology_description
+    description.subtopologies = [TopologyDescriptionSubtopology(subtopology_id="s", nodes=[]) for _ in range(20_000)]
+    steps = encoded(request, most_bytes)
+    most_freed, too_large = 0, False
+    gc.disable()
+    try:
+        blocks = sys.getallocatedblocks()
+        for _ in steps:
+            most_freed, blocks = max(most_freed, blocks - sys.getallocatedblocks()), sys.getallocatedblocks()
+    except TooLarge:
+        too_large = True
+    finally:
+        most_freed = max(most_freed, blocks - sys.getallocatedblocks())
+        gc.enable()
+    assert too_large is not fits
+    assert 0 < most_freed < 1_000
