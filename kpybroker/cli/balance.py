@@ -2,7 +2,7 @@
 `kpybroker.cli.balance_running`."""
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -30,6 +30,7 @@ OWN_MODULES: Final = {
     **dict.fromkeys(("apply", "watch", "stop"), "balance_running"),
     "advice": "balance_advice",
     "directories": "balance_directories",
+    "why": "balance_why",
 }
 WORDS: Final = {Resource.DISK: "bytes", Resource.IN: "incoming traffic", Resource.OUT: "outgoing traffic"}
 
@@ -45,15 +46,15 @@ def command() -> None:
 class PlanningOptions(NamedTuple):
     """The options of all commands that plan."""
 
-    path: Path | None
     tolerance: float
     disk_limit: float
     idle_disk: float
     sample_s: float
-    every: bool
-    explain: bool
     as_json: bool
     urls: Sequence[tuple[str, int]]
+    path: Path | None = None
+    every: bool = False
+    explain: bool = False
 
     def goals(self, only: Iterable[MoveReason], **others: Any) -> BalanceGoals:
         """The goals of the options, which are percents."""
@@ -61,15 +62,7 @@ class PlanningOptions(NamedTuple):
         return BalanceGoals(*parts, only=frozenset(only), **others)
 
 
-_OPTIONS: Final = (
-    click.option(
-        "-o",
-        "--output",
-        "path",
-        type=click.Path(dir_okay=False, path_type=Path),
-        metavar="FILE",
-        help="Write the plan to this file.",
-    ),
+SEARCHING: Final = (
     click.option(
         "--tolerance",
         type=click.FloatRange(0, 100),
@@ -103,23 +96,38 @@ _OPTIONS: Final = (
         metavar="SECONDS",
         help="Watch logs grow for that long: it is the traffic. 0: only sizes count.",
     ),
+)
+"""The options of the search for a plan."""
+_OPTIONS: Final = (
+    click.option(
+        "-o",
+        "--output",
+        "path",
+        type=click.Path(dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help="Write the plan to this file.",
+    ),
+    *SEARCHING,
     click.option("--all", "every", is_flag=True, help=f"Print all moves, and not only {SHOWN_MOVES}."),
     click.option("--explain", is_flag=True, help="Also show each goal before and after, and what is left alone."),
 )
 
 
-def planning(command: Command) -> Command:
-    """The options of all commands that plan, given to the command as one value."""
+def planning(options: Iterable[Callable[[Command], Command]]) -> Callable[[Command], Command]:
+    """The options of a command that plans, given to it as one value."""
 
-    @wraps(command)
-    def gathered(**options: Any) -> Any:
-        own = {name: options.pop(name) for name in PlanningOptions._fields}
-        return command(PlanningOptions(**own), **options)
+    def decorated(command: Command) -> Command:
+        @wraps(command)
+        def gathered(**values: Any) -> Any:
+            own = {name: values.pop(name) for name in PlanningOptions._fields if name in values}
+            return command(PlanningOptions(**own), **values)
 
-    wrapped: Command = pages_option(json_output(gathered))
-    for option in reversed(_OPTIONS):
-        wrapped = option(wrapped)
-    return wrapped
+        wrapped: Command = pages_option(json_output(gathered))
+        for option in reversed([*options]):
+            wrapped = option(wrapped)
+        return wrapped
+
+    return decorated
 
 
 BALANCED: Final = frozenset(MoveReason) - {MoveReason.GONE}
@@ -127,7 +135,7 @@ BALANCED: Final = frozenset(MoveReason) - {MoveReason.GONE}
 
 
 @command.command("plan")
-@planning
+@planning(_OPTIONS)
 @click.option("--replace-gone", is_flag=True, help="Also give replicas of brokers that are gone to others.")
 @bootstrap_server
 def plan_(options: PlanningOptions, replace_gone: bool, server: str) -> None:
@@ -143,7 +151,7 @@ def plan_(options: PlanningOptions, replace_gone: bool, server: str) -> None:
 
 @command.command()
 @click.argument("brokers", metavar="BROKER...", nargs=-1, required=True, type=click.IntRange(0))
-@planning
+@planning(_OPTIONS)
 @bootstrap_server
 def drain(options: PlanningOptions, brokers: tuple[int, ...], server: str) -> None:
     """Plan the moves after which brokers are empty, so that they can be removed. Nothing moves.
@@ -166,7 +174,7 @@ def drain(options: PlanningOptions, brokers: tuple[int, ...], server: str) -> No
 
 @command.command()
 @click.argument("brokers", metavar="BROKER...", nargs=-1, required=True, type=click.IntRange(0))
-@planning
+@planning(_OPTIONS)
 @bootstrap_server
 def join(options: PlanningOptions, brokers: tuple[int, ...], server: str) -> None:
     """Plan the moves that give new brokers their share, from the fullest ones. Nothing moves."""

@@ -122,6 +122,8 @@ def member(broker: Broker, protocol: str) -> Iterator[Consumer]:
 # What is expected of a cell: a text, or a pattern
 
 DECIMAL_SIZE = re.compile(r"[\d.]+ (B|kB|MB|GB|TB)")
+FULLNESS = re.compile(r"1: \d+ % of at most 85 %")
+BYTES_OF_SHARE = re.compile(r"1: [\d.]+ (B|kB|MB|GB|TB) of at most [\d.]+ (B|kB|MB|GB|TB)")
 SIZE = re.compile(r"[\d.]+ (B|KiB|MiB|GiB|TiB)")
 TIME = re.compile(r"\d+ (ms|s|min)( \d+ (ms|s))?|0 ms")
 UUID = re.compile(r"[\w-]{22}")
@@ -355,6 +357,22 @@ TABLES = (
         "balance plan",
         command("balance", "plan", "--sample", "0"),
         lambda _: [["1", "rack-1", DECIMAL_SIZE, "0 B", "0 B", "5", "5"]],
+    ),
+    Table(
+        "balance why",
+        command("balance", "why", "flights-1", "--sample", "0"),
+        lambda _: [
+            ["brokers that are gone", "none of its brokers", "none of its brokers"],
+            ["drained brokers", "none of its brokers", "none of its brokers"],
+            ["racks", "on 1 of 1 that it could be on", "on 1 of 1 that it could be on"],
+            ["limits of disks", FULLNESS, FULLNESS],
+            ["new brokers", "none in the cluster", "none in the cluster"],
+            ["bytes on disks", BYTES_OF_SHARE, BYTES_OF_SHARE],
+            ["incoming traffic", "it takes none", "it takes none"],
+            ["outgoing traffic", "it takes none", "it takes none"],
+            ["leaders", "1: 5 of at most 6", "1: 5 of at most 6"],
+            ["replicas", "1: 5 of at most 6", "1: 5 of at most 6"],
+        ],
     ),
     Table(
         "balance watch",
