@@ -28,6 +28,10 @@ EVERYWHERE = ("--sample", "0", "--idle-disk", "0", "--disk-limit", "100")
 SLOW = ("--throttle", "20000", "--least-throttle", "20000", "--most-throttle", "20000")
 """A throttle with which a move takes long."""
 RECORDS = 1500
+LARGEST_BYTES = 600_000
+"""More than one partition has."""
+LEAST_SHARE = 0.9
+"""The part of its share that a new broker gets at least: the tolerance is 10 %."""
 NOTHING = FoundThrottles({}, {})
 
 
@@ -51,6 +55,12 @@ def done(cluster: Cluster, *words: str) -> str:
 def replicas(cluster: Cluster, name: str) -> list[list[int]]:
     (found,) = json.loads(done(cluster, "topics", "describe", name, "--json"))
     return [each["replicas"] for each in found["partitions"]]
+
+
+def held(cluster: Cluster) -> dict[int, tuple[int, int]]:
+    """The number of replicas of each broker, and their bytes, of all topics."""
+    found = json.loads(done(cluster, "cluster", "log-dirs", "--json"))
+    return {each["broker"]: (each["partitions"], each["used_bytes"]) for each in found}
 
 
 def throttles(cluster: Cluster) -> FoundThrottles:
@@ -217,8 +227,12 @@ def test_a_broker_is_drained_and_gets_its_share_again(cluster: Cluster, skewed: 
     done(cluster, "balance", "apply", str(planned(cluster, tmp_path)), "--disk-limit", "100")
     done(cluster, "balance", "apply", str(planned(cluster, tmp_path, "drain", "3")), "--disk-limit", "100")
     assert not any(3 in each for each in replicas(cluster, skewed))
+    becomes(lambda: held(cluster)[3], (0, 0))
     done(cluster, "balance", "apply", str(planned(cluster, tmp_path, "join", "3")), "--disk-limit", "100")
-    assert sum(3 in each for each in replicas(cluster, skewed)) >= 3
+    counts, sizes = zip(*held(cluster).values(), strict=True)
+    count, size = held(cluster)[3]
+    assert count >= LEAST_SHARE * sum(counts) / 3 - 1, "its share of the replicas of all topics"
+    assert size >= LEAST_SHARE * sum(sizes) / 3 - LARGEST_BYTES, "and of their bytes"
     assert throttles(cluster) == NOTHING
 
 
