@@ -16,7 +16,7 @@ from running_search import running_search
 from test_access import ask, secured  # noqa: F401 - the latter is a fixture
 from test_transactions_page import open_transaction
 
-from kpybroker.config.own_configs import BALANCER_MODE
+from kpybroker.config.own_configs import BALANCER_MODE, BALANCER_MOVES
 from kpybroker.machines.metadata.image import BROKER_RESOURCE
 from kpybroker.monitoring.console.actions import ACTIONS
 from kpywire.messages.create_acls import AclCreation, CreateAclsRequest
@@ -204,6 +204,38 @@ def sets_the_mode_of_the_balancer(person: Person) -> None:
     eventually(lambda: mode() == "off", "the mode is off")
 
 
+def stops_the_balancer(person: Person) -> None:
+    def configs() -> dict[str, str]:
+        return dict(person.node.node.image.configs_of(BROKER_RESOURCE, ""))
+
+    person.node.create("wandering")
+    register_absent(person.node, 9)
+    move(person.node, "wandering", 9)
+    noted = person.node.post("/configs", name=BALANCER_MOVES, value="wandering:0", everywhere=True)
+    assert noted.status == 200, "as if the balancer had begun the move"
+    person.open("/balance")
+    person.press("/balance", "Set the mode", {"mode": "auto"})
+    eventually(lambda: configs().get(BALANCER_MODE) == "auto", "the mode is set")
+    for width in (1400, 390):
+        person.browser.resize(width, 844)
+        assert person.browser.run("document.documentElement.scrollWidth") <= width
+        assert {"Stop, and cancel its moves", "Set the mode"} <= buttons(person)
+    assert person.press("/balance/stop", "Stop, and cancel its moves") == "/balance"
+    eventually(lambda: configs().get(BALANCER_MODE) == "advise", "the mode is advise")
+    image = person.node.node.image
+    eventually(lambda: image.topics["wandering"].partitions[0].replicas == (1,), "its move is cancelled", 60)
+    eventually(lambda: not configs().get(BALANCER_MOVES), "the note of its moves is gone", 60)
+    assert "Stop, and cancel its moves" not in buttons(person)
+    assert person.press("/balance", "Set the mode", {"mode": "off"}) == "/balance"
+
+
+def buttons(person: Person) -> set[str]:
+    found: list[str] = person.browser.run(
+        "[...document.querySelectorAll('main button')].map((each) => each.textContent)"
+    )
+    return set(found)
+
+
 def changes_the_level_of_a_feature(person: Person) -> None:
     name = "eligible.leader.replicas.version"  # the first of the page
     features = person.node.node.image.features
@@ -307,6 +339,7 @@ DEEDS: dict[str, Callable[[Person], None]] = {
     "/group/positions/delete": deletes_positions,
     "/group/delete": deletes_a_group,
     "/balance": sets_the_mode_of_the_balancer,
+    "/balance/stop": stops_the_balancer,
     "/brokers/unregister": unregisters_a_broker,
     "/elections": elects_leaders,
     "/moves/cancel": cancels_a_move,
@@ -353,6 +386,7 @@ FORGED = {
     "/group/positions/delete": Forged("/group/positions/delete", {"id": "of-open", "topic": "open"}, 403),
     "/group/delete": Forged("/group/delete", {"id": "of-open", "typed": "of-open"}, 403),
     "/balance": Forged("/balance", {"mode": "auto"}, 403),
+    "/balance/stop": Forged("/balance/stop", {}, 403),
     "/brokers/unregister": Forged("/brokers/unregister", {"broker": "1", "typed": "1"}, 403),
     "/elections": Forged("/elections", {"kind": "preferred"}, 403),
     "/moves/cancel": Forged("/moves/cancel", {"topic": "open", "partition": "0"}, 403),

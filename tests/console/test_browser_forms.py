@@ -98,7 +98,8 @@ FORMS = {
     Kind("post", "/elections", "Elect"): Expected({}, "/", "Nodes"),
     Kind("post", "/features", "Set the level"): Expected({"level": "1"}, "/quorum", "Quorum"),
     Kind("post", "/transactions/abort", "Abort, and fence the producer"): Expected({}, "/transactions", "payments"),
-    Kind("post", "/balance", "Set the mode"): Expected({"mode": "advise"}, "/balance", "Mode\nadvise"),
+    Kind("post", "/balance/stop", "Stop, and cancel its moves"): Expected({}, "/balance", "Mode\nadvise"),
+    Kind("post", "/balance", "Set the mode"): Expected({"mode": "off"}, "/balance", "Mode\noff"),
 }
 """Every form, with the values that a person types."""
 
@@ -192,6 +193,8 @@ def test_a_browser_can_send_every_form(stage: Stage, browser: Browser, running: 
     sent: set[Kind] = set()
     for page in pages:
         restore_groups(stage)
+        if page == SETS_A_MODE:
+            assert stage.node.post(page, mode="auto").status == 200, "only then it can be stopped"
         browser.open(here + page, theme="light")
         for method, path, button in browser.run(FOUND):
             kind = Kind(method, action_of(path), button)

@@ -3,7 +3,7 @@
 from typing import Final
 
 from kpybroker.monitoring.console.answers import configs, group_changes
-from kpybroker.monitoring.console.answers.balance import set_mode
+from kpybroker.monitoring.console.answers.balance import set_mode, stop
 from kpybroker.monitoring.console.answers.cluster_changes import cancel_move, elect, remove_throttle, unregister
 from kpybroker.monitoring.console.answers.group_resets import reset
 from kpybroker.monitoring.console.answers.producing import produce
@@ -166,6 +166,13 @@ ACTIONS: Final = (
         "Set the mode of the balancer",
         set_mode,
         (Parameter("mode", "off, advise or auto", is_needed=True),),
+        shown_on="/balance",
+    ),
+    Action(
+        "/balance/stop",
+        "Stop the balancer: cancel its moves, remove their throttles, and only advise",
+        stop,
+        (),
         shown_on="/balance",
     ),
     Action(

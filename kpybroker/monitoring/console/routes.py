@@ -16,6 +16,7 @@ PATHS: Final = (
     "/",
     "/api/",
     "/balance",
+    "/balance/",
     "/brokers/",
     "/configs",
     "/connections",

@@ -1,11 +1,11 @@
-"""The page of the balancer, and the change of its mode."""
+"""The page of the balancer, and the changes of its mode."""
 
 import logging
 from typing import Final
 
 from kpybroker.config.own_configs import BALANCER_MODE
 from kpybroker.machines.authorization.resources import CLUSTER_NAME, AclOperation, ResourceType
-from kpybroker.machines.balance.standing import BalancerStanding
+from kpybroker.machines.balance.standing import ADVISE, BalancerStanding
 from kpybroker.machines.console.balance import BalancePage, visible_to
 from kpybroker.machines.metadata.image import BROKER_RESOURCE
 from kpybroker.monitoring.console.answers.configs import ALL_BROKERS, alter
@@ -43,7 +43,16 @@ async def balance(node: NodeParts, viewer: Viewer, _query: Query) -> BalancePage
 
 async def set_mode(node: NodeParts, viewer: Viewer, query: Query) -> str:
     """Set the mode of the balancer. Returns its page. Raises Refused."""
-    mode = query.needed("mode")
+    return await _set(node, viewer, query.needed("mode"))
+
+
+async def stop(node: NodeParts, viewer: Viewer, _query: Query) -> str:
+    """Stop the balancer: it cancels the moves that it has begun, removes their throttles, and goes on to advise.
+    Returns its page. Raises Refused."""
+    return await _set(node, viewer, ADVISE)
+
+
+async def _set(node: NodeParts, viewer: Viewer, mode: str) -> str:
     await alter(node, viewer, BROKER_RESOURCE, ALL_BROKERS, BALANCER_MODE, mode, BALANCER_MODE)
     log.info("%s: the mode of the balancer is %a", viewer.identity, mode)
     await until_known(lambda: node.role.config[BALANCER_MODE] == mode)
