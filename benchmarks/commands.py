@@ -6,6 +6,7 @@ The broker is started by the same program. It has 20 topics, with three partitio
 offsets and without members, so that the doctor has no reason to watch them. Commands take turns.
 """
 
+import resource
 import statistics
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import click
 
@@ -39,11 +40,24 @@ def fill(server: str) -> None:
             commit(client, f"group-{number}", {Spot(names[number], index): 0 for index in range(PARTITIONS)})
 
 
-def taken_ms(command: Sequence[str]) -> float:
-    """The time that one run takes."""
-    began_s = time.perf_counter()
+class TakenTime(NamedTuple):
+    """The time that one run takes, and the processor's part of it."""
+
+    wall_ms: float
+    cpu_ms: float
+
+
+def taken(command: Sequence[str]) -> TakenTime:
+    """Run a command, and take its time."""
+    began_s, used_s = time.perf_counter(), _used_s()
     subprocess.run(command, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-    return (time.perf_counter() - began_s) * 1000
+    return TakenTime((time.perf_counter() - began_s) * 1000, (_used_s() - used_s) * 1000)
+
+
+def _used_s() -> float:
+    """The processor time of the children that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 @click.command()
@@ -61,18 +75,17 @@ def main(program: Path, runs: int) -> None:
     with tempfile.TemporaryDirectory(prefix="kpycommands-") as directory, Kpybroker(Path(directory)) as broker:
         fill(broker.bootstrap_servers)
         commands = {words: [str(program), *words, "-b", broker.bootstrap_servers] for words in COMMANDS}
-        times: dict[Sequence[str], list[float]] = {words: [] for words in commands}
+        times: dict[Sequence[str], list[TakenTime]] = {words: [] for words in commands}
         for command in commands.values():
-            taken_ms(command)
+            taken(command)
         for _ in range(runs):
             for words, command in commands.items():
-                times[words].append(taken_ms(command))
+                times[words].append(taken(command))
     click.echo(machine_text())
     for words, found in times.items():
-        name = " ".join(words)
-        click.echo(
-            f"{name:<12} shortest {min(found):4.0f} ms, median {statistics.median(found):4.0f} ms of {runs} runs"
-        )
+        wall_ms, cpu_ms = ([getattr(each, name) for each in found] for name in TakenTime._fields)
+        shown = f"shortest {min(wall_ms):.0f} ms, median {statistics.median(wall_ms):.0f} ms of {runs} runs"
+        click.echo(f"{' '.join(words):<12} {shown}; processor {min(cpu_ms):.0f} ms")
 
 
 if __name__ == "__main__":
