@@ -39,7 +39,7 @@ MOST_AT_ONCE: Final = 32
 T = TypeVar("T")
 
 
-class Answer(Generic[T]):
+class BrokerAnswer(Generic[T]):
     """The answer to a question that another thread asks."""
 
     def __init__(self, ask: Callable[[], T]) -> None:
@@ -86,12 +86,12 @@ class BrokerLook:
         self._instead = instead
         self._connection: BrokerConnection | None = None
         self._problem: Exception | None = None
-        self.probed = Answer(self._probe)
-        self.configs = Answer(self._describe_configs)
-        self.directories = Answer(self._describe_directories)
-        self.named_page = Answer(self._read_named_page)
+        self.probed = BrokerAnswer(self._probe)
+        self.configs = BrokerAnswer(self._describe_configs)
+        self.directories = BrokerAnswer(self._describe_directories)
+        self.named_page = BrokerAnswer(self._read_named_page)
         """The metrics page at the address that is named; None if there is none. PageRefused if it is not shown."""
-        self.page = Answer(self._read_page)
+        self.page = BrokerAnswer(self._read_page)
         """This page, or one on the usual ports; None if neither is there."""
 
     @property
@@ -204,7 +204,7 @@ def _work(waiting: Iterator[BrokerLook]) -> None:
 
 def all_at_once(asks: Iterable[Callable[[], T]]) -> list[T]:
     """The results of functions that wait for others, each called in a thread. Raises the first error."""
-    answers = [Answer(ask) for ask in asks]
+    answers = [BrokerAnswer(ask) for ask in asks]
     for each in answers:
         threading.Thread(target=each.settle, daemon=True).start()
     return [each.value for each in answers]

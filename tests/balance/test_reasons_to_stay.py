@@ -3,7 +3,7 @@
 from kpybroker.machines.balance.goals import BalanceGoals, MoveReason
 from kpybroker.machines.balance.model import BalanceModel, BalanceNode, PartitionLoad
 from kpybroker.machines.balance.planner import BalancePlan, plan
-from kpybroker.machines.balance.why import Whereabouts, partition_of, whereabouts
+from kpybroker.machines.balance.why import PlacedPartition, partition_of, whereabouts
 
 MB = 1_000_000
 
@@ -15,13 +15,13 @@ def cluster(*racks: str, disk: int = 1_000 * MB) -> BalanceModel:
     )
 
 
-def of(found: BalancePlan, number: int = 0) -> Whereabouts:
+def of(found: BalancePlan, number: int = 0) -> PlacedPartition:
     partition = partition_of(found, "orders", number)
     assert partition is not None
     return whereabouts(found, partition)
 
 
-def goals_of(found: Whereabouts) -> dict[str, tuple[str, str]]:
+def goals_of(found: PlacedPartition) -> dict[str, tuple[str, str]]:
     return {each.name: (each.now, each.after) for each in found.goals}
 
 

@@ -23,14 +23,14 @@ STOPPED: Final = "it could, and the search has stopped before"
 
 
 class PartitionGoal(NamedTuple):
-    """What a goal says of a partition, now and after the plan."""
+    """The state of a partition as a goal sees it, now and after the plan."""
 
     name: str
     now: str
     after: str
 
 
-class Whereabouts(NamedTuple):
+class PlacedPartition(NamedTuple):
     """The decision about a partition and its reasons."""
 
     decision: str
@@ -48,7 +48,7 @@ def partition_of(plan: BalancePlan, topic: str, number: int) -> int | None:
     return next(found, None)
 
 
-def whereabouts(plan: BalancePlan, partition: int) -> Whereabouts:
+def whereabouts(plan: BalancePlan, partition: int) -> PlacedPartition:
     """The decision of a plan about a partition, and what each goal says of it."""
     after = plan.arrangement
     before = _before(plan)
@@ -56,7 +56,7 @@ def whereabouts(plan: BalancePlan, partition: int) -> Whereabouts:
     now, then = (dict(_states(each, partition)) for each in (before, after))
     goals = [PartitionGoal(name, now[name], then[name]) for name in names]
     obstacles = [] if after.model.is_held[partition] else list(_obstacles(after, partition))
-    return Whereabouts(_decision(plan, partition, is_content=not obstacles), goals, obstacles)
+    return PlacedPartition(_decision(plan, partition, is_content=not obstacles), goals, obstacles)
 
 
 def _before(plan: BalancePlan) -> Arrangement:
@@ -87,7 +87,7 @@ def _of(moves: Iterable[PlannedMove], topic: str, number: int) -> PlannedMove | 
 
 
 def _states(now: Arrangement, partition: int) -> Iterator[tuple[str, str]]:
-    """What each goal says of a partition, the most important first."""
+    """The state of a partition as each goal sees it, the most important first."""
     nodes, model, having = now.model.nodes, now.model, now.of(partition)
     gone = [nodes[n].id for n in having if not nodes[n].is_alive]
     yield "brokers that are gone", _listed(gone, "none of its brokers", _GONE if gone and not _serves_gone(now) else "")
