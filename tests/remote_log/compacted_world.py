@@ -15,6 +15,7 @@ from remote_log_histories import TOPIC_ID, segment_id
 from kpybroker.hosts.remote_log import segment_reads, stored_cleaning
 from kpybroker.hosts.remote_log.local_view import closed_segment, has_aborted_transactions, local_log
 from kpybroker.hosts.remote_log.memory_store import MemoryStore
+from kpybroker.hosts.remote_log.remote_storage import ObjectMissing
 from kpybroker.hosts.replicas import compaction_pass
 from kpybroker.hosts.replicas.compaction_pass import last_records
 from kpybroker.machines.partition.role import Role
@@ -292,7 +293,10 @@ class CompactedWorld:
         machine, cleaning = self.compaction, self.cleaning
         if isinstance(effect, compacting.CleanNext):
             assert cleaning is not None
-            group = cleaning.next(NO_LIMITS)
+            try:
+                group = cleaning.next(NO_LIMITS)
+            except ObjectMissing as error:  # retention has deleted it meanwhile
+                return machine.failed(None, str(error), 0, self.now_ms)
             return machine.ended() if group is None else machine.cleaned(group, self._id(), 0, self.now_ms)
         if isinstance(effect, copying.AppendRecord):
             self._apply(effect.record)
@@ -303,7 +307,10 @@ class CompactedWorld:
             name = effect.segment.id.segment_id
             if self.rng.random() < 0.05:
                 return machine.failed(name, "the store is away", 0, self.now_ms)
-            custom = cleaning.copy(effect.segment, effect.parts, NO_LIMITS)
+            try:
+                custom = cleaning.copy(effect.segment, effect.parts, NO_LIMITS)
+            except ObjectMissing as error:
+                return machine.failed(name, str(error), 0, self.now_ms)
             return machine.objects_written(name, custom, self.remote, 0, self.now_ms)
         if isinstance(effect, compacting.AppendTogether):
             name = effect.records[0].id.segment_id

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from compacted_world import CompactedWorld
 from remote_log_histories import TOPIC_ID, segment, segment_id
+from test_remote_segments import cache_of
 
 from kpybroker.hosts.remote_log.figures import TierFigures
 from kpybroker.hosts.remote_log.reads import RemoteReads, WantedRecords
@@ -135,6 +136,21 @@ def test_copies_that_had_lost_their_place_are_replaced_too_unless_they_are_of_an
         parts[1].segment.id,
         part(3, 5, 10).segment.id,
     ]
+
+
+def test_a_copy_in_which_the_log_began_is_replaced_by_a_segment_that_begins_later() -> None:
+    copied = segment(1, 0, 11, [(1, 11)])  # the log start was 11 when it was made
+    segments = cache_of(copied, segment(2, 9, 16, [(1, 11)]))
+    parts = [StoredPart(segment(2, 9, 16, [(1, 11)]), 9, 0)]
+    new = segment(9, 9, 16, [(1, 11)])
+    replaced = [each.start_offset for each in replaced_by(new, parts, segments)]
+    assert replaced == [9, 0]
+    earlier = segment(3, 0, 11, [(1, 4)])  # its first readable record is not in the new one
+    assert [each.start_offset for each in replaced_by(new, parts, cache_of(earlier, *map(_of, parts)))] == [9]
+
+
+def _of(part: StoredPart) -> RemoteLogSegment:
+    return part.segment
 
 
 def test_a_failed_group_is_given_up_and_a_pass_begins_again_after_a_pause() -> None:

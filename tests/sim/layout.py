@@ -13,6 +13,7 @@ from kpystorage.disk import Disk
 
 from .beating import SESSION_MS
 from .client import PORT
+from .compacted_tier import SETTINGS as COMPACTED_TIER
 from .deliveries import LOCK_MS
 from .identities import SUPER_USERS
 from .kind import BOTH, BROKER, CONSUMER, CONTROLLER, STREAMS, Kind
@@ -167,7 +168,7 @@ class Layout:
         if kind.is_slow:
             own |= SLOW
         if kind.tiers:
-            own = {**TIERING, "follower.fetch.last.tiered.offset.enable": _maybe(world), **own}
+            own = {**TIERING, **COMPACTED_TIER, "follower.fetch.last.tiered.offset.enable": _maybe(world), **own}
         own |= {CONSUMER: BEATING, STREAMS: STREAMING}.get(kind.protocol, {})
         if kind.shares:
             own |= SHARING

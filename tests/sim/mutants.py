@@ -27,13 +27,22 @@ QUORUM_ALONE = "quorum"
 QUORUM_SEEDS = "0-199"
 TIERS_ALONE = "tiers"
 TIERS_SEEDS = "0-149"
+COMPACTION_ALONE = "compaction"
+COMPACTION_SEEDS = "0-149"
 SUSPICION_ALONE = "suspicion"
 SUSPICION_SEEDS = "0-23"
 MOST_S = 300
 """The processor time of a search, so that a busy machine finds as much as a quiet one."""
 LOOK_S = 0.05
-FAILED = re.compile(r"^seed (\d+)(?: of (the quorum|tiered storage|suspicion) alone)?: ", re.MULTILINE)
-ALONE = {"the quorum": QUORUM_ALONE, "tiered storage": TIERS_ALONE, "suspicion": SUSPICION_ALONE}
+FAILED = re.compile(
+    r"^seed (\d+)(?: of (the quorum|tiered storage|compacted tiered storage|suspicion) alone)?: ", re.MULTILINE
+)
+ALONE = {
+    "the quorum": QUORUM_ALONE,
+    "tiered storage": TIERS_ALONE,
+    "compacted tiered storage": COMPACTION_ALONE,
+    "suspicion": SUSPICION_ALONE,
+}
 
 
 class Search(NamedTuple):
@@ -50,6 +59,8 @@ class Search(NamedTuple):
             return ["--quorums", self.seeds, "--seeds", ""]
         if self.world == TIERS_ALONE:
             return ["--tiers", self.seeds, "--seeds", ""]
+        if self.world == COMPACTION_ALONE:
+            return ["--compaction", self.seeds, "--seeds", ""]
         if self.world == SUSPICION_ALONE:
             return ["--suspicion", self.seeds, "--seeds", ""]
         name, _, nodes = self.world.rpartition("-")
@@ -163,6 +174,8 @@ def searches(mutation: Mutation, known: dict[str, Search], seeds: str) -> list[S
         found.append(Search(QUORUM_ALONE, QUORUM_SEEDS))
     if mutation.world == TIERING:
         found.append(Search(TIERS_ALONE, TIERS_SEEDS))
+    if mutation.world == COMPACTION_ALONE:
+        return [*found, Search(COMPACTION_ALONE, COMPACTION_SEEDS)]
     if mutation.world == SUSPICION_ALONE:
         return [*found, Search(SUSPICION_ALONE, SUSPICION_SEEDS)]
     if seeds:

@@ -9,6 +9,7 @@ ends, before the next begins).
 """
 
 from .beating_mutations import BEATING_MUTATIONS
+from .compacted_tier_mutations import COMPACTED_TIER_MUTATIONS
 from .flushing_mutations import FLUSHING_MUTATIONS
 from .guarded_mutations import GUARDED_MUTATIONS
 from .lending_mutations import LENDING_MUTATIONS
@@ -546,6 +547,7 @@ MUTATIONS = [
     *FLUSHING_MUTATIONS,
     *LEVELLING_MUTATIONS,
     *TIERING_MUTATIONS,
+    *COMPACTED_TIER_MUTATIONS,
     *SUSPICION_MUTATIONS,
     *ZOOKEEPER_MUTATIONS,
 ]

@@ -75,6 +75,9 @@ class Producer:
     def _key(self) -> bytes | None:
         return None
 
+    def _value(self, value: str) -> bytes | None:
+        return value.encode()
+
     async def _produce(
         self,
         place: tuple[str, int],
@@ -91,7 +94,7 @@ class Producer:
         leader = await client.leader(topic, partition)
         now_ms = client.host.now_ms()
         batch = build_batch(
-            [Record(timestamp=now_ms, key=self._key(), value=value.encode()) for value in values],
+            [Record(timestamp=now_ms, key=self._key(), value=self._value(value)) for value in values],
             **({} if identity is None else _of(identity, place, transactional)),
         )
         data = PartitionProduceData(index=partition, records=batch)

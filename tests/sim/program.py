@@ -40,6 +40,7 @@ def _of_worlds(command: Callable[..., None]) -> Callable[..., None]:
     "--quorums", default="", help="Before: seeds of the quorum's machine alone, which are many in little time."
 )
 @click.option("--tiers", default="", help="Before: seeds of tiered storage alone, which are many in little time.")
+@click.option("--compaction", default="", help="Before: seeds of compacted tiered storage alone.")
 @click.option("--suspicion", default="", help="Before: seeds of trials of suspicion, which are one after the other.")
 @click.option("--digests", is_flag=True, help="Write one line of JSON for each seed.")
 def run(
@@ -48,6 +49,7 @@ def run(
     trace: bool,
     quorums: str,
     tiers: str,
+    compaction: str,
     suspicion: str,
     digests: bool,
     **own: str,
@@ -57,6 +59,8 @@ def run(
         _run_alone(quorums, "the quorum")
     if tiers:
         _run_alone(tiers, "tiered storage")
+    if compaction:
+        _run_alone(compaction, "compacted tiered storage")
     if suspicion:
         _run_alone(suspicion, "suspicion")
     gc.disable()
@@ -97,6 +101,8 @@ def _run_alone(seeds: str, what: str) -> None:
         from .quorums import failure
     elif what == "suspicion":
         from .suspecting import failure
+    elif what == "compacted tiered storage":
+        from .tiers import compacted_failure as failure
     else:
         from .tiers import failure
     worked_ns, ran = WORKED_NS(), 0

@@ -165,7 +165,7 @@ class Simulation:
         if self.levelling is not None:
             self.world.after_event = (self.levelling.look, *self.world.after_event)
         if self.tiering is not None:
-            self.world.after_event = (self.tiering.segments.look, *self.world.after_event)
+            self.world.after_event = (self.tiering.segments.look, self.tiering.truth.look, *self.world.after_event)
         try:
             self._start()
             self._clients()

@@ -55,6 +55,8 @@ class StoredSegments:
         self.deletions: dict[Key, RemotePartitionDelete] = {}
         self.alone: set[str] = set()
         """Topics with one replica, whose disk may be lost."""
+        self.rewritten: set[str] = set()
+        """Topics that are compacted in the store: their segments have gaps."""
         self.starts: dict[Key, int] = {}
         """The highest log start of any leader."""
         self._of: dict[Key, list[bytes]] = {}
@@ -185,6 +187,8 @@ class StoredSegments:
             self.world.violated(f"{absent[0]} is not in the store, and its segment is finished")
             return
         of, offset = segment.id, segment.start_offset
+        if of.topic in self.rewritten:
+            return  # their readers compare views
         is_alone = of.topic in self.alone
         committed = self.invariants.committed.get((of.topic, of.topic_id, of.partition))
         copied = self._copied.setdefault((of.topic_id, of.partition), {})

@@ -2,7 +2,8 @@
 
 Beside the clients of every world some write to topics with retention, and to one with a single replica, whose disk may
 be lost. Readers begin at the start again and again, so they read from the store: each batch has to be the committed
-one, and none may be missing. Topics are deleted while they are copied. In the end nothing is in the store that no
+one, and none may be missing. One topic is compacted, on disks and in the store
+(:mod:`tests.sim.compacted_tier`). Topics are deleted while they are copied. In the end nothing is in the store that no
 segment knows, and of deleted topics nothing at all.
 """
 
@@ -21,6 +22,15 @@ from kpywire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kpywire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 
 from .client import Client, NoAnswer, Refused
+from .compacted_tier import (
+    CONFIGS,
+    PLACE,
+    SQUEEZED,
+    CompactedTruth,
+    KeyedProducer,
+    read_last_view,
+    read_views,
+)
 from .consuming import READ_COMMITTED, Reader
 from .network import Conditions
 from .producing import Producer
@@ -64,9 +74,12 @@ class TieredWorld:
         self.world = simulation.world
         self.store = SimulatedStore(self.world)
         self.segments = StoredSegments(self.world, simulation.machines, self.store, simulation.invariants)
-        self.topics = {BRIEF: 2}
+        self.topics = {BRIEF: 2, SQUEEZED: 1}
+        self.truth = CompactedTruth(self.world, simulation.machines)
         self.is_healing = False
         self._places: list[Place] = [*simulation.partitions, *((BRIEF, index) for index in range(self.topics[BRIEF]))]
+        self.segments.rewritten.add(SQUEEZED)
+        simulation.invariants.rewritten.add(SQUEEZED)
         if self.world.stream("wipes").random() < WIPE_SHARE:
             rates = simulation.misfortune.rates
             simulation.misfortune.rates = rates._replace(wipe=max(rates.wipe, WIPES))
@@ -74,7 +87,7 @@ class TieredWorld:
     @staticmethod
     def configs(topic: str) -> list[CreatableTopicConfig]:
         """The configuration of a topic."""
-        found = {**TIERED, **(BRIEFLY if topic == BRIEF else {})}
+        found = {**TIERED, **({BRIEF: BRIEFLY, SQUEEZED: CONFIGS}.get(topic, {}))}
         return [CreatableTopicConfig(name=name, value=value) for name, value in found.items()]
 
     @contextmanager
@@ -116,8 +129,12 @@ class TieredWorld:
         self.segments.alone.add(ALONE)
         for name in ("brief plain", "brief transactional"):
             client = self._client(name)
-            producer = Producer(client, Records(self.world), self.topics, simulation.invariants)
+            producer = Producer(client, Records(self.world), {BRIEF: self.topics[BRIEF]}, simulation.invariants)
             client.run(producer.plainly() if name == "brief plain" else producer.in_transactions())
+        squeezer = self._client("squeezer")
+        squeezer.run(KeyedProducer(squeezer, Records(self.world), {SQUEEZED: 1}).plainly())
+        viewer = self._client("viewer")
+        viewer.run(read_views(viewer, self.truth))
         lonely = self._client("lonely")
         lonely.run(self._write_alone(lonely))
         deleter = self._client("deleter")
@@ -249,6 +266,7 @@ class TieredWorld:
             while any(reader.positions[each] < reader.ends.get(each, 1 << 62) for each in places):
                 await reader.poll()
                 await reader.go_on()
+            await read_last_view(client, self.truth)
             is_read.append(True)
 
         client.run(read())
@@ -280,7 +298,7 @@ class TieredWorld:
         """The first closed segment that is on a disk alone."""
         for machine in self.simulation.machines:
             broker: Any = machine.node.broker if machine.node is not None else None
-            for topic, index in self._places if broker is not None else ():
+            for topic, index in [*self._places, PLACE] if broker is not None else ():
                 held = broker.replicas.topics.get(topic)
                 replica = held.replicas.get(index) if held is not None else None
                 log = replica.leader.log if replica is not None and replica.leader is not None else None

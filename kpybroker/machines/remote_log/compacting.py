@@ -328,11 +328,13 @@ def replaced_by(new: RemoteLogSegment, parts: Iterable[StoredPart], segments: Re
 
 
 def _is_part_of(whole: RemoteLogSegment, each: RemoteLogSegment) -> bool:
-    """Whether a copy has no offset, and no record of another history, that the whole one does not have."""
+    """Whether a copy has no offset, and no record of another history, that the whole one does not have. The log start
+    was in a copy whose first epoch begins later than it: what is below that is read by nobody."""
+    begin = max(each.start_offset, each.leader_epochs[0][1])
     epochs = tuple(
-        (epoch, max(start, each.start_offset))
+        (epoch, max(start, begin))
         for epoch, start in whole.leader_epochs
-        if whole.epoch_end(epoch) > each.start_offset and start < each.next_offset
+        if whole.epoch_end(epoch) > begin and start < each.next_offset
     )
-    is_within = whole.start_offset <= each.start_offset and each.end_offset <= whole.end_offset
+    is_within = whole.start_offset <= begin and each.end_offset <= whole.end_offset
     return is_within and epochs == each.leader_epochs
