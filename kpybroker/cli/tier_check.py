@@ -21,7 +21,9 @@ UNREADABLE: Final = "unreadable"
 ORPHAN: Final = "orphan"
 FOREIGN: Final = "foreign"
 UNFINISHED: Final = "unfinished"
-DAMAGES: Final = (MISSING, SIZE, UNREADABLE)
+SUPERSEDED: Final = "superseded"
+"""An older record of a key beside a newer one, where a pass of compaction has considered both."""
+DAMAGES: Final = (MISSING, SIZE, UNREADABLE, SUPERSEDED)
 """The kinds of findings that mean that records cannot be read."""
 
 Metadata = Mapping[tuple[bytes, int], RemoteSegments]

@@ -1,19 +1,23 @@
 """The store of a broker, for ``kpybroker tiers check`` and ``kpybroker check``: opened by its configs, and read."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 import click
 
+from kpybroker.cli.tier_proof import KeyedRecord
 from kpybroker.config.remote_storage import LocalTieredSettings, RemoteStorageSettings
 from kpybroker.hosts.remote_log.remote_storage import RemoteStorage, StoreFailed
+from kpybroker.hosts.remote_log.segment_reads import SegmentFile
 from kpybroker.machines.remote_log.segments import RemoteLogSegment
 from kpybroker.pipeline.tiers.stores import BadStore, store_of_file
+from kpystorage import scan
 from kpystorage.errors import CorruptObject
 from kpywire.batch import HEADER_BYTES, MAGIC, BatchHeader, check_crc, parse_header
 from kpywire.errors import Malformed
+from kpywire.record import read_batch
 
 STEP_BYTES: Final = 4 << 20
 """The bytes that are read at once."""
@@ -39,6 +43,15 @@ def _is_plain(settings: RemoteStorageSettings) -> bool:
     if isinstance(settings, LocalTieredSettings):
         return True
     return not settings.compresses and settings.encryption is None
+
+
+def keys_of(storage: RemoteStorage, segment: RemoteLogSegment) -> Iterator[KeyedRecord]:
+    """The keys of a segment, up to what cannot be read, which `problem_of` reports."""
+    with suppress(StoreFailed, CorruptObject, Malformed):
+        for _, header, data in scan.batches(SegmentFile(storage, segment), 0, segment.size_bytes):
+            for record in () if header.is_control else read_batch(data, header):
+                if record.key is not None:
+                    yield KeyedRecord(record.offset, record.key)
 
 
 def problem_of(storage: RemoteStorage, segment: RemoteLogSegment) -> str | None:

@@ -4,8 +4,9 @@ has what the metadata say."""
 import sys
 import time
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import click
 
@@ -13,11 +14,14 @@ from kpybroker.cli import Commands, completion
 from kpybroker.cli.options import NOT_IN_ORDER, bootstrap_server, connected, json_output
 from kpybroker.cli.partition_arguments import partitions_of, scope_of
 from kpybroker.cli.tables import bytes_text, columns, duration_text, plural, printable, show_json
+from kpybroker.cli.tier_proof import TierBounds
 from kpybroker.cli.tier_report import PartitionTiers, Prices, cost_of, partition_tiers, worst_first
 from kpybroker.client import tier_requests
-from kpybroker.client.client import Client
+from kpybroker.client.client import EARLIEST_TIMESTAMP, Client, Spot
+from kpybroker.client.epoch_requests import EpochHistory, epoch_histories
 from kpybroker.hosts.remote_log.metadata_values import read_value
 from kpybroker.machines.remote_log.cache import RemoteSegments
+from kpybroker.machines.remote_log.lineage import copies
 from kpybroker.machines.remote_log.segments import RemotePartitionDelete, RemotePartitionDeleteState
 from kpywire.errors import Malformed
 
@@ -101,6 +105,33 @@ def _rows(client: Client, topics: Scoped) -> tuple[list[PartitionTiers], list[st
     return worst_first(rows), plain
 
 
+class TieredPartition(NamedTuple):
+    """A partition of a tiered topic, and what must be in the store of it."""
+
+    spot: Spot
+    is_compacted: bool
+    segments: RemoteSegments
+    epochs: EpochHistory
+    bounds: TierBounds
+
+
+def _tiered_partitions(client: Client) -> tuple[list[TieredPartition], Metadata]:
+    """The partitions of all tiered topics, and all metadata."""
+    tiers = {each.name: each for each in tier_requests.topic_tiers(client)}
+    spots = partitions_of(client, [(name, ()) for name in tiers]) if tiers else []
+    on_disk = client.list_offsets(dict.fromkeys(spots, tier_requests.EARLIEST_LOCAL_TIMESTAMP))
+    metadata = read_metadata(client)
+    starts = client.list_offsets(dict.fromkeys(spots, EARLIEST_TIMESTAMP))
+    histories = epoch_histories(client, starts) if spots else {}
+    found = []
+    for spot in spots:
+        key = client.topic(spot.topic).topic_id, spot.partition
+        segments = metadata.get(key) or RemoteSegments(key[0], *spot)
+        bounds = TierBounds(starts[spot], on_disk[spot])
+        found.append(TieredPartition(spot, tiers[spot.topic].is_compacted, segments, histories[spot], bounds))
+    return found, metadata
+
+
 def read_metadata(client: Client) -> Metadata:
     """The segments of all partitions, of those that are deleted or not known otherwise, too. Records that cannot be
     read are left out, and counted in one line."""
@@ -167,25 +198,32 @@ def _cells(row: PartitionTiers) -> Sequence[object]:
 def check(config: Path, reads_all: bool, as_json: bool, server: str) -> None:
     """Compare the objects of the store with the metadata. CONFIG is the server.properties of a broker.
 
-    Missing objects, logs of a wrong size and, with --read, damaged records are reported with exit code 4. Objects that
-    belong to nothing, and copies and deletions that have not ended, are reported and are no failure. Nothing is
-    changed.
+    Missing objects, logs of a wrong size, offsets that neither a disk nor the store has and, with --read, damaged
+    records are reported with exit code 4; so are, in compacted topics, records that a pass of compaction should have
+    dropped. Objects that belong to nothing, and copies and deletions that have not ended, are reported and are no
+    failure. Nothing is changed.
     """
-    from kpybroker.cli.tier_store import opened_store, problem_of
+    from kpybroker.cli.tier_store import keys_of, opened_store, problem_of
 
     with opened_store(config) as (storage, is_plain):
         from kpybroker.cli.tier_check import compare, read_all
+        from kpybroker.cli.tier_proof import superseded, uncovered
 
         listing = list(storage.listed())
         with connected(server) as client:
-            metadata = read_metadata(client)
+            tiered, metadata = _tiered_partitions(client)
         compared = compare(listing, metadata, is_plain=is_plain)
         findings = compared.findings
+        for each in tiered:
+            findings += uncovered(str(each.spot), each.segments, each.epochs, each.bounds)
         if reads_all:
             with click.progressbar(
                 length=compared.segments, label="Reading", file=sys.stderr, hidden=not sys.stderr.isatty()
             ) as bar:
                 findings += read_all(metadata, lambda segment: problem_of(storage, segment), lambda: bar.update(1))
+            for each in tiered:
+                ranges = list(copies(each.segments, each.epochs, each.bounds.log_start)) if each.is_compacted else []
+                findings += superseded(ranges, partial(keys_of, storage))
     if as_json:
         show_json(
             {

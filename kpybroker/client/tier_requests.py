@@ -16,7 +16,8 @@ EARLIEST_LOCAL_TIMESTAMP: Final = -4
 LATEST_TIERED_TIMESTAMP: Final = -5
 EARLIEST_PENDING_UPLOAD_TIMESTAMP: Final = -6
 TOPIC_RESOURCE: Final = 2
-CONFIGS: Final = ("remote.storage.enable", "remote.log.copy.disable")
+POLICY: Final = "cleanup.policy"
+CONFIGS: Final = ("remote.storage.enable", "remote.log.copy.disable", POLICY)
 _NOT_KNOWN: Final = (error_codes.UNSUPPORTED_VERSION, error_codes.INVALID_REQUEST)
 
 
@@ -38,6 +39,7 @@ class TopicTier(NamedTuple):
     name: str
     is_tiered: bool
     is_copy_disabled: bool
+    is_compacted: bool = False
 
 
 def topic_tiers(client: Client, names: Iterable[str] = ()) -> list[TopicTier]:
@@ -55,7 +57,9 @@ def topic_tiers(client: Client, names: Iterable[str] = ()) -> list[TopicTier]:
     for answer in client.retrying(lambda: client.call(DescribeConfigsRequest(resources=resources))).results:
         raise_for(answer.error_code, f"topic {answer.resource_name}", answer.error_message)
         values = {each.name: each.value for each in answer.configs}
-        found.append(TopicTier(answer.resource_name, *(values.get(config) == "true" for config in CONFIGS)))
+        is_tiered, is_disabled = (values.get(config) == "true" for config in CONFIGS[:2])
+        is_compacted = "compact" in (values.get(POLICY) or "")
+        found.append(TopicTier(answer.resource_name, is_tiered, is_disabled, is_compacted))
     return [each for each in found if wanted or each.is_tiered]
 
 

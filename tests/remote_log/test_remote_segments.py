@@ -29,6 +29,16 @@ def cache_of(*finished: RemoteLogSegment) -> RemoteSegments:
     return found
 
 
+def test_a_copy_within_a_longer_one_with_the_same_end_never_takes_its_place() -> None:
+    inner, outer, gone = segment(1, 32, 40, [(5, 32)]), segment(2, 30, 40, [(5, 30)]), segment(3, 0, 9, [(5, 0)])
+    segments = cache_of(gone, inner, outer)
+    segments.apply(update(gone, DELETING))  # others are read in its place, if they have it
+    assert segments.find(5, 35) == segments.get(outer.id.segment_id)
+    assert [each.id for each in segments.superseded(5)] == [inner.id]
+    segments.apply(update(outer, DELETING))
+    assert segments.find(5, 35) == segments.get(inner.id.segment_id)
+
+
 def test_a_segment_is_the_same_after_it_was_packed() -> None:
     rng = Random(3)
     for _ in range(500):

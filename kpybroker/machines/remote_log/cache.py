@@ -80,7 +80,7 @@ class EpochSegments:
             self.unreferenced.discard(segment_id)
             return
         before = bisect_right(starts, start)
-        if before and ends[before - 1] > end:
+        if before and (ends[before - 1] > end or (ends[before - 1] == end and starts[before - 1] < start)):
             if ids[before - 1] != segment_id:
                 self.unreferenced.add(segment_id)
             return

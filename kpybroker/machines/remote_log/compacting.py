@@ -59,14 +59,15 @@ def stored_parts(segments: RemoteSegments, log: LocalLog) -> Generator[None, Non
         if not counts(segment, log.end_offset, epochs):
             break
         start = offset if parts else segment.start_offset
-        parts.append(StoredPart(segment, start, _compacted_until(segment)))
+        parts.append(StoredPart(segment, start, compacted_until(segment)))
         offset = segment.next_offset
         if len(parts) % STEP_SEGMENTS == 0:
             yield
     return tuple(parts)
 
 
-def _compacted_until(segment: RemoteLogSegment) -> int:
+def compacted_until(segment: RemoteLogSegment) -> int:
+    """The end of the pass that wrote a segment; 0 for a copy of a segment of a disk."""
     try:
         return custom_metadata.decode(segment.custom_metadata).compacted_until or 0
     except CorruptObject:
