@@ -302,7 +302,9 @@ class Upkeep:
 
     def _may_age(self, replica: Replica) -> bool:
         if replica.log is not None:
-            return True
+            return replica.log.need_files is None
+        if self.replicas.find_log(replica) is None:
+            return False  # nothing of it is on a disk
         config = replica.topic.config
         if config.tier is not None:
             return True
