@@ -145,8 +145,10 @@ def test_a_copy_in_which_the_log_began_is_replaced_by_a_segment_that_begins_late
     new = segment(9, 9, 16, [(1, 11)])
     replaced = [each.start_offset for each in replaced_by(new, parts, segments)]
     assert replaced == [9, 0]
-    earlier = segment(3, 0, 11, [(1, 4)])  # its first readable record is not in the new one
-    assert [each.start_offset for each in replaced_by(new, parts, cache_of(earlier, *map(_of, parts)))] == [9]
+    earlier = segment(3, 0, 11, [(1, 4)])  # which was made before the log start moved
+    known = cache_of(earlier, *map(_of, parts))
+    assert [each.start_offset for each in replaced_by(new, parts, known)] == [9, 0]
+    assert [each.start_offset for each in replaced_by(segment(9, 9, 16, [(1, 9)]), parts, known)] == [9]
 
 
 def _of(part: StoredPart) -> RemoteLogSegment:

@@ -321,21 +321,27 @@ def replaced_by(new: RemoteLogSegment, parts: Iterable[StoredPart], segments: Re
     """The segments that nobody reads any more once a new one can be read: those it was made of, and copies of the same
     offsets that had lost their place to others before."""
     found = {each.segment.id.segment_id: each.segment for each in parts}
-    for epoch, _ in new.leader_epochs:
-        for each in segments.superseded(epoch):
-            if _is_part_of(new, each):
-                found.setdefault(each.id.segment_id, each)
+    epoch, first = new.leader_epochs[0]
+    around_start = segments.find(epoch, first - 1)  # its beginning is below the log start by now
+    superseded = (each for epoch, _ in new.leader_epochs for each in segments.superseded(epoch))
+    for each in superseded if around_start is None else (around_start, *superseded):
+        if _is_part_of(new, each):
+            found.setdefault(each.id.segment_id, each)
     return list(found.values())
 
 
 def _is_part_of(whole: RemoteLogSegment, each: RemoteLogSegment) -> bool:
-    """Whether a copy has no offset, and no record of another history, that the whole one does not have. The log start
-    was in a copy whose first epoch begins later than it: what is below that is read by nobody."""
-    begin = max(each.start_offset, each.leader_epochs[0][1])
-    epochs = tuple(
+    """Whether a copy has no offset, and no record of another history, that the whole one does not have. Where the first
+    epoch of one begins later than it, that was the log start: nothing below is read any more."""
+    first = whole.leader_epochs[0][1]
+    begin = max(each.start_offset, each.leader_epochs[0][1], first if first > whole.start_offset else 0)
+    is_within = whole.start_offset <= begin <= each.end_offset <= whole.end_offset
+    return is_within and _epochs_within(whole, begin, each.next_offset) == _epochs_within(each, begin, each.next_offset)
+
+
+def _epochs_within(segment: RemoteLogSegment, begin: int, end: int) -> list[tuple[int, int]]:
+    return [
         (epoch, max(start, begin))
-        for epoch, start in whole.leader_epochs
-        if whole.epoch_end(epoch) > begin and start < each.next_offset
-    )
-    is_within = whole.start_offset <= begin and each.end_offset <= whole.end_offset
-    return is_within and epochs == each.leader_epochs
+        for epoch, start in segment.leader_epochs
+        if segment.epoch_end(epoch) > begin and start < end
+    ]
