@@ -23,7 +23,7 @@ from typing import Final, TypeVar
 from kpystorage.disk import DescriptorsExhausted
 from kpystorage.modes import PRIVATE, Modes
 from kpystorage.names import DELETED
-from kpystorage.real_descriptor import RealDescriptor, flush_directory
+from kpystorage.real_descriptor import RealDescriptor, copy_bytes, flush_directory
 from kpywire.varint import Buffer
 
 T = TypeVar("T")
@@ -167,7 +167,7 @@ class RealFile:
         copy_path = f"{self.path}.{os.urandom(16).hex()}{DELETED}"  # a start after a crash removes a file of that name
         copy = self._descriptor_of(self._descriptors.open(copy_path, os.O_RDWR | os.O_CREAT | os.O_EXCL))
         try:
-            position = 0
+            position = copy_bytes(shared._fd, copy._fd, length)
             while position < length and (data := shared.pread(min(_COPIED_BYTES, length - position), position)):
                 position += os.pwrite(copy._fd, data, position)
             copy.fsync()

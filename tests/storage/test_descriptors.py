@@ -272,3 +272,29 @@ def test_a_failed_write_is_reported_to_every_later_flush_through_its_descriptor(
         under_way.attempt()  # in a thread, whose outcome the loop does not know yet
     with pytest.raises(DiskFailure):
         log.flush()
+
+
+@pytest.mark.parametrize("in_system", [0, 5, 1_000])
+def test_a_file_with_a_second_name_is_copied_before_it_is_cut(
+    in_system: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = bytes(range(100))
+    (tmp_path / "log").write_bytes(content)
+    (tmp_path / "second").hardlink_to(tmp_path / "log")
+    left = [in_system]
+    copies = getattr(os, "copy_file_range", None)
+
+    def copied(source: int, target: int, count: int, *places: int) -> int:
+        if copies is None or not left[0]:
+            raise OSError(errno.EXDEV, "not between these")
+        done: int = copies(source, target, min(count, left[0]), *places)
+        left[0] -= min(done, left[0])
+        return done
+
+    monkeypatch.setattr(os, "copy_file_range", copied, raising=False)
+    disk = RealDisk()
+    file = disk.file(str(tmp_path / "log"))
+    file.truncate(60)
+    file.pwrite(b"new", 60)
+    assert (tmp_path / "log").read_bytes() == content[:60] + b"new"
+    assert (tmp_path / "second").read_bytes() == content
