@@ -105,7 +105,7 @@ def _rows(client: Client, topics: Scoped) -> tuple[list[PartitionTiers], list[st
     return worst_first(rows), plain
 
 
-class TieredPartition(NamedTuple):
+class CheckedPartition(NamedTuple):
     """A partition of a tiered topic, and what must be in the store of it."""
 
     spot: Spot
@@ -115,7 +115,7 @@ class TieredPartition(NamedTuple):
     bounds: TierBounds
 
 
-def _tiered_partitions(client: Client) -> tuple[list[TieredPartition], Metadata]:
+def _tiered_partitions(client: Client) -> tuple[list[CheckedPartition], Metadata]:
     """The partitions of all tiered topics, and all metadata."""
     tiers = {each.name: each for each in tier_requests.topic_tiers(client)}
     spots = partitions_of(client, [(name, ()) for name in tiers]) if tiers else []
@@ -128,7 +128,7 @@ def _tiered_partitions(client: Client) -> tuple[list[TieredPartition], Metadata]
         key = client.topic(spot.topic).topic_id, spot.partition
         segments = metadata.get(key) or RemoteSegments(key[0], *spot)
         bounds = TierBounds(starts[spot], on_disk[spot])
-        found.append(TieredPartition(spot, tiers[spot.topic].is_compacted, segments, histories[spot], bounds))
+        found.append(CheckedPartition(spot, tiers[spot.topic].is_compacted, segments, histories[spot], bounds))
     return found, metadata
 
 

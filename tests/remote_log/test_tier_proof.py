@@ -1,4 +1,4 @@
-"""What a store must have of a partition: every offset below the disk, and each key of a compacted part once."""
+"""The proof that a store has every offset of a partition below the disk, and each key of a compacted part once."""
 
 from random import Random
 

@@ -107,8 +107,9 @@ class CompactedReader(Reader):
 
     @property
     def is_done(self) -> bool:
-        """Whether it has come to the end, as it was when it came there."""
-        return self.positions[PLACE] >= self.ends.get(PLACE, 1 << 62)
+        """Whether it has come to the end. A new leader may know an older one, and what is behind it has superseded
+        records already."""
+        return self.positions[PLACE] >= max(self.ends.get(PLACE, 1 << 62), self._truth.end)
 
     def _new(self, place: tuple[str, int], data: bytes, aborted: list[tuple[int, int]]) -> list[Any]:
         for _, records in keyed(data):
@@ -122,9 +123,10 @@ class CompactedReader(Reader):
         return super()._new(place, data, aborted)
 
     def compare(self) -> None:
-        """Compare its view with the truth, unless it took too long for one."""
+        """Compare its view with the truth, unless it took too long for one, or was ended."""
         world, end = self._truth.world, self.positions[PLACE]
-        if world.now_ms - self._began_ms >= DELETE_RETENTION_MS or end > self._truth.end:
+        is_late = world.now_ms - self._began_ms >= DELETE_RETENTION_MS
+        if is_late or not self.is_done or end > self._truth.end:
             return
         found = {key: value for key, value in self._found.items() if value is not None}
         wanted = self._truth.view(end)

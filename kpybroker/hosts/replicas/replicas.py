@@ -7,7 +7,7 @@ changed topic configs, and drops deleted topics, whose directories are renamed f
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kpybroker.config.topic import TopicConfig
 from kpybroker.hosts.replicas.directories import Directories
@@ -16,7 +16,6 @@ from kpybroker.hosts.replicas.neighbours import Neighbours
 from kpybroker.hosts.replicas.new_logs import NewLogs
 from kpybroker.hosts.replicas.replica import HeldTopic, Replica
 from kpybroker.hosts.replicas.tiering import NoTiering, Tiering
-from kpybroker.hosts.replicas.unmade_logs import UnmadeLogs
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.fetch.session import CachedPartition
 from kpybroker.machines.metadata.delta import MetadataDelta
@@ -29,8 +28,11 @@ from kpystorage import names
 from kpystorage.directory import LogDirectory
 from kpystorage.errors import CorruptLog, DiskFailure, NotMade, StorageError
 from kpystorage.log import Log
-from kpystorage.unmade import begin_unmade
 from kpywire import error_codes
+
+if TYPE_CHECKING:
+    from kpybroker.hosts.replicas.unmade_logs import UnmadeLogs
+    from kpystorage.unmade import LogStart
 
 log = logging.getLogger("kpybroker.replicas")
 
@@ -76,7 +78,7 @@ class Replicas:
         self.topics: dict[str, HeldTopic] = {}
         self.by_id: dict[bytes, HeldTopic] = {}
         self._new_logs = NewLogs(directories, scheduler, self._directory_for, self._take_up)
-        self._unmade = UnmadeLogs(directories, scheduler)
+        self._unmade: UnmadeLogs | None = None
         self._is_dropping = False
         self._leaving: dict[str, dict[int, Replica]] = {}
         """Partitions of deleted topics whose logs are not taken out of use yet."""
@@ -344,7 +346,8 @@ class Replicas:
     def stop(self) -> None:
         """Make no more logs, and leave pending removals to the next start: the node stops."""
         self._new_logs.stop()
-        self._unmade.stop()
+        if self._unmade is not None:
+            self._unmade.stop()
         self.directories.stop()
 
     def finish_dropping(self) -> None:
@@ -427,8 +430,16 @@ class Replicas:
             return directory.create_log(topic.name, replica.index, topic.id, config, now_ms, blank)
         if blank is not None:
             self.directories.remove_later(directory, blank, 0)
-        found = Log(directory, topic.name, replica.index, topic.id, config)
-        begin_unmade(found, start, now_ms, partial(self._unmade.need, replica))
+        return self._begin_unmade(replica, Log(directory, topic.name, replica.index, topic.id, config), start)
+
+    def _begin_unmade(self, replica: Replica, found: Log, start: "LogStart") -> Log:
+        """Have a log begin that gets its files later. Most nodes never need the modules for it."""
+        from kpybroker.hosts.replicas.unmade_logs import UnmadeLogs
+        from kpystorage.unmade import begin_unmade
+
+        if self._unmade is None:
+            self._unmade = UnmadeLogs(self.directories, self.scheduler)
+        begin_unmade(found, start, self.scheduler.now_ms(), partial(self._unmade.need, replica))
         self._unmade.add(replica, found)
         return found
 

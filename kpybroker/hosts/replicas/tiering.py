@@ -7,10 +7,10 @@ from kpybroker.hosts.network.peer import Peer
 from kpybroker.machines.partition.role import Role
 from kpystorage.log import Log
 from kpystorage.retention import expendable
-from kpystorage.unmade import LogStart
 
 if TYPE_CHECKING:
     from kpybroker.hosts.replicas.replica import Replica
+    from kpystorage.unmade import LogStart
 
 
 class Tiering(Protocol):
@@ -32,7 +32,7 @@ class Tiering(Protocol):
         """Check the log of a tiered topic before this node's leadership begins with it: a log that lost its disk has to
         begin behind what the store has. KafkaError: NOT_LEADER_OR_FOLLOWER, as long as that is not known."""
 
-    def beginning(self, replica: "Replica") -> LogStart | None:
+    def beginning(self, replica: "Replica") -> "LogStart | None":
         """The place where the log of a partition begins that this node leads and has no files of; None where the store
         has nothing. KafkaError: NOT_LEADER_OR_FOLLOWER, as long as that is not known; its role begins afterwards."""
 
@@ -57,7 +57,7 @@ class NoTiering:
 
     def check_beginning(self, replica: "Replica", log: Log) -> None: ...
 
-    def beginning(self, replica: "Replica") -> LogStart | None:  # noqa: ARG002
+    def beginning(self, replica: "Replica") -> "LogStart | None":  # noqa: ARG002
         return None
 
 
@@ -79,5 +79,5 @@ class LateTiering:
     def check_beginning(self, replica: "Replica", log: Log) -> None:
         self._made().check_beginning(replica, log)
 
-    def beginning(self, replica: "Replica") -> LogStart | None:
+    def beginning(self, replica: "Replica") -> "LogStart | None":
         return self._made().beginning(replica)

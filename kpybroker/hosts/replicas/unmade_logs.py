@@ -37,7 +37,7 @@ class UnmadeLogs:
         self._scheduler = scheduler
         self._waiting: dict[Replica, Log] = {}
         self._needed: dict[Replica, None] = {}
-        """Those that somebody waits for."""
+        """The replicas whose producers wait."""
         self._added_ms = 0.0
         self._is_busy = self._is_due = self._is_stopped = False
 
