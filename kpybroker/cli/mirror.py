@@ -19,7 +19,7 @@ from kpybroker.client.connection import Unreachable
 from kpybroker.client.mirror_requests import MirroredPartition, MirroredTopic
 from kpybroker.client.sources import source_of
 from kpybroker.machines.errors import KafkaError
-from kpybroker.machines.mirror.mirror import Mirror
+from kpybroker.machines.mirror.mirror import ACLS, QUOTAS, Mirror
 from kpybroker.machines.mirror.progress import CutPart, Progress
 
 LOOK_EVERY_S: Final = 0.5
@@ -70,19 +70,35 @@ def _named(command: Command) -> Command:
     metavar="DIR",
     help="With --adopt: export to files in this directory instead of topics.",
 )
+@click.option(
+    f"--{ACLS}", ACLS, is_flag=True, help="Carry over the ACLs for these topics, groups and transactional ids."
+)
+@click.option(f"--{QUOTAS}", QUOTAS, is_flag=True, help="Carry over the quotas of users and client ids.")
 @source_option("The client properties of the source; needed by --adopt.")
 @bootstrap_server
 def create(
-    name: str, patterns: tuple[str, ...], adopts: bool, directory: Path | None, source: Path | None, server: str
+    name: str,
+    patterns: tuple[str, ...],
+    adopts: bool,
+    directory: Path | None,
+    acls: bool,
+    quotas: bool,
+    source: Path | None,
+    server: str,
 ) -> None:
-    """Begin a mirror, or go on with one that was stopped."""
+    """Begin a mirror, or go on with one that was stopped.
+
+    ACLs and quotas that were carried over are deleted here when they are deleted at the source. The passwords of SCRAM
+    users cannot be read anywhere: create the users here, with `kpybroker users`.
+    """
     if adopts and source is None:
         raise click.UsageError("--adopt needs --source, to compare with what the source has")
-    mirror = Mirror(name, patterns)
+    mirror = Mirror(name, patterns, [*([ACLS] if acls else []), *([QUOTAS] if quotas else [])])
     with connected(server) as client, _source(source) as there:
         present = mirror_requests.mirrors(client)
         if name in present and present[name] != mirror:
-            raise click.ClickException(f"mirror {name} exists: it has the topics {' '.join(present[name].patterns)}")
+            has = [f"the topics {' '.join(present[name].patterns)}", *present[name].carries]
+            raise click.ClickException(f"mirror {name} exists: it has {' and '.join(has)}")
         adopted = adoption_requests.candidates(client, there, mirror) if adopts and there is not None else []
         mirror_requests.set_mirrors(client, {**present, name: mirror}.values())
         if adopted and there is not None:
@@ -195,6 +211,7 @@ def failover(
         _carry_groups(client, there, losses)
         aborted = mirror_requests.end_transactions(client, topics, TRANSACTIONS_WITHIN_S)
         mirror_requests.make_writable(client, topics)
+        mirror_requests.forget_carried(client, name)
     _report(name, losses, aborted, as_json=as_json)
 
 

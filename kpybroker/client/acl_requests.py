@@ -3,7 +3,7 @@
 Elements are Kafka's codes, as they are on the wire.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from kpybroker.client.client import Client, raise_for
@@ -70,28 +70,34 @@ def describe(client: Client, wanted: AclBindingFilter = AclBindingFilter()) -> l
 
 def create(client: Client, wanted: Sequence[AclBinding]) -> None:
     """Create ACLs; those that exist already are left alone."""
-    for start in range(0, len(wanted), MOST_AT_ONCE):
-        part = wanted[start : start + MOST_AT_ONCE]
-        creations = [
-            AclCreation(
-                resource_type=each.resource_type,
-                resource_name=each.resource_name,
-                resource_pattern_type=each.pattern_type,
-                principal=each.principal,
-                host=each.host,
-                operation=each.operation,
-                permission_type=each.permission_type,
-            )
-            for each in part
-        ]
-        answer = client.call(CreateAclsRequest(creations=creations))
-        for each, result in zip(part, answer.results, strict=True):
+    for request in creations(wanted):
+        answer = client.call(request)
+        for each, result in zip(request.creations, answer.results, strict=True):
             raise_for(result.error_code, f"ACL of {each.principal} on {each.resource_name}", result.error_message)
 
 
-def delete(client: Client, filters: Iterable[AclBindingFilter]) -> list[AclBinding]:
-    """Delete all ACLs that match a filter; the deleted ones, sorted."""
-    request = DeleteAclsRequest(
+def creations(wanted: Sequence[AclBinding]) -> Iterator[CreateAclsRequest]:
+    """The requests that create ACLs."""
+    for start in range(0, len(wanted), MOST_AT_ONCE):
+        yield CreateAclsRequest(
+            creations=[
+                AclCreation(
+                    resource_type=each.resource_type,
+                    resource_name=each.resource_name,
+                    resource_pattern_type=each.pattern_type,
+                    principal=each.principal,
+                    host=each.host,
+                    operation=each.operation,
+                    permission_type=each.permission_type,
+                )
+                for each in wanted[start : start + MOST_AT_ONCE]
+            ]
+        )
+
+
+def deletion(filters: Iterable[AclBindingFilter]) -> DeleteAclsRequest:
+    """The request that deletes all ACLs that match a filter."""
+    return DeleteAclsRequest(
         filters=[
             DeleteAclsFilter(
                 resource_type_filter=each.resource_type,
@@ -105,8 +111,12 @@ def delete(client: Client, filters: Iterable[AclBindingFilter]) -> list[AclBindi
             for each in filters
         ]
     )
+
+
+def delete(client: Client, filters: Iterable[AclBindingFilter]) -> list[AclBinding]:
+    """Delete all ACLs that match a filter; the deleted ones, sorted."""
     deleted: set[AclBinding] = set()
-    for result in client.call(request).filter_results:
+    for result in client.call(deletion(filters)).filter_results:
         raise_for(result.error_code, "ACLs", result.error_message)
         for acl in result.matching_acls:
             raise_for(acl.error_code, f"ACL of {acl.principal} on {acl.resource_name}", acl.error_message)

@@ -17,6 +17,7 @@ from kpybroker.client.transaction_requests import TransactionFilter
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.metadata.mirror_configs import (
     ALL_OF_A_TOPIC,
+    CARRIED,
     EXPORT,
     EXPORTED,
     EXPORTING,
@@ -258,6 +259,15 @@ def end_transactions(client: Client, topics: Iterable[MirroredTopic], within_s: 
 def make_writable(client: Client, topics: Iterable[MirroredTopic]) -> None:
     """Make the topics ordinary ones: nothing says any more that they were mirrors."""
     _alter_all(client, topics, dict.fromkeys(ALL_OF_A_TOPIC))
+
+
+def forget_carried(client: Client, mirror: str) -> None:
+    """Forget which ACLs and quotas a mirror has carried over: from now on they are this cluster's own."""
+    found = {each.name: each.value or "" for each in config_requests.describe(client, ALL_BROKERS, [CARRIED])}
+    notes = list(filter(None, found.get(CARRIED, "").split(",")))
+    kept = [each for each in notes if each.partition(":")[0] != mirror]
+    if kept != notes:
+        config_requests.alter(client, ALL_BROKERS, [config_requests.set_or_deleted(CARRIED, ",".join(kept) or None)])
 
 
 def _alter_all(client: Client, topics: Iterable[MirroredTopic], configs: Mapping[str, str | None]) -> None:

@@ -65,15 +65,18 @@ def alter(
     client: Client, names: Names, sets: Mapping[str, float], removes: Sequence[str], *, validate_only: bool = False
 ) -> None:
     """Change quotas of one entity, all or none."""
+    request = AlterClientQuotasRequest(entries=[entry(names, sets, removes)], validate_only=validate_only)
+
+    def attempt() -> None:
+        for each in client.call(request).entries:
+            raise_for(each.error_code, described(names), each.error_message)
+
+    client.retrying(attempt)
+
+
+def entry(names: Names, sets: Mapping[str, float], removes: Sequence[str]) -> AlterClientQuotasRequestEntryData:
+    """The changes of one entity's quotas."""
     ops = [OpData(key=key, value=value, remove=False) for key, value in sets.items()]
     ops += [OpData(key=key, value=0.0, remove=True) for key in removes]
     entity = [AlterClientQuotasRequestEntityData(entity_type=kind, entity_name=name) for kind, name in names.items()]
-    request = AlterClientQuotasRequest(
-        entries=[AlterClientQuotasRequestEntryData(entity=entity, ops=ops)], validate_only=validate_only
-    )
-
-    def attempt() -> None:
-        for entry in client.call(request).entries:
-            raise_for(entry.error_code, described(names), entry.error_message)
-
-    client.retrying(attempt)
+    return AlterClientQuotasRequestEntryData(entity=entity, ops=ops)

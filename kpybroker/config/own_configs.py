@@ -25,7 +25,7 @@ from kpybroker.machines.config_def import (
     define,
     invalid_value,
 )
-from kpybroker.machines.metadata.mirror_configs import MIRRORS
+from kpybroker.machines.metadata.mirror_configs import CARRIED, MIRRORS
 
 BALANCER_DISK_LIMIT: Final = "kpybroker.balancer.disk.limit.percent"
 BALANCER_IDLE_DISK: Final = "kpybroker.balancer.idle.disk.percent"
@@ -94,7 +94,9 @@ METRIC_LABELS: Final = frozenset(
     }
 )
 """The label names that metrics use themselves."""
-_MIRROR = re.compile(r"[a-zA-Z0-9_-]{1,64}:[a-zA-Z0-9._*-]+(\|[a-zA-Z0-9._*-]+)*", re.ASCII)
+_MIRROR = re.compile(
+    r"[a-zA-Z0-9_-]{1,64}:[a-zA-Z0-9._*-]+(\|[a-zA-Z0-9._*-]+)*(:(acls|quotas|acls\|quotas))?", re.ASCII
+)
 _LABEL = re.compile(r"(?!__)[a-zA-Z_][a-zA-Z0-9_]*\s*=.*", re.ASCII)
 
 
@@ -117,7 +119,7 @@ class StaticLabels:
 
 
 class MirrorEntries:
-    """``name:pattern|pattern`` entries, one for each mirror."""
+    """``name:pattern|pattern`` entries, one for each mirror, with ``:acls|quotas`` for those that carry them over."""
 
     __slots__ = ()
 
@@ -173,6 +175,7 @@ OWN_CONFIGS: Definitions = define(
         ),
         ConfigKey("kpybroker.metrics.max.partitions", INT, 10_000, LOW, at_least(0)),
         ConfigKey("kpybroker.metrics.static.labels", LIST, (), LOW, StaticLabels()),
+        ConfigKey(CARRIED, LIST, (), LOW, update=CLUSTER_WIDE),
         ConfigKey(MIRROR_DIRECTORY, STRING, None, MEDIUM),
         ConfigKey(MIRROR_RATE, LONG, LONG_MAX, MEDIUM, at_least(1), update=CLUSTER_WIDE),
         ConfigKey(MIRRORS, LIST, (), MEDIUM, MirrorEntries(), update=CLUSTER_WIDE),
@@ -308,10 +311,15 @@ OWN_DOCUMENTATION: Final = {
         "The directory with a file NAME.properties for each mirror: how this broker connects to the source, with the "
         "properties of Kafka's clients, bootstrap.servers among them."
     ),
+    CARRIED: (
+        "Digests of the ACLs and quotas that mirrors have carried over from their sources, which are deleted when they "
+        "are deleted there. kpybroker sets it."
+    ),
     MIRROR_RATE: "The most bytes per second that this broker fetches for one mirror from its source.",
     MIRRORS: (
         "The mirrors of this cluster, each with the patterns of the source's topics, as in dr:orders.*|payments; * "
-        "stands for any characters. kpybroker mirror sets it for all brokers."
+        "stands for any characters. With :acls, :quotas or :acls|quotas behind them these are carried over, too. "
+        "kpybroker mirror sets it for all brokers."
     ),
     "kpybroker.oauthbearer.allowed.urls": (
         "The URLs that sasl.oauthbearer.jwks.endpoint.url and sasl.oauthbearer.token.endpoint.url may have; by default "

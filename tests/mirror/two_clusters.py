@@ -72,14 +72,16 @@ def client_of(node: RunningNode) -> Client:
 
 
 @contextmanager
-def two_clusters(directory: Path, settings: Mapping[str, str] = {}) -> Iterator[TwoClusters]:
-    """A source with these settings, and a cluster that can mirror it as ``dr``."""
+def two_clusters(
+    directory: Path, settings: Mapping[str, str] = {}, of_mirror: Mapping[str, str] = {}
+) -> Iterator[TwoClusters]:
+    """A source with these settings, and a cluster that can mirror it as ``dr``, with its own ones."""
     source = RunningNode({"log.dirs": str(directory / "source"), **settings})
     try:
         sources = directory / "sources"
         sources.mkdir()
         (sources / "dr.properties").write_text(f"bootstrap.servers=127.0.0.1:{source.port}\n")
-        mirror = start(directory / "mirror", **{"kpybroker.mirror.directory": str(sources)})
+        mirror = start(directory / "mirror", **{"kpybroker.mirror.directory": str(sources), **of_mirror})
         try:
             yield TwoClusters(source, mirror, str(sources / "dr.properties"))
         finally:

@@ -1,7 +1,8 @@
 """One mirror on one broker: the partitions that this broker leads are fetched from their leaders at the source.
 
 The metadata of the source are read again and again in a thread. The live broker with the lowest id also makes the
-topics here those of the source (`topic_changes`), and carries the offsets of groups over (`group_offsets`).
+topics here those of the source (`topic_changes`), and carries over the offsets of groups (`group_offsets`), and ACLs
+and quotas if that is wanted (`carrying`).
 
 Not here: requests and answers (`mirror_feed`), what is appended (`kpybroker.machines.mirror.feeding`).
 """
@@ -12,6 +13,7 @@ from typing import Final, NamedTuple
 
 from kpybroker.client.sources import MirrorSource
 from kpybroker.config.own_configs import MIRROR_RATE
+from kpybroker.hosts.mirror.carrying import SettingsCarrier
 from kpybroker.hosts.mirror.group_offsets import GroupOffsets
 from kpybroker.hosts.mirror.mirror_feed import MirrorFeed
 from kpybroker.hosts.mirror.parts import MirrorParts
@@ -84,6 +86,7 @@ class RunningMirror:
         self._transactions = SourceTransactions(parts, read)
         self._shown = shown
         self._finder: PlaceFinder | None = None
+        self._settings = SettingsCarrier(parts, mirror, read)
         self._source: MirrorSource | None = None
         self._known: SourceMetadata | None = None
         self._feeds: dict[int, MirrorFeed] = {}
@@ -121,6 +124,7 @@ class RunningMirror:
         self._stopped = True
         self._groups.stop()
         self._transactions.stop()
+        self._settings.stop()
         if self._timer is not None:
             self._timer.cancel()
         for feed in self._feeds.values():
@@ -213,9 +217,11 @@ class RunningMirror:
             if self._parts.is_lowest:
                 self._topics.bring_about(self._known.topics)
                 self._groups.begin(self._source)
+                self._settings.begin(self._source)
                 self._find_places(self._source)
             else:
                 self._groups.stop()
+                self._settings.stop()
                 self._transactions.stop()
         self._timer = self._parts.scheduler.call_later(LOOK_MS, self._look)
 

@@ -30,6 +30,9 @@ ALL_OF_A_TOPIC: Final = (SOURCE, TOPIC_ID, LEADER_EPOCH, STATE, EXPORT, EXPORTED
 MIRRORS: Final = "kpybroker.mirrors"
 """The config for all brokers that names the mirrors, with the patterns of their topics."""
 
+CARRIED: Final = "kpybroker.mirror.carried"
+"""The config for all brokers that notes the ACLs and quotas that were carried over from sources."""
+
 
 def mirror_names(configs: Mapping[str, str | None]) -> list[str]:
     """The names of the mirrors that a cluster with these configs for all brokers has."""

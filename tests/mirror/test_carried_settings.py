@@ -1,0 +1,212 @@
+"""ACLs and quotas of a source are carried over by option, and deleted here when they are deleted there."""
+
+from enum import IntEnum
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+from two_clusters import TwoClusters, client_of, two_clusters
+
+from kpybroker.cli.mirror import command
+from kpybroker.client import acl_requests, config_requests, quota_requests
+from kpybroker.client.acl_requests import AclBinding, AclBindingFilter
+from kpybroker.client.mirror_requests import ALL_BROKERS
+from kpybroker.machines.metadata.mirror_configs import CARRIED
+from kpybroker.machines.mirror import carrying
+from kpybroker.machines.mirror.carrying import CarriedAcl, CarryingPlan, is_of_mirror, note, plan
+from kpybroker.machines.mirror.mirror import Mirror, mirrors_of
+from support.waiting import eventually
+from tests.broker.running_node import RunningNode
+from tests.mirror.test_mirror_node import create
+
+TOPIC, GROUP, CLUSTER, TRANSACTIONAL_ID, USER = 2, 3, 4, 5, 7
+LITERAL, PREFIXED = 3, 4
+READ, WRITE, ALLOW, DENY = 3, 4, 3, 2
+DR = Mirror("dr", ["orders.*", "payments"])
+
+
+def acl(kind: int, name: str, pattern: int = LITERAL, principal: str = "User:a", **fields: int) -> CarriedAcl:
+    return CarriedAcl(kind, name, pattern, principal, "*", READ, ALLOW)._replace(**fields)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "is_carried"),
+    [
+        (acl(TOPIC, "orders.eu"), True),
+        (acl(TOPIC, "payments"), True),
+        (acl(TOPIC, "other"), False),
+        (acl(TOPIC, "*"), False),
+        (acl(TOPIC, "orders.", PREFIXED), True),
+        (acl(TOPIC, "orders.eu", PREFIXED), True),
+        (acl(TOPIC, "orders", PREFIXED), False),
+        (acl(TOPIC, "payments", PREFIXED), False),
+        (acl(GROUP, "g"), True),
+        (acl(TRANSACTIONAL_ID, "t", PREFIXED), True),
+        (acl(CLUSTER, "kafka-cluster"), False),
+        (acl(USER, "u"), False),
+    ],
+)
+def test_an_acl_is_carried_over_if_all_its_topics_are_mirrored(wanted: CarriedAcl, is_carried: bool) -> None:
+    assert is_of_mirror(DR, wanted) is is_carried
+
+
+def test_an_acl_for_all_topics_is_carried_over_by_a_mirror_of_all() -> None:
+    assert is_of_mirror(Mirror("all", ["*"]), acl(TOPIC, "*"))
+    assert not is_of_mirror(Mirror("odd", ["a*b*"]), acl(TOPIC, "a*b", PREFIXED))
+
+
+def test_the_config_names_what_is_carried_over() -> None:
+    both = Mirror("dr", ["a", "b*"], ["quotas", "acls"])
+    assert str(both) == "dr:a|b*:acls|quotas"
+    assert mirrors_of(["dr:a|b*:acls|quotas", "x:c:quotas", "y:d"]) == {
+        "dr": both,
+        "x": Mirror("x", ["c"], ["quotas"]),
+        "y": Mirror("y", ["d"]),
+    }
+
+
+def test_what_is_new_is_noted_and_created() -> None:
+    found = plan("dr", {"a": 1}, {}, [])
+    assert found == CarryingPlan(frozenset({note("dr", "a")}), {"a": 1}, [], 0)
+
+
+def test_what_this_cluster_has_of_its_own_stays() -> None:
+    assert plan("dr", {"a": 1}, {"a": 2}, []) == CarryingPlan(frozenset(), {}, [], 0)
+    assert plan("dr", {}, {"a": 2}, []) == CarryingPlan(frozenset(), {}, [], 0)
+
+
+def test_what_was_carried_over_follows_the_source() -> None:
+    notes = frozenset({note("dr", "a")})
+    assert plan("dr", {"a": 1}, {"a": 2}, notes) == CarryingPlan(notes, {"a": 1}, [], 0)
+    assert plan("dr", {"a": 1}, {"a": 1}, notes) == CarryingPlan(notes, {}, [], 0)
+    assert plan("dr", {}, {"a": 1}, notes) == CarryingPlan(notes, {}, ["a"], 0), "the note stays until it is deleted"
+    assert plan("dr", {}, {}, notes) == CarryingPlan(frozenset(), {}, [], 0)
+    assert plan("dr", {}, {}, notes, ["a"]).notes == notes, "it is planned elsewhere"
+
+
+def test_what_another_mirror_carries_over_too_is_not_deleted() -> None:
+    notes = frozenset({note("dr", "a"), note("b", "a")})
+    assert plan("dr", {}, {"a": 1}, notes) == CarryingPlan(frozenset({note("b", "a")}), {}, [], 0)
+
+
+def test_an_acl_has_one_note_however_its_codes_are_written() -> None:
+    class Code(IntEnum):
+        READ = READ
+
+    assert note("dr", acl(TOPIC, "a", operation=Code.READ)) == note("dr", acl(TOPIC, "a"))
+
+
+def test_no_more_is_carried_over_than_can_be_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(carrying, "MOST_CARRIED", 2)
+    found = plan("dr", dict.fromkeys("abc"), {}, [note("b", "x")])
+    assert (list(found.put), found.left_out, len(found.notes)) == (["a"], 2, 2)
+
+
+@given(
+    there=st.dictionaries(st.sampled_from("abcd"), st.integers(0, 2)),
+    here=st.dictionaries(st.sampled_from("abcd"), st.integers(0, 2)),
+    carried=st.sets(st.sampled_from("abcd")),
+)
+def test_two_looks_make_all_that_was_carried_over_equal(
+    there: dict[str, int], here: dict[str, int], carried: set[str]
+) -> None:
+    own = {key: value for key, value in here.items() if key not in carried}
+    notes = frozenset(note("dr", each) for each in carried)
+    for _ in range(2):
+        found = plan("dr", there, here, notes)
+        here = {key: value for key, value in {**here, **found.put}.items() if key not in found.delete}
+        notes = found.notes
+    assert here == {**there, **own}
+    assert plan("dr", there, here, notes) == CarryingPlan(notes, {}, [], 0)
+    assert notes == {note("dr", key) for key in there if key not in own}
+
+
+# Nodes.
+
+
+AUTHORIZED = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS",
+    "allow.everyone.if.no.acl.found": "true",
+}
+
+
+def acls(node: RunningNode) -> list[AclBinding]:
+    with client_of(node) as client:
+        return acl_requests.describe(client)
+
+
+def quotas(node: RunningNode) -> dict[str, dict[str, float]]:
+    with client_of(node) as client:
+        return {quota_requests.described(each.names): dict(each.values) for each in quota_requests.find(client, {})}
+
+
+def notes(clusters: TwoClusters) -> list[str]:
+    with client_of(clusters.mirror) as client:
+        (found,) = config_requests.describe(client, ALL_BROKERS, [CARRIED]) or [None]
+        return [] if found is None else list(filter(None, (found.value or "").split(",")))
+
+
+def run(clusters: TwoClusters, *words: str) -> str:
+    done = CliRunner().invoke(command, [*words, "--bootstrap-server", f"127.0.0.1:{clusters.mirror.port}"])
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def test_acls_and_quotas_follow_the_source_until_the_failover(tmp_path: Path) -> None:
+    with two_clusters(tmp_path, AUTHORIZED, AUTHORIZED) as clusters:
+        create(clusters.source, "orders")
+        carried = [
+            AclBinding(*acl(TOPIC, "orders")),
+            AclBinding(*acl(TOPIC, "orders", principal="User:b", operation=WRITE, permission_type=DENY)),
+            AclBinding(*acl(GROUP, "*")),
+        ]
+        own, other = AclBinding(*acl(TOPIC, "own")), AclBinding(*acl(TOPIC, "other"))
+        shared = AclBinding(*acl(GROUP, "shared"))
+        with client_of(clusters.source) as client:
+            acl_requests.create(client, [*carried, other, shared])
+            quota_requests.alter(client, {"user": "a"}, {"producer_byte_rate": 1000.0, "consumer_byte_rate": 5.0}, [])
+            quota_requests.alter(client, {"user": "a", "client-id": None}, {"request_percentage": 50.0}, [])
+            quota_requests.alter(client, {"ip": "127.0.0.9"}, {"connection_creation_rate": 9.0}, [])
+            quota_requests.alter(client, {"user": "own"}, {"producer_byte_rate": 7.0}, [])
+        with client_of(clusters.mirror) as client:
+            acl_requests.create(client, [own, shared])
+            quota_requests.alter(client, {"user": "own"}, {"producer_byte_rate": 8.0}, [])
+        run(clusters, "create", "dr", "--topics", "orders", "--acls", "--quotas")
+        eventually(lambda: acls(clusters.mirror) == sorted([*carried, own, shared]), "the ACLs are carried over")
+        wanted = {
+            "user a": {"producer_byte_rate": 1000.0, "consumer_byte_rate": 5.0},
+            "user a, client-id (default)": {"request_percentage": 50.0},
+            "user own": {"producer_byte_rate": 8.0},
+        }
+        eventually(lambda: quotas(clusters.mirror) == wanted, "the quotas are carried over")
+        assert len(notes(clusters)) == len(carried) + 3
+
+        with client_of(clusters.source) as client:
+            acl_requests.delete(client, [AclBindingFilter(*carried[0]), AclBindingFilter(*shared)])
+            quota_requests.alter(client, {"user": "a"}, {"producer_byte_rate": 2000.0}, ["consumer_byte_rate"])
+        eventually(lambda: acls(clusters.mirror) == sorted([*carried[1:], own, shared]), "an ACL is deleted")
+        wanted["user a"] = {"producer_byte_rate": 2000.0}
+        eventually(lambda: quotas(clusters.mirror) == wanted, "a quota is changed, and another one deleted")
+        eventually(lambda: len(notes(clusters)) == len(carried) + 1, "nothing else is noted")
+
+        run(clusters, "failover", "dr", "--now")
+        assert notes(clusters) == []
+        assert acls(clusters.mirror) == sorted([*carried[1:], own, shared])
+
+
+def test_a_source_without_an_authorizer_deletes_nothing(tmp_path: Path, caplog: Any) -> None:
+    with two_clusters(tmp_path, {}, AUTHORIZED) as clusters:
+        own = AclBinding(*acl(TOPIC, "orders"))
+        with client_of(clusters.mirror) as client:
+            acl_requests.create(client, [own])
+        run(clusters, "create", "dr", "--topics", "orders", "--acls")
+        eventually(lambda: "SECURITY_DISABLED" in caplog.text, "the reason is logged")
+        assert acls(clusters.mirror) == [own]
+        done = CliRunner().invoke(
+            command, ["create", "dr", "--topics", "orders", "-b", f"127.0.0.1:{clusters.mirror.port}"]
+        )
+        assert "mirror dr exists: it has the topics orders and acls" in done.output
