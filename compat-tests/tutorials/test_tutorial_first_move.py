@@ -5,7 +5,6 @@ small ones of ours, which start Kafka's classes.
 """
 
 import re
-import shlex
 import sys
 from collections.abc import Iterator
 from functools import partial
@@ -13,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from oracle.jars import jvm
+from support.kafka_scripts import with_scripts
 from support.played import BLOCK, DOCS, free_host, nodes_in, printed_by, run
 
 REPEATED = ("grep ", "kpybroker check ", "kpybroker topics create ", "kpybroker groups ")
@@ -29,18 +28,7 @@ pytestmark = [
 @pytest.fixture
 def directory(tmp_path: Path) -> Iterator[Path]:
     """The directory of Apache Kafka, with the three scripts of the page."""
-    java = shlex.join(jvm())
-    scripts = {
-        "kafka-storage": f'exec {java} kafka.tools.StorageTool "$@" > storage.log',
-        "kafka-server-start": f"nohup {java} kafka.Kafka $2 > server.log 2>&1 & echo $! > kafka.pid",
-        "kafka-server-stop": "kill $(cat kafka.pid); while kill -0 $(cat kafka.pid) 2> /dev/null; do sleep 0.1; done",
-    }
-    (tmp_path / "bin").mkdir()
-    for name, command in scripts.items():
-        path = tmp_path / "bin" / f"{name}.sh"
-        path.write_text(f"#!/bin/sh\n{command}\n")
-        path.chmod(0o755)
-    with nodes_in(tmp_path):
+    with nodes_in(with_scripts(tmp_path)):
         yield tmp_path
 
 

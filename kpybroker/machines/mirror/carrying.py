@@ -18,7 +18,7 @@ PREFIXED: Final = 4
 ANY_NAME: Final = "*"
 IP: Final = "ip"
 MOST_CARRIED: Final = 5_000
-"""The most that are noted."""
+"""The largest number of notes."""
 DIGITS: Final = 16
 
 K = TypeVar("K", bound=Hashable)
@@ -31,7 +31,7 @@ class CarryingPlan(NamedTuple, Generic[K, V]):
     notes: frozenset[str]
     """The notes that are needed before anything is created."""
     put: dict[K, V]
-    """What is created here, or gets another value."""
+    """The ones that are created here, or get another value."""
     delete: list[K]
     left_out: int
     """The number of those that are not carried over, since there are too many."""
