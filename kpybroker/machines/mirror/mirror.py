@@ -10,7 +10,7 @@ from kpybroker.machines.metadata.topic_name import INTERNAL, NEVER_TIERED
 ANY: Final = "*"
 ACLS: Final = "acls"
 QUOTAS: Final = "quotas"
-CARRIED: Final = (ACLS, QUOTAS)
+EXTRAS: Final = (ACLS, QUOTAS)
 """The things that a mirror may carry over beside topics and groups."""
 NEVER_MIRRORED: Final = INTERNAL | NEVER_TIERED | {"__kpybroker_mirrors"}
 
@@ -19,10 +19,10 @@ class Mirror:
     """One mirror of this cluster."""
 
     def __init__(self, name: str, patterns: Iterable[str], carries: Iterable[str] = ()) -> None:
-        """``carries``: what is carried over beside topics and groups, of `CARRIED`."""
+        """``carries``: what is carried over beside topics and groups, of `EXTRAS`."""
         self.name = name
         self.patterns = tuple(patterns)
-        self.carries = tuple(each for each in CARRIED if each in set(carries))
+        self.carries = tuple(each for each in EXTRAS if each in set(carries))
 
     @cached_property
     def _expression(self) -> re.Pattern[str]:
