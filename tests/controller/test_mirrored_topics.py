@@ -60,6 +60,19 @@ def test_a_mirror_that_the_cluster_does_not_have_is_refused(world: ControllerWor
     assert created(world, configs={**CONFIGS, SOURCE: "other"}) == error_codes.INVALID_CONFIG
 
 
+def test_an_id_that_begins_with_a_dash_is_taken_over(world: ControllerWorld) -> None:
+    """Kafka 2.8 gives such ids; later releases do not."""
+    dashed = bytes([62 << 2]) + ID[1:]
+    assert to_string(dashed).startswith("-")
+    assert created(world, configs={**CONFIGS, TOPIC_ID: to_string(dashed)}) == error_codes.NONE
+    assert world.state.image.topics["t"].id == dashed
+
+
+def test_an_id_that_kafka_keeps_for_itself_is_refused(world: ControllerWorld) -> None:
+    for reserved in (bytes(16), bytes(15) + b"\x63"):
+        assert created(world, configs={**CONFIGS, TOPIC_ID: to_string(reserved)}) == error_codes.INVALID_CONFIG
+
+
 def test_an_id_that_another_topic_has_is_refused(world: ControllerWorld) -> None:
     created(world)
     assert created(world, "u") == error_codes.INVALID_CONFIG

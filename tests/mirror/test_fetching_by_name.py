@@ -83,7 +83,7 @@ def test_partitions_are_compared_again_after_a_restart_of_the_source(clusters: T
 
 
 def test_a_source_that_lost_records_in_a_later_epoch_is_followed(clusters: TwoClusters, tmp_path: Path) -> None:
-    """As after an unclean election: the last batches are gone, and others of a later epoch are in their place."""
+    """The last batches are gone, and others of a later epoch are in their place, as after an unclean election."""
     for _ in range(4):
         produce(clusters.source, "orders", 5)
     clusters.wait_for("orders")

@@ -26,7 +26,7 @@ from kpybroker.machines.metadata.mirror_configs import (
 from kpywire import error_codes
 from kpywire.metadata_records.partition_record import PartitionRecord
 from kpywire.metadata_records.producer_ids_record import ProducerIdsRecord
-from kpywire.uuid import from_string, usable
+from kpywire.uuid import from_string, is_reserved
 
 TIERED: Final = "remote.storage.enable"
 NO_BROKER: Final = -1
@@ -50,7 +50,7 @@ def named_source(state: ControllerState, name: str, configs: Mapping[str, str]) 
     if mirror not in mirror_names(state.image.configs_of(BROKER_RESOURCE, "")):
         raise KafkaError(error_codes.INVALID_CONFIG, f"{SOURCE}: the cluster has no mirror {mirror!r}")
     topic_id = from_string(configs[TOPIC_ID])
-    if not usable(topic_id) or topic_id in state.image.topics_by_id:
+    if is_reserved(topic_id) or topic_id in state.image.topics_by_id:
         raise KafkaError(error_codes.INVALID_CONFIG, f"{TOPIC_ID}: topic {name} cannot have the id {configs[TOPIC_ID]}")
     return NamedSource(mirror, topic_id)
 
