@@ -42,6 +42,7 @@ class _Led:
         self.replicated = 0
         self.cut_records: int | None = None
         """The offsets that a failover cut off here; None before that."""
+        self.cut_at_ms = 0.0
         self.is_done = False
 
     @property
@@ -226,9 +227,18 @@ class HeldPartitions:
             if cut_at < end:
                 log.info("%s is cut from offset %d to %d, so that no transaction is torn", led.replica, end, cut_at)
             leader.cut_at(cut_at, self._parts.scheduler.now_ms())
+            led.cut_at_ms = self._parts.scheduler.monotonic_ms()
             self._let_go(led)
             led.replica.changed()
-        if led.is_done or not leader.is_cut_everywhere:
+        if led.is_done or not self._is_cut_everywhere(led):
             return []
         led.is_done = True
         return [progress.done(led.place, CutPart(leader.log.end.offset, led.cut_records))]
+
+    def _is_cut_everywhere(self, led: _Led) -> bool:
+        """Whether no follower in sync has more than the leader: each was at its end, and has sent a request since the
+        cut, which would have named the partition if an answer from before had brought more of it."""
+        followers, fetches = led.leader.followers_at_end(), self._parts.replicas.follower_fetches
+        return followers is not None and all(
+            each in fetches and fetches[each].at_ms > led.cut_at_ms for each in followers
+        )

@@ -12,7 +12,7 @@ Invariant: the high watermark never goes back and never exceeds the log's end, n
 (Kafka: ``Partition.appendRecordsToLeader``, ``Partition.maybeIncrementLeaderHW``, ``UnifiedLog.append``.)
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from kpybroker.machines.errors import KafkaError
@@ -439,21 +439,21 @@ class PartitionLeader(Role):
         self.high_watermark = log.position_of(min(max(self.high_watermark.offset, start_offset), end_offset))
 
     def cut_at(self, offset: int, now_ms: int) -> None:
-        """Cut the log of a mirror that is fed no more, and order records from there on. Followers have to fetch from
-        there again before `is_cut_everywhere`. DiskFailure."""
+        """Cut the log of a mirror that is fed no more, and order records from there on. DiskFailure."""
         log = self.log
         log.truncate_to(offset, now_ms)
         for follower in self.in_sync.followers.values():
-            follower.log_end = LogOffset(NO_OFFSET)
+            if follower.log_end.offset > offset:
+                follower.log_end = LogOffset(NO_OFFSET)  # until it fetches again
         self.high_watermark = log.position_of(min(self.high_watermark.offset, log.end.offset))
         self.end_feed()
 
-    @property
-    def is_cut_everywhere(self) -> bool:
-        """Whether all replicas in sync have fetched at the log's end since it was cut, so that none has more."""
+    def followers_at_end(self) -> Iterator[int] | None:
+        """The followers in sync, if the last fetch that is known of each was at the log's end; else None."""
         followers, end_offset = self.in_sync.followers, self.log.end.offset
-        ends = [followers[each].log_end.offset for each in self.in_sync.maximal_isr if each in followers]
-        return all(each == end_offset for each in ends)
+        wanted = [each for each in self.in_sync.maximal_isr if each in followers]
+        are_there = all(followers[each].log_end.offset == end_offset for each in wanted)
+        return iter(wanted) if are_there else None
 
     def replicated_to(self) -> int:
         """The offset up to which all replicas in sync have the log: the high watermark without a limit."""
