@@ -280,6 +280,6 @@ def run(seed: int) -> None:
 
 
 @given(st.integers(0, 1 << 60))
-@settings(max_examples=4000, deadline=None)
+@settings(max_examples=300, deadline=None)
 def test_no_transaction_is_torn_and_all_is_shown_in_the_end(seed: int) -> None:
     run(seed)

@@ -33,7 +33,6 @@ class _Led:
         self.replica = replica
         self.leader = leader
         self.held: HeldMarkers | None = None
-        self.has_caught_up = False
         self.is_reading = False
         self.token = ""
         """The finder that has its reports."""
@@ -58,6 +57,8 @@ class HeldPartitions:
         self._parts = parts
         self._holds = holds
         self._led: dict[Place, _Led] = {}
+        self._caught_up: dict[Place, PartitionLeader | None] = {}
+        """The leaders whose partitions have had all that their source had."""
 
     # What the feeds report
 
@@ -77,9 +78,7 @@ class HeldPartitions:
 
     def caught_up(self, replica: Replica) -> None:
         """Note that a partition has all that its source has."""
-        led = self._led.get((replica.topic.id, replica.index))
-        if led is not None:
-            led.has_caught_up = True
+        self._caught_up[replica.topic.id, replica.index] = replica.leader
 
     # Following the progress
 
@@ -106,6 +105,7 @@ class HeldPartitions:
             if place not in present and led.leader is led.replica.leader:
                 self._let_go(led)
         self._led = present
+        self._caught_up = {place: leader for place, leader in self._caught_up.items() if place in present}
         return [
             *records,
             *(progress.report(mirror, known.finders[mirror].token, parts) for mirror, parts in reported.items()),
@@ -135,7 +135,7 @@ class HeldPartitions:
         place = known.places.get(led.place)
         mirror = led.replica.topic.config.overrides[SOURCE]
         finder = known.finders.get(mirror)
-        may_hold = led.has_caught_up or led.place in known.reported.get(mirror, ())
+        may_hold = self._caught_up.get(led.place) is led.leader or led.place in known.reported.get(mirror, ())
         holds = place is not None or (finder is not None and finder.holds and may_hold)
         if state not in (MIRRORING, STOPPING) or led.place in known.done or led.cut_records is not None:
             holds = False
