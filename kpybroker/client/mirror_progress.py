@@ -8,12 +8,14 @@ from kpybroker.client.client import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, Client
 from kpybroker.client.mirror_requests import FETCHING, MirroredPartition, MirroredTopic
 from kpybroker.client.reader import FetchSettings, RecordReader
 from kpybroker.machines.errors import KafkaError
-from kpybroker.machines.mirror.progress import TOPIC, CutPart, Progress
+from kpybroker.machines.mirror.progress import TOPIC, CutPart, MirrorWords, Progress
 from kpywire import error_codes
 
 LOG: Final = Spot(TOPIC, 0)
 LOOK_EVERY_S: Final = 0.1
 SHORT_WAIT_MS: Final = 50
+COPYING: Final = "it is copied for the first time: a failover may tear transactions in it"
+UNKNOWN: Final = "a failover may tear transactions in it"
 
 
 class ProgressReader:
@@ -49,11 +51,11 @@ def explained(each: MirroredPartition, topics: Iterable[MirroredTopic], known: P
     ids = {topic.name: topic.topic.topic_id for topic in topics}
     owners = {topic.name: topic.mirror for topic in topics}
     place = ids[each.spot.topic], each.spot.partition
-    words = known.words.get(owners[each.spot.topic])
+    words = known.words.get(owners[each.spot.topic], MirrorWords())
     found = each._replace(is_whole=place in known.places)
-    if words is None or place not in words.waits or each.reason not in ("", FETCHING):
+    if each.reason not in ("", FETCHING) or (found.is_whole and place not in words.waits):
         return found
-    return found._replace(reason=words.waits[place], is_waiting=True)
+    return found._replace(reason=words.waits.get(place, UNKNOWN if words.problem else COPYING), is_waiting=True)
 
 
 def wait_until_cut(client: Client, topics: Iterable[MirroredTopic], within_s: float) -> dict[Spot, CutPart]:

@@ -24,6 +24,10 @@ log = logging.getLogger("kpybroker.mirror")
 
 PIECE_BYTES: Final = 1 << 20
 NOT_REPORTED: Final = -1
+AT_ONCE: Final = 25
+"""The partitions that are looked at in one go."""
+OF_A_RECORD: Final = 200
+"""The most partitions of a report."""
 
 
 class _Led:
@@ -82,16 +86,19 @@ class HeldPartitions:
 
     # Following the progress
 
-    def follow(self, known: Progress, *, reports: bool) -> list[bytes]:
-        """Show what may be shown, and cut what a failover cuts. Return the records to write, ``reports`` among them."""
+    def follow(self, known: Progress, write: Callable[[list[bytes]], object], *, reports: bool) -> Iterator[None]:
+        """Show what may be shown, and cut what a failover cuts, some partitions at a time. ``write`` gets the records
+        to write, ``reports`` among them."""
         records: list[bytes] = []
         reported: dict[str, list[PartReport]] = {}
         present: dict[Place, _Led] = {}
-        for replica in self._mirrored():
-            led = self._take_up(replica)
+        for number, replica in enumerate(self._mirrored()):
+            if number % AT_ONCE == AT_ONCE - 1:
+                yield
+            led = self._take_up(replica) if replica.is_led_here and replica.topic.config.is_mirror else None
             if led is None:
                 continue
-            present[led.place] = led
+            present[led.place] = self._led[led.place] = led
             try:
                 records += self._follow(led, known)
             except DiskFailure as failure:
@@ -101,20 +108,23 @@ class HeldPartitions:
             found = self._report(led, mirror, known) if reports else None
             if found is not None:
                 reported.setdefault(mirror, []).append(PartReport(led.place, found))
-        for place, led in self._led.items():
-            if place not in present and led.leader is led.replica.leader:
-                self._let_go(led)
-        self._led = present
-        self._caught_up = {place: leader for place, leader in self._caught_up.items() if place in present}
-        return [
-            *records,
-            *(progress.report(mirror, known.finders[mirror].token, parts) for mirror, parts in reported.items()),
-        ]
+        if len(present) < len(self._led):
+            for place, led in self._led.items():
+                if place not in present and led.leader is led.replica.leader:
+                    self._let_go(led)
+            self._led = present
+            self._caught_up = {place: leader for place, leader in self._caught_up.items() if place in present}
+        for mirror, parts in reported.items():
+            token = known.finders[mirror].token
+            for start in range(0, len(parts), OF_A_RECORD):
+                records.append(progress.report(mirror, token, parts[start : start + OF_A_RECORD]))
+                yield
+        write(records)
 
     def _mirrored(self) -> Iterator[Replica]:
-        for topic in self._parts.replicas.topics.values():
+        for topic in list(self._parts.replicas.topics.values()):
             if topic.config.is_mirror:
-                for replica in topic.replicas.values():
+                for replica in list(topic.replicas.values()):
                     if replica.is_led_here:
                         yield replica
 

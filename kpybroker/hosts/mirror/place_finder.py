@@ -23,7 +23,6 @@ SETTLE_MS: Final = 500.0
 """The time between the end of the feed and the cut, in which the last reports arrive."""
 WORDS_MS: Final = 1_000.0
 AGAIN_MS: Final = 5_000.0
-COPYING: Final = "it is copied for the first time: a failover may tear transactions in it"
 
 
 class MirrorTopics(NamedTuple):
@@ -167,19 +166,17 @@ class PlaceFinder:
         if known != self._finder and now_ms > self._begun_ms + AGAIN_MS:  # another broker did so at the same time
             self._begin(holds=self._finder.holds, problem=self._problem)
         due, self._due = self._due, []
-        ids = topics.ids
-        gone = [place for place in self._wholeness.places if place[0] not in ids]
-        if gone:
-            self._wholeness.forget(gone)
         if self._has_news:
             self._has_news = False
+            ids = topics.ids
+            self._wholeness.forget([place for place in self._wholeness.places if place[0] not in ids])
             grown = self._wholeness.advance()
             if grown:
                 due.append(progress.places(grown))
-        wants = self._wholeness.is_waiting
-        if wants != self._wants:
-            self._wants = wants
-            due.append(progress.want(self._mirror, wants))
+            wants = self._wholeness.is_waiting
+            if wants != self._wants:
+                self._wants = wants
+                due.append(progress.want(self._mirror, wants))
         due += self._cut(topics, now_ms)
         due += self._speak(topics, now_ms)
         return due
@@ -206,12 +203,6 @@ class PlaceFinder:
             if place[0] in names:
                 fellow = f" in {names[lacking[0]]}-{lacking[1]}" if lacking is not None and lacking[0] in names else ""
                 waits[place] = f"it waits for the marker of producer {marker.producer_id}{fellow}"
-        if not self._problem:
-            image = self._parts.image
-            for name, topic_id in topics.mirroring.items():
-                for index in image.topics[name].partitions:
-                    if (topic_id, index) not in self._wholeness.places:
-                        waits[topic_id, index] = COPYING
         words = MirrorWords(self._problem, waits)
         if words == self._words:
             return []

@@ -37,7 +37,7 @@ ALL_IN_SYNC: Final = -1
 CONSUMER: Final = -1
 EARLIEST: Final = -2
 BATCH_BYTES: Final = 1 << 20
-READ_BYTES: Final = 4 << 20
+READ_BYTES: Final = 256 << 10
 REST_EVERY: Final = 4_000
 """The records after which the beginning is deleted."""
 

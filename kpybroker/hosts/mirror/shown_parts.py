@@ -4,6 +4,7 @@ finder of places where it is the live broker with the lowest id.
 It works for every topic that is a mirror, also while the mirror is stopped or fails over.
 """
 
+from collections.abc import Iterator
 from typing import Final
 
 from kpybroker.hosts.mirror.held_partitions import HeldPartitions
@@ -18,6 +19,7 @@ from kpybroker.runtime.io.scheduler import Timer
 
 LOOK_MS: Final = 50
 IDLE_MS: Final = 500
+TIDY_MS: Final = 1_000
 
 
 class ShownParts:
@@ -30,7 +32,8 @@ class ShownParts:
         self._log = ProgressLog(parts, self._take, self._lost, self._step)
         self._finders: dict[str, PlaceFinder] = {}
         self._timer: Timer | None = None
-        self._steps = False
+        self._steps = self._follows = False
+        self._tidied_ms = 0.0
 
     def start(self) -> None:
         """Begin to read the progress log."""
@@ -68,9 +71,17 @@ class ShownParts:
         """Act on what is known now, if that is all that was written."""
         if self._log.is_current:
             is_idle = self._log.is_idle  # else it cannot be written, perhaps, and reports would only pile up
-            self._log.write(self.held.follow(self.known, reports=is_idle))
+            if not self._follows:
+                self._follows = True
+                self._parts.scheduler.in_pieces(self._follow(reports=is_idle))
             if is_idle:
                 self._find(self._mirrors())
+
+    def _follow(self, *, reports: bool) -> Iterator[None]:
+        try:
+            yield from self.held.follow(self.known, self._log.write, reports=reports)
+        finally:
+            self._follows = False
 
     def _soon(self) -> None:
         """Act on what else is new."""
@@ -93,8 +104,11 @@ class ShownParts:
             if name not in self._finders:
                 self._finders[name] = PlaceFinder(self._parts, name, self.known, self._soon)
             self._log.write(self._finders[name].records())
-        self._log.write(map(progress.forget, sorted(self._stale())))
-        self._log.rest(self.known.records)
+        now_ms = self._parts.scheduler.monotonic_ms()
+        if now_ms > self._tidied_ms + TIDY_MS:
+            self._tidied_ms = now_ms
+            self._log.write(map(progress.forget, sorted(self._stale())))
+            self._log.rest(self.known.records)
 
     def _mirrors(self) -> set[str]:
         image = self._parts.image

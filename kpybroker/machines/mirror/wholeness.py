@@ -173,8 +173,9 @@ class Wholeness:
         reached = [cut for cut in self._cuts if self._is_reached(cut)]
         tops = self._tops(reached)
         found = {place: top for place, top in tops.items() if place in self.places}
+        passed = {cut.number: all(top >= cut.ends.get(place, top) for place, top in tops.items()) for cut in reached}
         for place, copy in self._copies.items():
-            if place not in self.places and self._joins(copy, reached, tops):
+            if place not in self.places and self._joins(copy, reached, passed):
                 found[place] = tops[place]
         for cut in self._cuts:
             if not cut.unsettled and self._is_replicated(cut):  # whole as it stands, whatever the markers are
@@ -304,7 +305,7 @@ class Wholeness:
         partitions, _ = self._decisions.get((producer_id, epoch), (frozenset(), 0))
         return sorted(filter(self._is_held, partitions))
 
-    def _joins(self, copy: _Copy, reached: list[SourceCut], tops: Mapping[Place, int]) -> bool:
+    def _joins(self, copy: _Copy, reached: list[SourceCut], passed: Mapping[int, bool]) -> bool:
         """Whether a partition without a place gets one: all that lies before its held markers is whole everywhere."""
         for cut in reached:
             if cut.number <= copy.after or (copy.joins_at is not None and cut.number <= copy.joins_at.number):
@@ -316,10 +317,9 @@ class Wholeness:
                 for producer_id, epochs in list(copy.unsettled.items()):
                     if cut.settles(producer_id, epochs.last):
                         del copy.unsettled[producer_id]
-        joins_at = copy.joins_at
-        return copy.unsettled == {} and joins_at is not None and all(
-            top >= joins_at.ends.get(place, top) for place, top in tops.items()
-        )  # fmt: skip
+            elif copy.joins_at is not None and copy.joins_at.number not in passed:
+                copy.joins_at = cut  # in place of one that is forgotten
+        return copy.unsettled == {} and copy.joins_at is not None and passed.get(copy.joins_at.number, False)
 
     def _forget_passed(self, tops: Mapping[Place, int]) -> None:
         """Forget cuts that every partition has passed, and the decisions from before them."""
