@@ -26,7 +26,7 @@ PIECE_BYTES: Final = 1 << 20
 NOT_REPORTED: Final = -1
 AT_ONCE: Final = 25
 """The partitions that are looked at in one go."""
-OF_A_RECORD: Final = 200
+OF_A_RECORD: Final = 50
 """The most partitions of a report."""
 
 

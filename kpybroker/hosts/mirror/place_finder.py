@@ -1,7 +1,8 @@
 """The broker that finds the places of one mirror, from its leaders' reports and the transactions of its source."""
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from kpybroker.client.client import Spot
@@ -55,6 +56,8 @@ class PlaceFinder:
         self._words: MirrorWords | None = None
         self._spoke_ms = -WORDS_MS
         self._due: list[bytes] = []
+        self._arrived: deque[PartReport | SourceCut] = deque()
+        """Reports and cuts that are not taken over yet."""
         self._wholeness = Wholeness({})
         self.hurry: Callable[[], object] = bool
         """Called when a marker is held back, so that a look at the source is of use."""
@@ -76,13 +79,8 @@ class PlaceFinder:
     def report(self, token: str, parts: Iterable[PartReport]) -> None:
         """Take over what a leader reports."""
         if token == self._finder.token:
-            ids = self.topics().ids
-            for place, report in parts:
-                self._has_news = True
-                if place[0] in ids and self._is_current(place, report) and not self._wholeness.report(place, report):
-                    log.debug("A report of %s does not continue the one before", place)
-            if self._wholeness.is_waiting:
-                self.hurry()
+            self._has_news = True
+            self._arrived += parts
 
     def _is_current(self, place: Place, report: LeaderReport) -> bool:
         """Whether no later leader is known, which may have shown more."""
@@ -116,7 +114,6 @@ class PlaceFinder:
             self._decisions = SourceDecisions(look.pending)
         if self._decisions is None:
             return SOON_MS
-        self._has_news = True
         if look.before:
             self._apply(self._decisions, look.before)
             self._decisions.take_unsettled()
@@ -124,8 +121,9 @@ class PlaceFinder:
         unsettled = self._decisions.take_unsettled()
         if look.is_gapless and look.ends and number is not None:
             ends = look.ends | {place: self._wholeness.end_of(place) for place in look.gone}
-            self._wholeness.cut(SourceCut(number, ends, unsettled))
-        self._notify()
+            self._arrived.append(SourceCut(number, ends, unsettled))
+            self._has_news = True
+            self._notify()
         return SOON_MS if self._wholeness.is_waiting else LATER_MS
 
     def _apply(self, decisions: SourceDecisions, changes: Iterable[StateChange]) -> None:
@@ -152,6 +150,7 @@ class PlaceFinder:
     def _begin(self, *, holds: bool, problem: str) -> None:
         self._finder = Finder(f"{self._parts.node_id}-{self._parts.scheduler.now_ms()}", holds)
         self._problem, self._wants, self._begun_ms = problem, False, self._parts.scheduler.monotonic_ms()
+        self._arrived.clear()
         self._number = None
         ids = self.topics().ids
         self._wholeness = Wholeness({place: at for place, at in self._known.places.items() if place[0] in ids})
@@ -159,39 +158,59 @@ class PlaceFinder:
 
     # What is written
 
-    def records(self) -> list[bytes]:
-        """The records to write now."""
+    def find(self, write: Callable[[list[bytes]], object]) -> Iterator[None]:
+        """Find the places again, some work at a time. ``write`` gets the records to write."""
         topics, now_ms = self.topics(), self._parts.scheduler.monotonic_ms()
         known = self._known.finders.get(self._mirror)
         if known != self._finder and now_ms > self._begun_ms + AGAIN_MS:  # another broker did so at the same time
             self._begin(holds=self._finder.holds, problem=self._problem)
         due, self._due = self._due, []
+        is_stopping = self._is_due(topics, now_ms)
         if self._has_news:
             self._has_news = False
-            ids = topics.ids
-            self._wholeness.forget([place for place in self._wholeness.places if place[0] not in ids])
-            grown = self._wholeness.advance()
+            wholeness, ids = self._wholeness, topics.ids
+            wholeness.forget([place for place in wholeness.places if place[0] not in ids])
+            yield from self._take(wholeness, ids)
+            grown = yield from wholeness.advancing()
+            if wholeness is not self._wholeness:
+                write(due)
+                return
             if grown:
                 due.append(progress.places(grown))
-            wants = self._wholeness.is_waiting
+            wants = wholeness.is_waiting
             if wants != self._wants:
                 self._wants = wants
                 due.append(progress.want(self._mirror, wants))
-        due += self._cut(topics, now_ms)
+            if wants:
+                self.hurry()
+        if is_stopping:
+            due += self._cut(topics)
         due += self._speak(topics, now_ms)
-        return due
+        write(due)
 
-    def _cut(self, topics: MirrorTopics, now_ms: float) -> list[bytes]:
-        uncut = [each for each in topics.stopping.values() if each not in self._known.cut]
-        if not uncut:
+    def _take(self, wholeness: Wholeness, ids: set[bytes]) -> Iterator[None]:
+        while self._arrived and wholeness is self._wholeness:
+            each = self._arrived.popleft()
+            if isinstance(each, SourceCut):
+                wholeness.cut(each)
+            elif each.place[0] in ids and self._is_current(*each) and not wholeness.report(*each):
+                log.debug("A report of %s does not continue the one before", each.place)
+            yield
+
+    def _is_due(self, topics: MirrorTopics, now_ms: float) -> bool:
+        """Whether a cut is due: the feed ended a while ago."""
+        if not set(topics.stopping.values()) - self._known.cut:
             self._stopping_since_ms = -1.0
-            return []
+            return False
         if self._stopping_since_ms < 0:
             self._stopping_since_ms = now_ms
         if now_ms < self._stopping_since_ms + SETTLE_MS:
-            return []
+            return False
         self._stopping_since_ms = now_ms  # once again, should it not be known by then
-        return [progress.cut(sorted(uncut))]
+        return True
+
+    def _cut(self, topics: MirrorTopics) -> list[bytes]:
+        return [progress.cut(sorted(set(topics.stopping.values()) - self._known.cut))]
 
     def _speak(self, topics: MirrorTopics, now_ms: float) -> list[bytes]:
         if now_ms < self._spoke_ms + WORDS_MS:

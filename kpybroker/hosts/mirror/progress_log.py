@@ -7,7 +7,7 @@ follows from it was written again.
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from kpybroker.hosts.mirror.parts import MirrorParts
@@ -132,11 +132,11 @@ class ProgressLog:
                 if each.error_code == error_codes.OFFSET_OUT_OF_RANGE:
                     self._begin_again(leader)
                 elif each.error_code == error_codes.NONE:
-                    self._take(each.records or b"")
-                    self.is_current = self._position >= each.high_watermark
-                    self._read()
+                    self._is_fetching = True
+                    self._parts.scheduler.in_pieces(self._take(each.records or b"", each.high_watermark))
 
-    def _take(self, records: bytes | memoryview) -> None:
+    def _take(self, records: bytes | memoryview, high_watermark: int) -> Iterator[None]:
+        """Take the records over, one at a time."""
         data = memoryview(records)
         try:
             for position, header in batch_headers(data):
@@ -144,9 +144,13 @@ class ProgressLog:
                     if record.offset >= self._position:
                         self._read_since += 1
                         self._taken(record.value or b"")
+                        yield
                 self._position = max(self._position, header.next_offset)
         except Malformed as error:
             log.warning("A record of %s is not readable: %s", TOPIC, error)
+        self._is_fetching = False
+        self.is_current = self._position >= high_watermark
+        self._read()
 
     def _begin_again(self, leader: int) -> None:
         self._is_fetching = True

@@ -32,7 +32,7 @@ class ShownParts:
         self._log = ProgressLog(parts, self._take, self._lost, self._step)
         self._finders: dict[str, PlaceFinder] = {}
         self._timer: Timer | None = None
-        self._steps = self._follows = False
+        self._steps = self._follows = self._finds = False
         self._tidied_ms = 0.0
 
     def start(self) -> None:
@@ -100,15 +100,23 @@ class ShownParts:
             return
         for name in [each for each in self._finders if each not in mirrors]:
             del self._finders[name]
-        for name in sorted(mirrors):
-            if name not in self._finders:
-                self._finders[name] = PlaceFinder(self._parts, name, self.known, self._soon)
-            self._log.write(self._finders[name].records())
+        for name in mirrors - self._finders.keys():
+            self._finders[name] = PlaceFinder(self._parts, name, self.known, self._soon)
+        if not self._finds:
+            self._finds = True
+            self._parts.scheduler.in_pieces(self._find_in_pieces())
         now_ms = self._parts.scheduler.monotonic_ms()
         if now_ms > self._tidied_ms + TIDY_MS:
             self._tidied_ms = now_ms
             self._log.write(map(progress.forget, sorted(self._stale())))
             self._log.rest(self.known.records)
+
+    def _find_in_pieces(self) -> Iterator[None]:
+        try:
+            for finder in list(self._finders.values()):
+                yield from finder.find(self._log.write)
+        finally:
+            self._finds = False
 
     def _mirrors(self) -> set[str]:
         image = self._parts.image

@@ -20,7 +20,7 @@ lies before its first held marker is settled.
 Invariant: places only grow, and all of one `advance` belong together.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from typing import Final
 
 from kpybroker.machines.mirror.aligned import AlignedProducer, CountedDecision
@@ -28,6 +28,7 @@ from kpybroker.machines.mirror.cuts import HeldMarker, LeaderReport, Place, Sour
 from kpybroker.machines.mirror.decisions import CommitDecision, Epochs
 
 MOST_CUTS: Final = 32
+AT_ONCE: Final = 100
 MOST_DECISIONS: Final = 100_000
 NO_END: Final = -1
 
@@ -170,18 +171,38 @@ class Wholeness:
 
     def advance(self) -> dict[Place, int]:
         """Find the places again. Return those that have grown, or are new."""
-        reached = [cut for cut in self._cuts if self._is_reached(cut)]
-        tops = self._tops(reached)
+        work = self.advancing()
+        while True:
+            try:
+                next(work)
+            except StopIteration as found:
+                grown: dict[Place, int] = found.value
+                return grown
+
+    def advancing(self) -> Generator[None, None, dict[Place, int]]:
+        """Do the same as `advance` in pieces, between which no reports and no cuts may arrive."""
+        reached = []
+        for cut in self._cuts:
+            if self._is_reached(cut):
+                reached.append(cut)
+            yield
+        tops = yield from self._tops(reached)
         found = {place: top for place, top in tops.items() if place in self.places}
-        passed = {cut.number: all(top >= cut.ends.get(place, top) for place, top in tops.items()) for cut in reached}
-        for place, copy in self._copies.items():
+        passed: dict[int, bool] = {}
+        for cut in reached:
+            passed[cut.number] = all(top >= cut.ends.get(place, top) for place, top in tops.items())
+            yield
+        for number, (place, copy) in enumerate(self._copies.items()):
             if place not in self.places and self._joins(copy, reached, passed):
                 found[place] = tops[place]
+            if number % AT_ONCE == 0:
+                yield
         for cut in self._cuts:
             if not cut.unsettled and self._is_replicated(cut):  # whole as it stands, whatever the markers are
                 for place, copy in self._copies.items():
                     if place in found or (place not in self.places and cut.number > copy.after):
                         found[place] = max(found.get(place, 0), cut.ends[place])
+                yield
         grown = {place: offset for place, offset in found.items() if offset > self.places.get(place, NO_END)}
         self.places.update(grown)
         for place in grown:
@@ -193,6 +214,7 @@ class Wholeness:
                     self._aligned[marker.producer_id].passed(place, marker)
             copy.markers = [each for each in copy.markers if each.offset >= self.places[place]]
             copy.listed_to = max(copy.listed_to, self.places[place])
+        yield
         self._forget_passed(tops)
         return grown
 
@@ -210,10 +232,10 @@ class Wholeness:
     def _all_reported(self) -> bool:
         return self.places.keys() <= self._copies.keys()
 
-    def _tops(self, reached: list[SourceCut]) -> dict[Place, int]:
+    def _tops(self, reached: list[SourceCut]) -> Generator[None, None, dict[Place, int]]:
         """How far each partition gets."""
         tops = {place: copy.listed_to for place, copy in self._copies.items()}
-        groups = self._groups(reached)
+        groups = yield from self._groups(reached)
         self._blocked = {}
         lowered: list[Place] = []
 
@@ -234,19 +256,21 @@ class Wholeness:
                 relied.setdefault(place, []).append(group)
         done: set[int] = set()
         while lowered:
+            yield
             place = lowered.pop()
             for group in relied.get(place, ()):
                 if id(group) not in done and group.lasts[place] >= tops[place]:
                     done.add(id(group))
                     for other, first in group.firsts.items():
                         lower(other, first)
+        yield
         for place, copy in self._copies.items():
             blocked = next((each for each in copy.markers if each.offset == tops[place]), None)
             if blocked is not None:
                 self._blocked[place] = blocked
         return tops
 
-    def _groups(self, reached: list[SourceCut]) -> dict[tuple[Place, int], _Group]:
+    def _groups(self, reached: list[SourceCut]) -> Generator[None, None, dict[tuple[Place, int], _Group]]:
         """The group that each marker relies on. Those that rely on nothing known are missing."""
         by_producer: dict[int, list[tuple[Place, HeldMarker]]] = {}
         for place, copy in self._copies.items():
@@ -254,6 +278,7 @@ class Wholeness:
                 by_producer.setdefault(marker.producer_id, []).append((place, marker))
         found: dict[tuple[Place, int], _Group] = {}
         for producer_id, markers in by_producer.items():
+            yield
             groups: dict[int, _Group] = {}
             counted = self._counted(producer_id, markers)
             for place, marker in markers:
