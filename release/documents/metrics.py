@@ -198,7 +198,7 @@ SECTIONS: Final = (
     ("Damage", (damage.DAMAGED,)),
     ("The balancer, on the node of the active controller", (balancing.BALANCER,)),
     ("Leases on segments", (lending.LEASES,)),
-    ("Mirrors", (mirroring.FED_PARTITIONS,)),
+    ("Mirrors", (mirroring.FED_PARTITIONS, mirroring.HELD_PARTITIONS)),
     ("Compaction", (cleaning.CLEANERS, cleaning.UNCLEANABLE)),
     ("Replication", (replication.FETCHERS, replication.BYTES)),
     (

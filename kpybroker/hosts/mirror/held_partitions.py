@@ -6,7 +6,7 @@ its source for the first time; then its leader begins to hold COMMIT markers bac
 
 import logging
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 from kpybroker.hosts.mirror.parts import MirrorParts
 from kpybroker.hosts.replicas.replica import Replica
@@ -28,6 +28,13 @@ AT_ONCE: Final = 25
 """The partitions that are looked at in one go."""
 OF_A_RECORD: Final = 50
 """The most partitions of a report."""
+
+
+class HeldFigures(NamedTuple):
+    """The markers that are held back on this broker, and the partitions without a place."""
+
+    markers: int
+    partitions_without_place: int
 
 
 class _Led:
@@ -63,6 +70,8 @@ class HeldPartitions:
         self._led: dict[Place, _Led] = {}
         self._caught_up: dict[Place, PartitionLeader | None] = {}
         """The leaders whose partitions have had all that their source had."""
+        self.figures = HeldFigures(0, 0)
+        """The numbers of the last look."""
 
     # What the feeds report
 
@@ -92,6 +101,7 @@ class HeldPartitions:
         records: list[bytes] = []
         reported: dict[str, list[PartReport]] = {}
         present: dict[Place, _Led] = {}
+        markers = without_place = 0
         for number, replica in enumerate(self._mirrored()):
             if number % AT_ONCE == AT_ONCE - 1:
                 yield
@@ -104,10 +114,13 @@ class HeldPartitions:
             except DiskFailure as failure:
                 self._parts.replicas.directory_failed(failure)
                 continue
+            markers += 0 if led.held is None else led.held.count
+            without_place += led.place not in known.places
             mirror = replica.topic.config.overrides[SOURCE]
             found = self._report(led, mirror, known) if reports else None
             if found is not None:
                 reported.setdefault(mirror, []).append(PartReport(led.place, found))
+        self.figures = HeldFigures(markers, without_place)
         if len(present) < len(self._led):
             for place, led in self._led.items():
                 if place not in present and led.leader is led.replica.leader:

@@ -43,6 +43,11 @@ class HeldMarkers:
         """The producers with records since their last marker."""
 
     @property
+    def count(self) -> int:
+        """The number of markers."""
+        return len(self._markers)
+
+    @property
     def is_full(self) -> bool:
         """Whether no further marker may be listed."""
         return len(self._markers) >= self._most

@@ -20,7 +20,7 @@ lies before its first held marker is settled.
 Invariant: places only grow, and all of one `advance` belong together.
 """
 
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from typing import Final
 
 from kpybroker.machines.mirror.aligned import AlignedProducer, CountedDecision
@@ -214,8 +214,7 @@ class Wholeness:
                     self._aligned[marker.producer_id].passed(place, marker)
             copy.markers = [each for each in copy.markers if each.offset >= self.places[place]]
             copy.listed_to = max(copy.listed_to, self.places[place])
-        yield
-        self._forget_passed(tops)
+        yield from self._forget_passed(tops)
         return grown
 
     def _is_reached(self, cut: SourceCut) -> bool:
@@ -346,18 +345,22 @@ class Wholeness:
                 copy.joins_at = cut  # in place of one that is forgotten
         return copy.unsettled == {} and copy.joins_at is not None and passed.get(copy.joins_at.number, False)
 
-    def _forget_passed(self, tops: Mapping[Place, int]) -> None:
+    def _forget_passed(self, tops: Mapping[Place, int]) -> Iterator[None]:
         """Forget cuts that every partition has passed, and the decisions from before them."""
-        if any(place not in self.places for place in self._copies):
+        last = None
+        for cut in self._cuts:
+            yield
+            if all(place in cut.ends and top >= cut.ends[place] for place, top in tops.items()):
+                last = cut
+        yield
+        if last is None or any(place not in self.places for place in self._copies):
             return
-        passed = [cut for cut in self._cuts if all(top >= cut.ends.get(place, top) for place, top in tops.items())]
-        if passed and all(place in passed[-1].ends for place in tops):
-            self._cuts = [cut for cut in self._cuts if cut.number > passed[-1].number]
-            for key, (_, number) in list(self._decisions.items()):
-                if number >= passed[-1].number - 1:
-                    break
-                if passed[-1].settles(*key):
-                    del self._decisions[key]
+        self._cuts = [cut for cut in self._cuts if cut.number > last.number]
+        for key, (_, number) in list(self._decisions.items()):
+            if number >= last.number - 1:
+                break
+            if last.settles(*key):
+                del self._decisions[key]
 
     # Words
 

@@ -27,7 +27,27 @@ FED_PARTITIONS = Table(
 )
 
 
+HELD_PARTITIONS = Table(
+    (),
+    (
+        known_by(
+            NATIVE,
+            GAUGE,
+            "kpybroker_mirror_held_markers",
+            "COMMIT markers of sources that this broker's leaders hold back, until all partitions have theirs",
+        ),
+        known_by(
+            NATIVE,
+            GAUGE,
+            "kpybroker_mirror_partitions_without_place",
+            "Partitions led here in which a failover may tear transactions",
+        ),
+    ),
+)
+
+
 def tables(mirrors: "Mirrors | None") -> Iterator[Table]:
     """The table of mirrors; none on a broker without."""
     if mirrors is not None:
         yield FED_PARTITIONS.with_rows([MetricRow((each.mirror.name,), tuple(each.figures())) for each in mirrors])
+        yield HELD_PARTITIONS.with_rows([MetricRow((), tuple(mirrors.shown.held.figures))])
