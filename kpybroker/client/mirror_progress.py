@@ -69,6 +69,9 @@ def wait_until_cut(client: Client, topics: Iterable[MirroredTopic], within_s: fl
         if not missing or not reader.is_there:
             return {spot: done[place] for place, spot in spots.items() if place in done}
         if time.monotonic() > deadline_s:
-            message = f"{len(missing)} partitions are not cut after {within_s:.0f} s, {missing[0]} among them"
+            message = (
+                f"{len(missing)} partitions are not cut after {within_s:.0f} s, {missing[0]} among them: they and topic "
+                f"{TOPIC} need leaders, repeat this then (if that topic is deleted, transactions may be torn)"
+            )
             raise KafkaError(error_codes.REQUEST_TIMED_OUT, message)
         time.sleep(LOOK_EVERY_S)

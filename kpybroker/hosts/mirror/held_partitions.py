@@ -59,6 +59,22 @@ class _Led:
     def place(self) -> Place:
         return self.replica.topic.id, self.replica.index
 
+    @property
+    def is_holding(self) -> bool:
+        """Whether a marker is held back or not reported yet, or a cut is not done."""
+        if self.cut_records is not None:
+            return not self.is_done
+        return self.held is not None and (self.held.count > 0 or self.reported_to == NOT_REPORTED)
+
+
+class Pass(NamedTuple):
+    """The results of one pass over the partitions."""
+
+    records: list[bytes]
+    reported: dict[str, list[PartReport]]
+    present: dict[Place, _Led]
+    reports: bool
+
 
 class HeldPartitions:
     """All mirrored partitions that this broker leads."""
@@ -95,44 +111,51 @@ class HeldPartitions:
 
     # Following the progress
 
-    def follow(self, known: Progress, write: Callable[[list[bytes]], object], *, reports: bool) -> Iterator[None]:
-        """Show what may be shown, and cut what a failover cuts, some partitions at a time. ``write`` gets the records
-        to write, ``reports`` among them."""
-        records: list[bytes] = []
-        reported: dict[str, list[PartReport]] = {}
-        present: dict[Place, _Led] = {}
-        markers = without_place = 0
-        for number, replica in enumerate(self._mirrored()):
+    def follow(
+        self, known: Progress, write: Callable[[list[bytes]], object], *, reports: bool, is_whole: bool
+    ) -> Iterator[None]:
+        """Show what may be shown, and cut what a failover cuts, some partitions at a time: all of them if the pass
+        ``is_whole``, else those with held markers. ``write`` gets the records to write, ``reports`` among them."""
+        passed = Pass([], {}, {}, reports=reports)
+        replicas = self._mirrored() if is_whole else iter([led.replica for led in self._led.values() if led.is_holding])
+        for number, replica in enumerate(replicas):
             if number % AT_ONCE == AT_ONCE - 1:
                 yield
-            led = self._take_up(replica) if replica.is_led_here and replica.topic.config.is_mirror else None
-            if led is None:
-                continue
-            present[led.place] = self._led[led.place] = led
-            try:
-                records += self._follow(led, known)
-            except DiskFailure as failure:
-                self._parts.replicas.directory_failed(failure)
-                continue
-            markers += 0 if led.held is None else led.held.count
-            without_place += led.place not in known.places
-            mirror = replica.topic.config.overrides[SOURCE]
-            found = self._report(led, mirror, known) if reports else None
-            if found is not None:
-                reported.setdefault(mirror, []).append(PartReport(led.place, found))
-        self.figures = HeldFigures(markers, without_place)
+            self._visit(replica, known, passed)
+        if is_whole:
+            self._end_whole(passed.present, known)
+        yield
+        for mirror, parts in passed.reported.items():
+            token = known.finders[mirror].token
+            for start in range(0, len(parts), OF_A_RECORD):
+                passed.records.append(progress.report(mirror, token, parts[start : start + OF_A_RECORD]))
+                yield
+        write(passed.records)
+
+    def _visit(self, replica: Replica, known: Progress, passed: Pass) -> None:
+        led = self._take_up(replica) if replica.is_led_here and replica.topic.config.is_mirror else None
+        if led is None:
+            return
+        passed.present[led.place] = self._led[led.place] = led
+        try:
+            passed.records.extend(self._follow(led, known))
+        except DiskFailure as failure:
+            self._parts.replicas.directory_failed(failure)
+            return
+        mirror = replica.topic.config.overrides[SOURCE]
+        found = self._report(led, mirror, known) if passed.reports else None
+        if found is not None:
+            passed.reported.setdefault(mirror, []).append(PartReport(led.place, found))
+
+    def _end_whole(self, present: dict[Place, _Led], known: Progress) -> None:
+        counts = [led.held.count for led in present.values() if led.held is not None]
+        self.figures = HeldFigures(sum(counts), len(present) - len(known.places.keys() & present.keys()))
         if len(present) < len(self._led):
             for place, led in self._led.items():
                 if place not in present and led.leader is led.replica.leader:
                     self._let_go(led)
             self._led = present
             self._caught_up = {place: leader for place, leader in self._caught_up.items() if place in present}
-        for mirror, parts in reported.items():
-            token = known.finders[mirror].token
-            for start in range(0, len(parts), OF_A_RECORD):
-                records.append(progress.report(mirror, token, parts[start : start + OF_A_RECORD]))
-                yield
-        write(records)
 
     def _mirrored(self) -> Iterator[Replica]:
         for topic in list(self._parts.replicas.topics.values()):

@@ -53,6 +53,7 @@ class Mirrors:
         if topics or delta.partitions or delta.deleted_topics:
             for running in self._running.values():
                 running.configured(topics)
+            self.shown.changed()
 
     def stop(self) -> None:
         """End all mirrors."""

@@ -84,7 +84,8 @@ class PlaceFinder:
 
     def _is_current(self, place: Place, report: LeaderReport) -> bool:
         """Whether no later leader is known, which may have shown more."""
-        partition = self._parts.image.topics_by_id[place[0]].partitions.get(place[1])
+        topic = self._parts.image.topics_by_id.get(place[0])
+        partition = None if topic is None else topic.partitions.get(place[1])
         return partition is not None and report.leader_epoch >= partition.leader_epoch
 
     def wanted(self) -> Mapping[Spot, Place]:

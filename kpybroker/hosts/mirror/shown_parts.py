@@ -20,6 +20,10 @@ from kpybroker.runtime.io.scheduler import Timer
 LOOK_MS: Final = 50
 IDLE_MS: Final = 500
 TIDY_MS: Final = 1_000
+WHOLE_MS: Final = 500
+"""The pause between two looks at all partitions while no marker is held back."""
+RESTS: Final = 5
+"""The pause after such a look is this many times what it took."""
 
 
 class ShownParts:
@@ -34,6 +38,7 @@ class ShownParts:
         self._timer: Timer | None = None
         self._steps = self._follows = self._finds = False
         self._tidied_ms = 0.0
+        self._whole_ms = self._soon_whole_ms = 0.0
 
     def start(self) -> None:
         """Begin to read the progress log."""
@@ -52,7 +57,9 @@ class ShownParts:
 
     def _take(self, value: bytes) -> None:
         found = self.known.apply(value)
-        if found is not None:
+        if found is None:
+            self._whole_ms = 0.0
+        else:
             mirror, token, parts = found
             finder = self._finders.get(mirror)
             if finder is not None:
@@ -78,10 +85,21 @@ class ShownParts:
                 self._find(self._mirrors())
 
     def _follow(self, *, reports: bool) -> Iterator[None]:
+        began_ms = self._parts.scheduler.monotonic_ms()
+        is_whole = began_ms >= (self._soon_whole_ms if any(self.known.wanted.values()) else self._whole_ms)
         try:
-            yield from self.held.follow(self.known, self._log.write, reports=reports)
+            yield from self.held.follow(self.known, self._log.write, reports=reports, is_whole=is_whole)
         finally:
             self._follows = False
+            if is_whole:
+                now_ms = self._parts.scheduler.monotonic_ms()
+                self._soon_whole_ms = now_ms + RESTS * (now_ms - began_ms)
+                self._whole_ms = max(now_ms + WHOLE_MS, self._soon_whole_ms)
+
+    def changed(self) -> None:
+        """Look at all partitions again: leaderships or configs have changed."""
+        self._whole_ms = 0.0
+        self._soon()
 
     def _soon(self) -> None:
         """Act on what else is new."""
