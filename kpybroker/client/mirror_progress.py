@@ -32,7 +32,7 @@ class ProgressReader:
         return self._reader is not None
 
     def read(self) -> Progress:
-        """What follows from all records so far."""
+        """Read what is new, and conclude from it."""
         if self._reader is None:
             if TOPIC not in self._client.topic_names():
                 return self.known
@@ -70,8 +70,8 @@ def wait_until_cut(client: Client, topics: Iterable[MirroredTopic], within_s: fl
             return {spot: done[place] for place, spot in spots.items() if place in done}
         if time.monotonic() > deadline_s:
             message = (
-                f"{len(missing)} partitions are not cut after {within_s:.0f} s, {missing[0]} among them: they and topic "
-                f"{TOPIC} need leaders, repeat this then (if that topic is deleted, transactions may be torn)"
+                f"{len(missing)} partitions are not cut after {within_s:.0f} s, {missing[0]} among them: they and "
+                f"topic {TOPIC} need leaders, repeat this then (if that topic is deleted, transactions may be torn)"
             )
             raise KafkaError(error_codes.REQUEST_TIMED_OUT, message)
         time.sleep(LOOK_EVERY_S)

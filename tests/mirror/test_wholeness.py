@@ -7,10 +7,9 @@ from typing import NamedTuple
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kpybroker.machines.mirror.cuts import HeldMarker, LeaderReport, Place, SourceCut
-from kpybroker.machines.mirror.decisions import SourceDecisions
+from kpybroker.machines.mirror.cuts import HeldMarker, LeaderReport, Place, SettledCut
+from kpybroker.machines.mirror.decisions import CommitDecision, SourceDecisions
 from kpybroker.machines.mirror.wholeness import Wholeness
-from kpybroker.machines.transactions.transaction import Transaction, TransactionState
 
 PLACES: list[Place] = [(b"t", index) for index in range(3)]
 PRODUCERS = 4
@@ -39,11 +38,9 @@ class Producer:
         self.missing: set[Place] | None = None
         self.commits = False
 
-    def state(self, state: TransactionState) -> tuple[str, Transaction]:
+    def decision(self) -> CommitDecision:
         partitions = frozenset(("t", index) for _, index in self.partitions)
-        version = 2 if self.has_own_epochs else 0
-        made = Transaction(self.number, self.epoch, 1000, state, partitions, client_version=version)
-        return f"p{self.number}", made
+        return CommitDecision(self.number, self.epoch, partitions, self.has_own_epochs)
 
 
 class Mirroring:
@@ -51,7 +48,7 @@ class Mirroring:
 
     def __init__(self) -> None:
         self.logs: dict[Place, list[Entry]] = {place: [] for place in PLACES}
-        self.states: list[tuple[str, Transaction]] = []
+        self.states: list[tuple[str, CommitDecision | None]] = []
         self.producers = [Producer(number) for number in range(PRODUCERS)]
         self.transactions = 0
         self.outcomes: dict[int, set[Place]] = {}
@@ -86,7 +83,7 @@ class Mirroring:
         each.missing, each.commits = set(each.partitions), commits
         if commits:
             self.outcomes[each.transaction] = set(each.partitions)
-        self.states.append(each.state(TransactionState.PREPARE_COMMIT if commits else TransactionState.PREPARE_ABORT))
+        self.states.append((f"p{producer}", each.decision() if commits else None))
 
     def mark(self, producer: int, place: Place, again: bool) -> None:
         """Write a marker; a coordinator that lost its connection writes it again."""
@@ -99,8 +96,7 @@ class Mirroring:
     def complete(self, producer: int) -> None:
         each = self.producers[producer]
         if each.missing == set():
-            state = TransactionState.COMPLETE_COMMIT if each.commits else TransactionState.COMPLETE_ABORT
-            self.states.append(each.state(state))
+            self.states.append((f"p{producer}", None))
             each.transaction, each.missing, each.partitions = -1, None, set()
 
     def commit_at_once(self, producer: int, places: set[Place]) -> None:
@@ -189,12 +185,12 @@ class Mirroring:
     def end_cut(self) -> None:
         if self.ends is None or len(self.ends) < len(PLACES):
             return
-        for name, state in self.states[self.read_to :]:
-            decision = self.decisions.apply(name, state)
+        for name, decision in self.states[self.read_to :]:
+            self.decisions.apply(name, decision)
             if decision is not None:
                 self.wholeness.decided(decision, frozenset((b"t", index) for _, index in decision.partitions))
         self.read_to = len(self.states)
-        self.wholeness.cut(SourceCut(self.number, self.ends, self.decisions.take_unsettled()))
+        self.wholeness.cut(SettledCut(self.number, self.ends, self.decisions.take_unsettled()))
         self.ends = None
 
     def cut_at_once(self) -> None:

@@ -52,7 +52,7 @@ class Outcome(NamedTuple):
     seen: int
     """Records that were read at the mirror before the failover."""
     gone: int
-    """Those among them that are not there any more."""
+    """The number of them that are not there any more."""
     cut: int
     """Offsets that the failover cut off."""
 
@@ -91,7 +91,7 @@ class Writer(threading.Thread):
                 else:
                     writer.commit_transaction(30)
                     self.acknowledged.add(name)
-                time.sleep(self._random.choice((0.01, 0.05, 0.1, 0.2)))
+                self.ends.wait(self._random.choice((0.01, 0.05, 0.1, 0.2)))
         except confluent_kafka.KafkaException:
             pass
 
@@ -114,7 +114,7 @@ class Looker(threading.Thread):
                     for read in reader.poll():
                         self.seen[read.spot, read.record.offset] = read.record.value
                 except (KafkaError, Unreachable):
-                    time.sleep(0.05)
+                    self.ends.wait(0.05)
 
 
 def read_all(client: Client, spots: list[Spot], *, committed_only: bool) -> dict[tuple[Spot, int], bytes | None]:

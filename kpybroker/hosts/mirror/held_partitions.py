@@ -25,7 +25,7 @@ log = logging.getLogger("kpybroker.mirror")
 PIECE_BYTES: Final = 1 << 20
 NOT_REPORTED: Final = -1
 AT_ONCE: Final = 25
-"""The partitions that are looked at in one go."""
+"""The partitions of one piece of work."""
 OF_A_RECORD: Final = 50
 """The most partitions of a report."""
 
@@ -67,7 +67,7 @@ class _Led:
         return self.held is not None and (self.held.count > 0 or self.reported_to == NOT_REPORTED)
 
 
-class Pass(NamedTuple):
+class PassOverPartitions(NamedTuple):
     """The results of one pass over the partitions."""
 
     records: list[bytes]
@@ -76,7 +76,7 @@ class Pass(NamedTuple):
     reports: bool
 
 
-class HeldPartitions:
+class HeldBackPartitions:
     """All mirrored partitions that this broker leads."""
 
     def __init__(self, parts: MirrorParts, holds: Callable[[], object]) -> None:
@@ -116,7 +116,7 @@ class HeldPartitions:
     ) -> Iterator[None]:
         """Show what may be shown, and cut what a failover cuts, some partitions at a time: all of them if the pass
         ``is_whole``, else those with held markers. ``write`` gets the records to write, ``reports`` among them."""
-        passed = Pass([], {}, {}, reports=reports)
+        passed = PassOverPartitions([], {}, {}, reports=reports)
         replicas = self._mirrored() if is_whole else iter([led.replica for led in self._led.values() if led.is_holding])
         for number, replica in enumerate(replicas):
             if number % AT_ONCE == AT_ONCE - 1:
@@ -132,7 +132,7 @@ class HeldPartitions:
                 yield
         write(passed.records)
 
-    def _visit(self, replica: Replica, known: Progress, passed: Pass) -> None:
+    def _visit(self, replica: Replica, known: Progress, passed: PassOverPartitions) -> None:
         led = self._take_up(replica) if replica.is_led_here and replica.topic.config.is_mirror else None
         if led is None:
             return

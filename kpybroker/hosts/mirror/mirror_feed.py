@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from kpybroker.hosts.mirror import agreeing
 from kpybroker.hosts.mirror.agreeing import AT_ONCE, ComparedPartition
-from kpybroker.hosts.mirror.held_partitions import HeldPartitions
+from kpybroker.hosts.mirror.held_partitions import HeldBackPartitions
 from kpybroker.hosts.mirror.source import SourcePeer
 from kpybroker.hosts.network.peer import NoResponse
 from kpybroker.hosts.replicas.feed import Feed, FeedParts
@@ -71,7 +71,7 @@ class MirrorFeed(Feed):
 
     def __init__(
         self, parts: FeedParts, leader_id: int, peer: SourcePeer, limits: Callable[[], FetchLimits],
-        outdated: Callable[[], object], held: HeldPartitions, *, wants_names: bool = False,
+        outdated: Callable[[], object], held: HeldBackPartitions, *, wants_names: bool = False,
     ) -> None:  # fmt: skip
         """``outdated`` is called when an answer shows that the metadata of the source, or the epochs here, are old.
         ``held`` decides what is shown. ``wants_names``: some topics cannot be fetched by their ids."""

@@ -7,12 +7,12 @@ from typing import Final, NamedTuple
 
 from kpybroker.client.client import Spot
 from kpybroker.hosts.mirror.parts import MirrorParts
-from kpybroker.hosts.mirror.source_transactions import AFTER_ERROR_MS, LATER_MS, SOON_MS, SourceLook, StateChange
+from kpybroker.hosts.mirror.source_transactions import AFTER_ERROR_MS, LATER_MS, SOON_MS, StateChange, TransactionsLook
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.metadata.image import TOPIC_RESOURCE
 from kpybroker.machines.metadata.mirror_configs import MIRRORING, SOURCE, STATE, STOPPING
 from kpybroker.machines.mirror import progress
-from kpybroker.machines.mirror.cuts import LeaderReport, Place, SourceCut
+from kpybroker.machines.mirror.cuts import LeaderReport, Place, SettledCut
 from kpybroker.machines.mirror.decisions import SourceDecisions
 from kpybroker.machines.mirror.progress import Finder, MirrorWords, PartReport, Progress
 from kpybroker.machines.mirror.wholeness import Wholeness
@@ -56,7 +56,7 @@ class PlaceFinder:
         self._words: MirrorWords | None = None
         self._spoke_ms = -WORDS_MS
         self._due: list[bytes] = []
-        self._arrived: deque[PartReport | SourceCut] = deque()
+        self._arrived: deque[PartReport | SettledCut] = deque()
         """Reports and cuts that are not taken over yet."""
         self._wholeness = Wholeness({})
         self.hurry: Callable[[], object] = bool
@@ -100,7 +100,7 @@ class PlaceFinder:
             for index in image.topics[name].partitions
         }
 
-    def looked(self, look: SourceLook | KafkaError | None) -> int:
+    def looked(self, look: TransactionsLook | KafkaError | None) -> int:
         """Take over a look at the source. Return the pause before the next one."""
         number, self._number = self._number, None
         if isinstance(look, KafkaError):
@@ -122,15 +122,15 @@ class PlaceFinder:
         unsettled = self._decisions.take_unsettled()
         if look.is_gapless and look.ends and number is not None:
             ends = look.ends | {place: self._wholeness.end_of(place) for place in look.gone}
-            self._arrived.append(SourceCut(number, ends, unsettled))
+            self._arrived.append(SettledCut(number, ends, unsettled))
             self._has_news = True
             self._notify()
         return SOON_MS if self._wholeness.is_waiting else LATER_MS
 
     def _apply(self, decisions: SourceDecisions, changes: Iterable[StateChange]) -> None:
         ids = self.topics().mirroring
-        for name, state in changes:
-            decision = decisions.apply(name, state)
+        for name, decision in changes:
+            decisions.apply(name, decision)
             if decision is not None:
                 places = frozenset((ids[topic], index) for topic, index in decision.partitions if topic in ids)
                 self._wholeness.decided(decision, places)
@@ -192,7 +192,7 @@ class PlaceFinder:
     def _take(self, wholeness: Wholeness, ids: set[bytes]) -> Iterator[None]:
         while self._arrived and wholeness is self._wholeness:
             each = self._arrived.popleft()
-            if isinstance(each, SourceCut):
+            if isinstance(each, SettledCut):
                 wholeness.cut(each)
             elif each.place[0] in ids and self._is_current(*each) and not wholeness.report(*each):
                 log.debug("A report of %s does not continue the one before", each.place)

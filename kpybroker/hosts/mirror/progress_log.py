@@ -203,7 +203,7 @@ class ProgressLog:
     # Its beginning
 
     def rest(self, records: Callable[[], Iterable[bytes]]) -> None:
-        """Where the log has grown long, write ``records``, from which all that was read follows, and delete that."""
+        """Shorten a long log: write ``records``, from which all that was read follows, and delete that."""
         if self._read_since < REST_EVERY or not self.is_idle:
             return
         self._read_since = 0

@@ -7,7 +7,7 @@ It works for every topic that is a mirror, also while the mirror is stopped or f
 from collections.abc import Iterator
 from typing import Final
 
-from kpybroker.hosts.mirror.held_partitions import HeldPartitions
+from kpybroker.hosts.mirror.held_partitions import HeldBackPartitions
 from kpybroker.hosts.mirror.parts import MirrorParts
 from kpybroker.hosts.mirror.place_finder import PlaceFinder
 from kpybroker.hosts.mirror.progress_log import ProgressLog
@@ -31,7 +31,7 @@ class ShownParts:
 
     def __init__(self, parts: MirrorParts) -> None:
         self._parts = parts
-        self.held = HeldPartitions(parts, self._soon)
+        self.held = HeldBackPartitions(parts, self._soon)
         self.known = Progress()
         self._log = ProgressLog(parts, self._take, self._lost, self._step)
         self._finders: dict[str, PlaceFinder] = {}

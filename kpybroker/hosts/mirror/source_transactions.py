@@ -18,8 +18,9 @@ from kpybroker.hosts.mirror.parts import MirrorParts
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.metadata.topic_name import TRANSACTION_STATE_TOPIC
 from kpybroker.machines.mirror.cuts import Place
+from kpybroker.machines.mirror.decisions import CommitDecision
 from kpybroker.machines.transactions.record import decode
-from kpybroker.machines.transactions.transaction import Transaction
+from kpybroker.machines.transactions.transaction import EPOCH_BUMP_VERSION, TransactionState
 from kpybroker.runtime.io.scheduler import Submit, Timer
 from kpywire import error_codes
 from kpywire.errors import Malformed
@@ -43,13 +44,13 @@ ABSENT: Final = error_codes.UNKNOWN_TOPIC_OR_PARTITION
 
 
 class StateChange(NamedTuple):
-    """A record of a transactional id; without a state it is deleted."""
+    """A record of a transactional id, and the decision to commit that it shows."""
 
     name: str
-    state: Transaction | None
+    decision: CommitDecision | None
 
 
-class SourceLook(NamedTuple):
+class TransactionsLook(NamedTuple):
     """The ends of partitions, and the records that the log has had meanwhile."""
 
     before: list[StateChange]
@@ -77,7 +78,7 @@ class StateTail:
             self._client.close()
             self._client = None
 
-    def look(self, wanted: Mapping[Spot, Place], *, is_late: bool) -> SourceLook:
+    def look(self, wanted: Mapping[Spot, Place], *, is_late: bool) -> TransactionsLook:
         """Ask for the ends of these partitions, then read to the log's end; also before that if the look before was
         long ago (``is_late``), so that less is between both. KafkaError, Unreachable."""
         if self._client is None:
@@ -92,7 +93,7 @@ class StateTail:
         before, was_gapless = self._read(client) if is_late else ([], True)
         ends, gone = _ends(client, wanted)
         after, is_gapless = self._read(client)
-        return SourceLook(before, ends, gone, after, was_gapless and is_gapless, pending)
+        return TransactionsLook(before, ends, gone, after, was_gapless and is_gapless, pending)
 
     def _partitions(self, client: Client) -> list[Spot]:
         for topic in client.topics([TRANSACTION_STATE_TOPIC]):
@@ -150,7 +151,13 @@ def _change(key: bytes | None, value: bytes | None) -> StateChange | None:
     except Malformed as error:
         log.debug("A record of %s is passed over: %s", TRANSACTION_STATE_TOPIC, error)
         return None
-    return None if found is None else StateChange(found.transactional_id, found.transaction)
+    if found is None:
+        return None
+    name, state = found.transactional_id, found.transaction
+    if state is None or state.state is not TransactionState.PREPARE_COMMIT:
+        return StateChange(name, None)
+    has_own_epoch = state.client_version >= EPOCH_BUMP_VERSION
+    return StateChange(name, CommitDecision(state.producer_id, state.producer_epoch, state.partitions, has_own_epoch))
 
 
 class SourceTransactions:
@@ -166,7 +173,7 @@ class SourceTransactions:
         self._pause_ms = 0
         self.wanted: Callable[[], Mapping[Spot, Place]] | None = None
         """The partitions that are mirrored, as of now; None while nothing is asked for."""
-        self.looked: Callable[[SourceLook | KafkaError | None], int] = lambda _look: LATER_MS
+        self.looked: Callable[[TransactionsLook | KafkaError | None], int] = lambda _look: LATER_MS
         """Called with each result, with the error if the source forbids it, and with None after another error. It
         returns the pause before the next look."""
 
@@ -210,7 +217,7 @@ class SourceTransactions:
         wanted = {} if self.wanted is None else self.wanted()
         self._is_reading = True
 
-        def has_looked(found: SourceLook | None, error: BaseException | None) -> None:
+        def has_looked(found: TransactionsLook | None, error: BaseException | None) -> None:
             self._is_reading = False
             if self._tail is not tail:
                 tail.close()

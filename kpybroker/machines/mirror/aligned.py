@@ -10,7 +10,7 @@ count, and the next cut at which the producer is settled begins it again.
 from collections import deque
 from collections.abc import Iterator, Mapping
 
-from kpybroker.machines.mirror.cuts import HeldMarker, Place, SourceCut
+from kpybroker.machines.mirror.cuts import HeldMarker, Place, SettledCut
 
 
 class CountedDecision:
@@ -26,7 +26,7 @@ class CountedDecision:
 class AlignedProducer:
     """The decisions of one producer whose markers are not passed yet. Without an anchor there is no count."""
 
-    def __init__(self, anchor: SourceCut | None) -> None:
+    def __init__(self, anchor: SettledCut | None) -> None:
         self.anchor = anchor
         self._waiting: dict[Place, deque[CountedDecision]] = {}
 
@@ -41,7 +41,7 @@ class AlignedProducer:
             for place in decision.partitions:
                 self._waiting.setdefault(place, deque()).append(decision)
 
-    def begin_at(self, cut: SourceCut | None) -> None:
+    def begin_at(self, cut: SettledCut | None) -> None:
         """Begin to count at a cut, or stop to count."""
         self.anchor = cut
         self._waiting.clear()

@@ -1,4 +1,4 @@
-"""What is known of a mirror and its source: held markers, leaders' reports of them, and cuts through the source."""
+"""The knowledge of a mirror and its source: held markers, leaders' reports of them, and cuts through the source."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -32,7 +32,7 @@ class LeaderReport(NamedTuple):
     markers: tuple[HeldMarker, ...]
 
 
-class SourceCut(NamedTuple):
+class SettledCut(NamedTuple):
     """The ends of the partitions at the source, and the transactions that were not settled there."""
 
     number: int

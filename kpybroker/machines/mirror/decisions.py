@@ -11,13 +11,8 @@ Aborted transactions are passed over: it makes no difference where their records
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from kpybroker.machines.transactions.transaction import (
-    EPOCH_BUMP_VERSION,
-    MAX_EPOCH,
-    NO_EPOCH,
-    Transaction,
-    TransactionState,
-)
+NO_EPOCH: Final = -1
+MAX_EPOCH: Final = 0x7FFF
 
 
 class Epochs(NamedTuple):
@@ -49,17 +44,16 @@ class SourceDecisions:
         self._unsettled: dict[int, Epochs] = {}
         self.take_unsettled()
 
-    def apply(self, name: str, state: Transaction | None) -> CommitDecision | None:
-        """Take over the next record of a transactional id; None deletes it. Return the decision that it shows."""
-        if state is None or state.state is not TransactionState.PREPARE_COMMIT:
+    def apply(self, name: str, decision: CommitDecision | None) -> None:
+        """Take over the next record of a transactional id: a transaction that is to be committed, or anything else."""
+        if decision is None:
             self._pending.pop(name, None)
-            return None
-        producer_id, epoch = state.producer_id, state.producer_epoch
+            return
+        producer_id, epoch, _, _ = decision
         self._pending[name] = producer_id, Epochs(epoch, epoch)
         known = self._unsettled.get(producer_id)
         first = epoch if known is None else min(known.first, epoch)
         self._unsettled[producer_id] = Epochs(first, epoch if known is None else max(known.last, epoch))
-        return CommitDecision(producer_id, epoch, state.partitions, state.client_version >= EPOCH_BUMP_VERSION)
 
     def take_unsettled(self) -> dict[int, Epochs]:
         """The transactions that were not complete at the last call, or were decided since, by their producers."""

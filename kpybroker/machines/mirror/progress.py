@@ -6,7 +6,7 @@ Each value is a JSON array, its first element the kind. The topic has one partit
 - ``want``: whether it wants to hear of partitions that hold no markers, too.
 - ``report``: the state of partitions at their leaders.
 - ``places``: places that have grown. All of one record belong together.
-- ``cut``: these topics are cut at the places known by then. Later ones count no more, whoever finds them.
+- ``cut``: these topics are cut at the places known by then. Later ones count no more.
 - ``done``: a partition is cut, in all of its replicas in sync.
 - ``forget``: a topic is no mirror any more.
 - ``state``: why partitions wait, for people.

@@ -24,7 +24,7 @@ from collections.abc import Generator, Iterable, Iterator, Mapping
 from typing import Final
 
 from kpybroker.machines.mirror.aligned import AlignedProducer, CountedDecision
-from kpybroker.machines.mirror.cuts import HeldMarker, LeaderReport, Place, SourceCut
+from kpybroker.machines.mirror.cuts import HeldMarker, LeaderReport, Place, SettledCut
 from kpybroker.machines.mirror.decisions import CommitDecision, Epochs
 
 MOST_CUTS: Final = 32
@@ -33,7 +33,7 @@ MOST_DECISIONS: Final = 100_000
 NO_END: Final = -1
 
 
-class _Copy:
+class _MirroredCopy:
     """A partition here, as far as its leader has reported it."""
 
     __slots__ = ("after", "base", "joins_at", "leader_epoch", "listed_to", "markers", "replicated", "unsettled")
@@ -49,7 +49,7 @@ class _Copy:
         """Only cuts with later numbers were begun since this leader holds markers back."""
         self.unsettled: dict[int, Epochs] | None = None
         """The transactions that may lie before the first held marker; None before the first such cut is reached."""
-        self.joins_at: SourceCut | None = None
+        self.joins_at: SettledCut | None = None
 
     def take(self, report: LeaderReport) -> list[HeldMarker]:
         """Continue with a report. Return the markers that are new."""
@@ -60,7 +60,7 @@ class _Copy:
         return new
 
 
-class _Group:
+class _MarkerGroup:
     """Markers that are passed together or not at all."""
 
     __slots__ = ("firsts", "lasts")
@@ -78,12 +78,12 @@ class Wholeness:
     def __init__(self, places: Mapping[Place, int]) -> None:
         """``places`` are those that were published before."""
         self.places = dict(places)
-        self._copies: dict[Place, _Copy] = {}
+        self._copies: dict[Place, _MirroredCopy] = {}
         self._decisions: dict[tuple[int, int], tuple[frozenset[Place], int]] = {}
-        self._cuts: list[SourceCut] = []
+        self._cuts: list[SettledCut] = []
         self._aligned: dict[int, AlignedProducer] = {}
         """The producers whose transactions share an epoch, and have been seen since the last cut that may anchor."""
-        self._latest_cut: SourceCut | None = None
+        self._latest_cut: SettledCut | None = None
         self._number = 0
         self._blocked: dict[Place, HeldMarker] = {}
         """The marker that holds each partition back, since the last `advance`."""
@@ -105,7 +105,7 @@ class Wholeness:
             base = None if copy is None or place not in self.places else copy.base
             if copy is not None and base is None:
                 self._unalign()  # markers may be missing between both leaders' reports
-            copy = self._copies[place] = _Copy(report, self._number)
+            copy = self._copies[place] = _MirroredCopy(report, self._number)
             copy.base = report.first if base is None else base
         elif report.first > copy.listed_to:
             del self._copies[place]
@@ -154,7 +154,7 @@ class Wholeness:
         if len(self._decisions) > MOST_DECISIONS:
             del self._decisions[next(iter(self._decisions))]
 
-    def cut(self, cut: SourceCut) -> None:
+    def cut(self, cut: SettledCut) -> None:
         """Note a cut. Their ends grow."""
         self._cuts.append(cut)
         self._latest_cut = cut
@@ -217,13 +217,13 @@ class Wholeness:
         yield from self._forget_passed(tops)
         return grown
 
-    def _is_reached(self, cut: SourceCut) -> bool:
+    def _is_reached(self, cut: SettledCut) -> bool:
         """Whether every partition has reached a cut, those whose leader has not reported among them."""
         return self._all_reported() and all(
             copy.listed_to >= cut.ends.get(place, copy.listed_to + 1) for place, copy in self._copies.items()
         )
 
-    def _is_replicated(self, cut: SourceCut) -> bool:
+    def _is_replicated(self, cut: SettledCut) -> bool:
         return self._all_reported() and all(
             copy.replicated >= cut.ends.get(place, copy.replicated + 1) for place, copy in self._copies.items()
         )
@@ -231,7 +231,7 @@ class Wholeness:
     def _all_reported(self) -> bool:
         return self.places.keys() <= self._copies.keys()
 
-    def _tops(self, reached: list[SourceCut]) -> Generator[None, None, dict[Place, int]]:
+    def _tops(self, reached: list[SettledCut]) -> Generator[None, None, dict[Place, int]]:
         """How far each partition gets."""
         tops = {place: copy.listed_to for place, copy in self._copies.items()}
         groups = yield from self._groups(reached)
@@ -243,7 +243,7 @@ class Wholeness:
                 tops[place] = offset
                 lowered.append(place)
 
-        relied: dict[Place, list[_Group]] = {}
+        relied: dict[Place, list[_MarkerGroup]] = {}
         for place, copy in self._copies.items():
             for marker in copy.markers:
                 group = groups.get((place, marker.offset))
@@ -269,16 +269,16 @@ class Wholeness:
                 self._blocked[place] = blocked
         return tops
 
-    def _groups(self, reached: list[SourceCut]) -> Generator[None, None, dict[tuple[Place, int], _Group]]:
+    def _groups(self, reached: list[SettledCut]) -> Generator[None, None, dict[tuple[Place, int], _MarkerGroup]]:
         """The group that each marker relies on. Those that rely on nothing known are missing."""
         by_producer: dict[int, list[tuple[Place, HeldMarker]]] = {}
         for place, copy in self._copies.items():
             for marker in copy.markers:
                 by_producer.setdefault(marker.producer_id, []).append((place, marker))
-        found: dict[tuple[Place, int], _Group] = {}
+        found: dict[tuple[Place, int], _MarkerGroup] = {}
         for producer_id, markers in by_producer.items():
             yield
-            groups: dict[int, _Group] = {}
+            groups: dict[int, _MarkerGroup] = {}
             counted = self._counted(producer_id, markers)
             for place, marker in markers:
                 group = counted.get((place, marker.offset)) or groups.get(~marker.epoch)
@@ -286,7 +286,7 @@ class Wholeness:
                     group = self._whole(producer_id, marker.epoch, markers)
                 for cut in reached if group is None else ():
                     if marker.offset < cut.ends[place] and cut.settles(producer_id, marker.epoch):
-                        group = groups.get(cut.number) or _Group(_lasts(markers, cut))
+                        group = groups.get(cut.number) or _MarkerGroup(_lasts(markers, cut))
                         groups[cut.number] = group
                         break
                 else:
@@ -297,7 +297,9 @@ class Wholeness:
                     group.firsts.setdefault(place, marker.offset)
         return found
 
-    def _counted(self, producer_id: int, markers: list[tuple[Place, HeldMarker]]) -> dict[tuple[Place, int], _Group]:
+    def _counted(
+        self, producer_id: int, markers: list[tuple[Place, HeldMarker]]
+    ) -> dict[tuple[Place, int], _MarkerGroup]:
         """The markers that are matched by counting, in the groups of their transactions, if none is missing there."""
         aligned = self._aligned.get(producer_id)
         if aligned is None or aligned.anchor is None:
@@ -309,27 +311,27 @@ class Wholeness:
         there: dict[CountedDecision, dict[Place, int]] = {}
         for decision, place, marker in aligned.matches(by_place):
             there.setdefault(decision, {})[place] = marker.offset
-        found: dict[tuple[Place, int], _Group] = {}
+        found: dict[tuple[Place, int], _MarkerGroup] = {}
         for decision, lasts in there.items():
             if all(place in lasts for place in decision.partitions if self._is_held(place)):
-                group = _Group(lasts)
+                group = _MarkerGroup(lasts)
                 found |= dict.fromkeys(lasts.items(), group)
         return found
 
     def _is_held(self, place: Place) -> bool:
         return place in self._copies or place in self.places
 
-    def _whole(self, producer_id: int, epoch: int, markers: list[tuple[Place, HeldMarker]]) -> _Group | None:
+    def _whole(self, producer_id: int, epoch: int, markers: list[tuple[Place, HeldMarker]]) -> _MarkerGroup | None:
         """The markers of a decision, if none is missing."""
         there = {place: marker.offset for place, marker in markers if marker.epoch == epoch}
-        return _Group(there) if all(place in there for place in self._needed(producer_id, epoch)) else None
+        return _MarkerGroup(there) if all(place in there for place in self._needed(producer_id, epoch)) else None
 
     def _needed(self, producer_id: int, epoch: int) -> list[Place]:
         """The partitions of a decision that hold markers back."""
         partitions, _ = self._decisions.get((producer_id, epoch), (frozenset(), 0))
         return sorted(filter(self._is_held, partitions))
 
-    def _joins(self, copy: _Copy, reached: list[SourceCut], passed: Mapping[int, bool]) -> bool:
+    def _joins(self, copy: _MirroredCopy, reached: list[SettledCut], passed: Mapping[int, bool]) -> bool:
         """Whether a partition without a place gets one: all that lies before its held markers is whole everywhere."""
         for cut in reached:
             if cut.number <= copy.after or (copy.joins_at is not None and cut.number <= copy.joins_at.number):
@@ -378,7 +380,7 @@ class Wholeness:
         return copy is not None and any((each.producer_id, each.epoch) == wanted for each in copy.markers)
 
 
-def _lasts(markers: Iterable[tuple[Place, HeldMarker]], cut: SourceCut) -> dict[Place, int]:
+def _lasts(markers: Iterable[tuple[Place, HeldMarker]], cut: SettledCut) -> dict[Place, int]:
     """The last marker in each partition that lies below a cut, and is settled at it."""
     return {
         place: marker.offset
