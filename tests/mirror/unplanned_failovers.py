@@ -1,6 +1,7 @@
 """Unplanned failovers under transactions: a source that is killed at any moment, and a mirror of three brokers.
 
-``python -m tests.mirror.unplanned_failovers 200`` does that many rounds, and prints what each has found.
+``python -m tests.mirror.unplanned_failovers 200`` does that many rounds, and prints what each has found. In every
+fifth one a node of the mirror dies, too.
 """
 
 import random
@@ -32,11 +33,12 @@ from support.waiting import eventually
 PRODUCERS = 3
 TOPICS = {"orders": 3, "payments": 2}
 LONGEST_S = 1.5
+EVERY = 5
 CALM = {
-    "broker.session.timeout.ms": "30000",
-    "controller.quorum.election.timeout.ms": "5000",
-    "controller.quorum.fetch.timeout.ms": "20000",
-    "controller.quorum.request.timeout.ms": "20000",
+    "broker.session.timeout.ms": "15000",
+    "controller.quorum.election.timeout.ms": "3000",
+    "controller.quorum.fetch.timeout.ms": "8000",
+    "controller.quorum.request.timeout.ms": "8000",
 }
 """So that a machine with much other work elects no leaders."""
 
@@ -138,8 +140,8 @@ class Rounds:
         self._cluster = cluster
         self._number = 0
 
-    def run(self, seed: int, longest_s: float = LONGEST_S) -> Outcome:
-        """Begin a mirror, kill the source, and fail over."""
+    def run(self, seed: int, longest_s: float = LONGEST_S, *, also: int | None = None) -> Outcome:
+        """Begin a mirror, kill the source, and fail over. ``also`` is a node of the mirror that is killed before."""
         self._number += 1
         chosen, name = random.Random(seed), f"r{self._number}"
         spots = [Spot(f"{name}-{topic}", index) for topic, count in TOPICS.items() for index in range(count)]
@@ -159,11 +161,15 @@ class Rounds:
         time.sleep(chosen.uniform(0.05, longest_s))
         self._source.kill()
         time.sleep(chosen.choice((0, 0.02, 0.2)))
+        if also is not None:
+            self._cluster.nodes[also].kill()
         done = CliRunner().invoke(command, ["failover", name, "--now", "--json", "--bootstrap-server", servers])
         assert done.exit_code == 0, done.output
         for thread in (*writers, looker):
             thread.ends.set()
         self._source.start()
+        if also is not None:
+            self._cluster.nodes[also].start()
         for thread in (*writers, looker):
             thread.join(30)
         return self._judge(spots, writers, looker, done.output)
@@ -207,7 +213,8 @@ def main() -> None:
     torn = gone = 0
     with tempfile.TemporaryDirectory() as directory, rounds(Path(directory)) as made:
         for number in range(count):
-            outcome = made.run(seed + number * 100)
+            also = number // EVERY % 3 + 1 if number % EVERY == EVERY - 1 else None
+            outcome = made.run(seed + number * 100, also=also)
             torn, gone = torn + outcome.torn, gone + outcome.gone
             print(number, *(f"{key} {value}" for key, value in outcome._asdict().items()), flush=True)
     print(f"{count} kills, {torn} transactions torn, {gone} records gone")
