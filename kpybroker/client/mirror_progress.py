@@ -53,6 +53,8 @@ def explained(each: MirroredPartition, topics: Iterable[MirroredTopic], known: P
     place = ids[each.spot.topic], each.spot.partition
     words = known.words.get(owners[each.spot.topic], MirrorWords())
     found = each._replace(is_whole=place in known.places)
+    if not known.finders:
+        return found  # of brokers of an earlier version
     if each.reason not in ("", FETCHING) or (found.is_whole and place not in words.waits):
         return found
     return found._replace(reason=words.waits.get(place, UNKNOWN if words.problem else COPYING), is_waiting=True)

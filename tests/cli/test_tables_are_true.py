@@ -241,7 +241,9 @@ def failed_over(state: State) -> str:
         for step in ("stop_feeding", "make_writable"):
             patched.setattr(mirror_requests, step, lambda *_: None)
         patched.setattr(mirror_requests, "end_transactions", lambda *_: 0)
-        patched.setattr(mirror, "_losses", lambda *_: [mirror.PartitionLoss(Spot("flights", 1), 17, 1_000, 3, 4_000)])
+        patched.setattr(
+            mirror, "_losses", lambda *_: [mirror.PartitionLoss(Spot("flights", 1), 17, 1_000, 3, 4_000, 5)]
+        )
         return state.run_text("mirror", "failover", "dr", "--now")
 
 
@@ -351,7 +353,7 @@ TABLES = (
     Table("backup list", backed_up, lambda _: [["run-1", "1970-01-01T00:00:01Z", "1", "2", "4 KiB", "2 KiB"]]),
     Table("mirror status", mirrored_partition, lambda _: [["dr", "flights", "1", "17", "3", mirror_requests.FETCHING]]),
     Table("mirror create --adopt", exported, lambda _: [["flights", "1", "17", "20", "2", "flights.diverged"]]),
-    Table("mirror failover", failed_over, lambda _: [["flights", "1", "17", "3", "4 s"]]),
+    Table("mirror failover", failed_over, lambda _: [["flights", "1", "17", "5", "3", "4 s"]]),
     Table("topics reassignments", moving_partition, lambda _: [["flights", "1", "1,2,3", "3", "1"]]),
     Table(
         "balance plan",
