@@ -52,6 +52,8 @@ class PlaceFinder:
         """The number of the cut that is under way."""
         self._has_news = False
         self._wants = False
+        self._pause_ms = SOON_MS
+        """The next pause between two looks. It grows while places do not."""
         self._stopping_since_ms = -1.0
         self._words: MirrorWords | None = None
         self._spoke_ms = -WORDS_MS
@@ -125,7 +127,11 @@ class PlaceFinder:
             self._arrived.append(SettledCut(number, ends, unsettled))
             self._has_news = True
             self._notify()
-        return SOON_MS if self._wholeness.is_waiting else LATER_MS
+        if not self._wholeness.is_waiting:
+            return LATER_MS
+        pause_ms = self._pause_ms
+        self._pause_ms = min(pause_ms * 2, LATER_MS)
+        return pause_ms
 
     def _apply(self, decisions: SourceDecisions, changes: Iterable[StateChange]) -> None:
         ids = self.topics().mirroring
@@ -177,13 +183,15 @@ class PlaceFinder:
                 write(due)
                 return
             if grown:
+                self._pause_ms = SOON_MS
                 due.append(progress.places(grown))
             wants = wholeness.is_waiting
             if wants != self._wants:
                 self._wants = wants
                 due.append(progress.want(self._mirror, wants))
-            if wants:
-                self.hurry()
+                if wants:
+                    self._pause_ms = SOON_MS
+                    self.hurry()
         if is_stopping:
             due += self._cut(topics)
         due += self._speak(topics, now_ms)
