@@ -4,7 +4,20 @@ from manifests import manifest, partition, piece
 
 from kpybroker.machines.backup.manifest import GroupPosition
 from kpybroker.machines.backup.planning import PartitionPlan, SourceBounds, chained, plan_partition, without_diverged
-from kpybroker.machines.backup.restoring import commit_records, next_producer_id, runs_around
+from kpybroker.machines.backup.restoring import (
+    RestoredNode,
+    commit_records,
+    metadata_records,
+    next_producer_id,
+    runs_around,
+)
+from kpywire import uuid
+from kpywire.metadata_records.config_record import ConfigRecord
+from kpywire.metadata_records.feature_level_record import FeatureLevelRecord
+from kpywire.metadata_records.partition_record import PartitionRecord
+from kpywire.metadata_records.producer_ids_record import ProducerIdsRecord
+from kpywire.metadata_records.register_broker_record import RegisterBrokerRecord
+from kpywire.metadata_records.topic_record import TopicRecord
 
 ONE, TWO, THREE = piece(0, 10), piece(10, 20), piece(20, 30)
 
@@ -71,3 +84,40 @@ def test_positions_of_groups_are_not_above_the_cut() -> None:
         for each in commit_records(made, 7)
     }
     assert found == {("orders", 0): (10, -1, "a"), ("orders", 1): (4, 3, "b")}
+
+
+def test_a_restored_node_has_all_partitions_and_leads_none_before_it_registers() -> None:
+    levels = [
+        FeatureLevelRecord(name="metadata.version", feature_level=27),
+        FeatureLevelRecord(name="group.version", feature_level=1),
+    ]
+    held = piece(0, 10, max_producer_id=41)
+    made = manifest(partition(held, leader_epoch=8), partition(leader_epoch=-1), offsets_partitions=2)
+    (topic,) = made.topics
+    made = made._replace(topics=(topic._replace(configs={"retention.ms": "5", "min.insync.replicas": "3"}),))
+    node = RestoredNode(7, b"d" * 16, b"i" * 16, b"o" * 16)
+    records = list(metadata_records(made, node, levels))
+    of_kind = {kind: [each for each in records if type(each) is kind] for kind in map(type, records)}
+    assert of_kind[FeatureLevelRecord] == levels
+    (registration,) = of_kind[RegisterBrokerRecord]
+    features = [(each.name, each.min_supported_version, each.max_supported_version) for each in registration.features]
+    assert features == [("metadata.version", 27, 27), ("group.version", 0, 1)]
+    assert (registration.broker_id, registration.fenced, registration.log_dirs) == (7, True, [b"d" * 16])
+    ids = {"orders": uuid.from_string(topic.topic_id), "__consumer_offsets": b"o" * 16}
+    assert {each.name: each.topic_id for each in of_kind[TopicRecord]} == ids
+    partitions = of_kind[PartitionRecord]
+    assert [(each.topic_id, each.partition_id, each.leader_epoch) for each in partitions] == [
+        (ids["orders"], 0, 8),
+        (ids["orders"], 1, 0),
+        (ids["__consumer_offsets"], 0, 0),
+        (ids["__consumer_offsets"], 1, 0),
+    ]
+    for each in partitions:
+        assert (each.replicas, each.isr, each.directories) == ([7], [7], [b"d" * 16])
+        assert (each.leader, each.partition_epoch) == (-1, 0)
+    configs = {(each.resource_name, each.name): each.value for each in of_kind[ConfigRecord]}
+    assert configs["", "min.insync.replicas"] == "1"
+    assert configs["orders", "retention.ms"] == "5"
+    assert ("orders", "min.insync.replicas") not in configs
+    assert configs["__consumer_offsets", "cleanup.policy"] == "compact"
+    assert [each.next_producer_id for each in of_kind[ProducerIdsRecord]] == [42]

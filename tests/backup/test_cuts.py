@@ -121,3 +121,7 @@ def test_damaged_batches_and_those_that_were_read_are_refused() -> None:
         BatchStretch(0, (), CutOffsets(9, 9, 9)).take(damaged)
     with pytest.raises(Malformed, match="a batch at offset 0 comes after offset 4"):
         BatchStretch(5, (), CutOffsets(9, 9, 9)).take(batch(0))
+    with pytest.raises(Malformed, match="a batch at offset 4 comes after offset 4"):
+        BatchStretch(5, (), CutOffsets(9, 9, 9)).take(batch(4))
+    assert BatchStretch(5, (), CutOffsets(9, 9, 9)).take(b"") == 0
+    assert BatchStretch(5, (), CutOffsets(9, 9, 9)).take(batch(9)) == 0

@@ -129,6 +129,12 @@ def test_the_run_the_place_and_the_kind_of_an_object_are_read_from_its_key() -> 
         assert run_of_manifest(other) is None
 
 
+def test_a_manifest_is_a_text_that_people_read() -> None:
+    text = manifest_json(manifest(partition(piece(0, 10)), cluster_id="größe")).decode()
+    assert '\n "version": 1,\n' in text
+    assert '\n "cluster_id": "größe",\n' in text
+
+
 def test_a_run_counts_the_bytes_that_it_wrote() -> None:
     made = manifest(partition(piece(0, 10, "1"), piece(10, 20, "2", size_bytes=7)), run="2")
     assert (made.size_bytes, made.new_bytes) == (107, 7)
