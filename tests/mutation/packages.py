@@ -14,6 +14,7 @@ features lagging_servers lost_connections migration migration_progress protectio
 requests_of_clients session simulated token_requests topic_writes tree two_controllers view words znode_contents
 zookeeper_controller_against_kafka zookeeper_controller_events zookeeper_protection zookeeper_registration
 """
+MIRROR: Final = "agreement feeding forked_metadata joining_mirrors mirror_plans wholeness"
 BALANCE: Final = "directory_moves executions explained_plans move_pace optimum plan_files planner reasons_to_stay rolling"
 CONSOLE: Final = """
 answers_are_true config_words contents features_of_quorum finding group_list group_progress group_story json_paths
@@ -60,7 +61,7 @@ PACKAGES: Final[dict[str, Package]] = {
     "fetch": Package(("kpybroker/machines/fetch",), ("fetch",)),
     "mirror": Package(
         ("kpybroker/machines/mirror",),
-        tuple(f"mirror/test_{name}.py" for name in ("feeding", "forked_metadata", "joining_mirrors", "mirror_plans")),
+        tuple(f"mirror/test_{name}.py" for name in MIRROR.split()),
     ),
     "backup": Package(("kpybroker/machines/backup",), ("backup",)),
     "silence": Package(
