@@ -31,7 +31,6 @@ from kpybroker.machines.console.wording import (
         (rate(0), "0"),
         (rate(0.25), "0.2"),
         (rate(1234.5), "1\u202f234"),
-        (percent(0), "0 %"),
         (percent(0.0999), "9.99 %"),
         (percent(0.1), "10 %"),
         (percent(1), "100 %"),

@@ -14,7 +14,10 @@ features lagging_servers lost_connections migration migration_progress protectio
 requests_of_clients session simulated token_requests topic_writes tree two_controllers view words znode_contents
 zookeeper_controller_against_kafka zookeeper_controller_events zookeeper_protection zookeeper_registration
 """
-MIRROR: Final = "agreement feeding forked_metadata joining_mirrors mirror_plans wholeness"
+MIRROR: Final = """
+agreement counted_transactions feeding forked_metadata held_markers joining_mirrors mirror_plans mirror_progress progress
+wholeness
+"""
 BALANCE: Final = "directory_moves executions explained_plans move_pace optimum plan_files planner reasons_to_stay rolling"
 CONSOLE: Final = """
 answers_are_true config_words contents features_of_quorum finding group_list group_progress group_story json_paths

@@ -142,7 +142,7 @@ class Progress:
                     self.reported.setdefault(mirror, set()).update(each.place for each in parts)
                 return mirror, token, parts
             self._apply(kind, fields)
-        except (ValueError, TypeError, LookupError):
+        except (ValueError, TypeError, LookupError, RecursionError):
             pass
         return None
 
