@@ -5,9 +5,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_clusters import IDLE_NEVER, MB, cluster, clusters, goals, plain
 
+from kpybroker.machines.balance import planner
 from kpybroker.machines.balance.goals import BalanceGoals, MoveReason, Resource
 from kpybroker.machines.balance.model import BalanceModel, BalanceNode, PartitionLoad
 from kpybroker.machines.balance.planner import BalancePlan, plan
+from kpybroker.machines.balance.search import MoveSearch
 
 MANY = settings(max_examples=100, deadline=None)
 
@@ -169,6 +171,31 @@ def test_a_hot_partition_is_named() -> None:
         model.add_partition(topic, number, [number + 1], load=PartitionLoad(0, rate * float(MB)))
     (hot,) = [each for each in plan(model).hot if each.resource is Resource.IN]
     assert (hot.name, hot.node, round(hot.of_node, 2)) == ("clicks-0", 1, 1.0)
+
+
+def test_a_partition_that_just_fits_a_broker_is_not_hot() -> None:
+    model = BalanceModel(plain(2))
+    topic = model.add_topic("clicks")
+    for number, rate in enumerate((10, 10)):
+        model.add_partition(topic, number, [number + 1], load=PartitionLoad(0, rate * float(MB)))
+    for tolerance, hot in ((0.0, []), (-0.01, ["clicks-0", "clicks-1"])):
+        assert [each.name for each in plan(model, BalanceGoals(tolerance)).hot] == hot
+
+
+def test_a_search_ends_with_the_round_that_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    rounds: list[bool] = []
+    one_round = planner._round
+
+    def counted(search: MoveSearch, goals: BalanceGoals) -> bool:
+        rounds.append(one_round(search, goals))
+        return rounds[-1]
+
+    monkeypatch.setattr(planner, "_round", counted)
+    plan(cluster(plain(2), [[1, 2], [2, 1]]))
+    assert rounds == [False, False], "one in each way to search"
+    rounds.clear()
+    plan(cluster(plain(2), [[1, 2]] * 6))
+    assert rounds == [True, False] * 2 + [False, False]
 
 
 def test_a_move_for_which_there_is_never_room_is_deferred() -> None:

@@ -13,16 +13,15 @@ from kpybroker.machines.balance.search import MoveSearch
 _PLACED_BY = Resource.DISK
 
 
-def vacate(search: MoveSearch, reason: MoveReason) -> bool:
-    """Move the replicas of nodes that are gone, or that are to leave, to others. Return whether anything changed."""
-    now, before = search.now, len(search.log)
+def vacate(search: MoveSearch, reason: MoveReason) -> None:
+    """Move the replicas of nodes that are gone, or that are to leave, to others."""
+    now = search.now
     for node in range(len(now.model.nodes)):
         is_gone = not now.model.nodes[node].is_alive
         is_leaving = now.is_leaving[node]
         if is_leaving if reason is MoveReason.LEAVING else is_gone and not is_leaving:
             for partition in sorted(now.partitions_on(node), key=lambda each: (-now.model.size[each], each)):
                 _place(search, partition, node, reason)
-    return len(search.log) > before
 
 
 def _place(search: MoveSearch, partition: int, source: int, reason: MoveReason) -> bool:
@@ -39,16 +38,15 @@ def _place(search: MoveSearch, partition: int, source: int, reason: MoveReason) 
     return False
 
 
-def widen(search: MoveSearch) -> bool:
-    """Move replicas that share a rack to other racks. Return whether anything changed."""
-    now, before = search.now, len(search.log)
+def widen(search: MoveSearch) -> None:
+    """Move replicas that share a rack to other racks."""
+    now = search.now
     if now.rack_count < 2:
-        return False
+        return
     for partition in sorted(now.narrow):
         while not now.model.is_held[partition] and partition in now.narrow:
             if not any(_place(search, partition, node, MoveReason.RACK) for node in _sharing(now, partition)):
                 break
-    return len(search.log) > before
 
 
 def _sharing(now: Arrangement, partition: int) -> list[int]:
@@ -60,9 +58,9 @@ def _sharing(now: Arrangement, partition: int) -> list[int]:
     return sorted(sharing, key=lambda each: (now.leads(each, partition), -ratio(each)))
 
 
-def make_room(search: MoveSearch) -> bool:
-    """Move replicas away from disks above the limit, the largest first. Return whether anything changed."""
-    now, before = search.now, len(search.log)
+def make_room(search: MoveSearch) -> None:
+    """Move replicas away from disks above the limit, the largest first."""
+    now = search.now
     disk = now.load[Resource.DISK]
     for node in sorted(now.usable, key=lambda each: now.room[each] - disk[each]):
         if disk[node] <= now.room[node]:
@@ -75,12 +73,11 @@ def make_room(search: MoveSearch) -> bool:
         for partition in reversed(found):
             if size[partition] >= disk[node] - now.room[node] > 0 and node in now.of(partition):
                 _place(search, partition, node, MoveReason.FULL)
-    return len(search.log) > before
 
 
-def fill(search: MoveSearch) -> bool:
-    """Move replicas to new nodes until each has its share. Return whether anything changed."""
-    now, before = search.now, len(search.log)
+def fill(search: MoveSearch) -> None:
+    """Move replicas to new nodes until each has its share."""
+    now = search.now
     now.joining.update(now.new_nodes())
     for node in sorted(now.joining):
         by_size = any(now.shares[Resource.DISK])
@@ -98,7 +95,6 @@ def fill(search: MoveSearch) -> bool:
                 sources[source] = now.partitions_on(source)[::-1]
             if not _given(search, source, node, sources[source]):
                 tried.add(source)
-    return len(search.log) > before
 
 
 def _keeps_floor(now: Arrangement, source: int, parts: Sequence[float]) -> bool:

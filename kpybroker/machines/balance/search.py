@@ -117,9 +117,8 @@ class MoveSearch:
         found = [node for node in now.usable if now.excess(resource, node)]
         return sorted(found, key=now.ratio(resource), reverse=True)
 
-    def relieve(self, resource: Resource) -> bool:
-        """Relieve all nodes above their ceilings of a resource. Return whether anything changed."""
-        log, before = self.log, len(self.log)
+    def relieve(self, resource: Resource) -> None:
+        """Relieve all nodes above their ceilings of a resource."""
         for node in self.over(resource):
             if resource in LED:
                 self._hand_over(node, resource)
@@ -130,15 +129,12 @@ class MoveSearch:
             is_left = self.now.excess(resource, node) and node in self._open
             if is_left and resource is not Resource.REPLICAS:
                 self._exchange(node, resource)
-        return len(log) > before
 
-    def free_leaders(self) -> bool:
-        """Relieve nodes by leaders alone, which move without data. Return whether anything changed."""
-        before = len(self.log)
+    def free_leaders(self) -> None:
+        """Relieve nodes by leaders alone, which move without data."""
         for resource in LED:
             for node in self.over(resource):
                 self._hand_over(node, resource)
-        return len(self.log) > before
 
     def _candidates(self, node: int, resource: Resource) -> list[tuple[float, int]]:
         """The replicas of a node that take something of a resource, and how much."""
