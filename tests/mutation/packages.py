@@ -24,6 +24,11 @@ answers_are_true config_words contents features_of_quorum finding group_list gro
 looks_at_records moves nodes produced_again record_filters records_as_csv rows_of_pages searches_elsewhere shown_records
 standing topic_rates topics_page verdicts views wording
 """
+REMOTE_LOG: Final = """
+compacted_histories empty_leader first_times local_view remote_log_quota remote_metadata_of_nodes remote_metadata_topic
+remote_metadata_values remote_reads remote_segments replicas_that_begin_in_middle store_compaction tier_check tier_report
+tiered_histories tiering_decisions
+"""
 QUICK: Final = "not (slow or java or spark)"
 
 
@@ -72,7 +77,10 @@ PACKAGES: Final[dict[str, Package]] = {
         ("replication/test_silence.py", "controller/test_silence_reports.py"),
     ),
     "lag": Package(("kpybroker/machines/lag.py",), ("metrics/test_lag_definition.py",)),
-    "remote_log": Package(("kpybroker/machines/remote_log",), ("remote_log",)),
+    "remote_log": Package(
+        ("kpybroker/machines/remote_log",),
+        tuple(f"remote_log/test_{name}.py" for name in REMOTE_LOG.split()),
+    ),
     "coordination": Package(
         ("kpybroker/machines/coordination",),
         ("coordination", "share_coordinator", "groups/test_topic_view.py", "transactions"),
