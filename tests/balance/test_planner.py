@@ -180,6 +180,11 @@ def test_a_partition_that_just_fits_a_broker_is_not_hot() -> None:
         model.add_partition(topic, number, [number + 1], load=PartitionLoad(0, rate * float(MB)))
     for tolerance, hot in ((0.0, []), (-0.01, ["clicks-0", "clicks-1"])):
         assert [each.name for each in plan(model, BalanceGoals(tolerance)).hot] == hot
+    model = BalanceModel(plain(3))
+    topic = model.add_topic("clicks")
+    for number, rate in enumerate((30, 20, 10)):
+        model.add_partition(topic, number, [number + 1], load=PartitionLoad(0, rate * float(MB)))
+    assert [each.name for each in plan(model, BalanceGoals(0.0)).hot] == ["clicks-0"], "the ceiling is 20 MB/s"
 
 
 def test_a_search_ends_with_the_round_that_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

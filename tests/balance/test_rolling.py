@@ -86,6 +86,15 @@ def test_of_nodes_that_wait_those_of_the_first_one_s_rack_may_stop() -> None:
     assert reasons == {1: None, 2: "nodes of another rack stop", 4: None}
 
 
+@pytest.mark.parametrize(
+    ("partitions", "text"), [(1, "t-0 would"), (2, "t-0 and 1 more would"), (3, "t-0 and 2 more would")]
+)
+def test_the_partitions_that_a_stop_would_hurt_are_counted(partitions: int, text: str) -> None:
+    (reason,) = objections(cluster(plain(2), [[1, 2]] * partitions), ControllersState(), [2], away=[1]).values()
+    assert reason is not None
+    assert reason.startswith(text)
+
+
 def test_a_node_that_was_allowed_to_stop_counts_as_away() -> None:
     (reason,) = objections(striped(9), ControllersState(), [2], away=[1]).values()
     assert reason is not None
