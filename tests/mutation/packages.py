@@ -25,9 +25,9 @@ looks_at_records moves nodes produced_again record_filters records_as_csv rows_o
 standing topic_rates topics_page verdicts views wording
 """
 REMOTE_LOG: Final = """
-compacted_histories empty_leader first_times local_view remote_log_quota remote_metadata_of_nodes remote_metadata_topic
-remote_metadata_values remote_reads remote_segments replicas_that_begin_in_middle store_compaction tier_check
-tier_report tiered_histories tiering_decisions
+compacted_histories empty_leader first_times local_view remote_lineage remote_log_quota remote_metadata_of_nodes
+remote_metadata_topic remote_metadata_values remote_reads remote_segments replicas_that_begin_in_middle store_compaction
+tier_check tier_report tiered_histories tiered_replica_chaos tiering_decisions
 """
 QUICK: Final = "not (slow or java or spark)"
 

@@ -296,3 +296,20 @@ def test_an_object_is_young_again_after_its_first_look_was_forgotten() -> None:
         if now_ms == 0:
             of.forget()
     assert found == [Belonging.YOUNG, Belonging.YOUNG, Belonging.ORPHAN]
+
+
+def test_copies_that_no_history_leads_to_and_those_that_were_given_up_are_deleted() -> None:
+    log = log_of(0, end=20)._replace(epochs=[(5, 0)])
+    remote = cache_of(segment(1, 0, 9, [(3, 0)]), segment(2, 0, 9, [(3, 0), (5, 5)]), segment(3, 10, 15, [(5, 10)]))
+    for number in (4, 5, 6):
+        remote.apply(segment(number, 0, 9, [(3, 0)]))
+    remote.apply(segment(7, 0, 9, [(5, 0)]))
+    remote.apply(update(segment(7, 0, 9, [(5, 0)]), FINISHED))
+    remote.apply(update(segment(7, 0, 9, [(5, 0)]), DELETING))
+    overdue = frozenset([segment_id(5), segment_id(1)])
+    found = at_once(remote_expiry(log, remote, TierSettings(), copied_offset=15, now_ms=NOW_MS, overdue=overdue))
+    assert (found.log_start, found.expired) == (None, ())
+    assert [each.id.segment_id for each in found.removed] == [segment_id(5), segment_id(7), segment_id(1)]
+    unknown = log._replace(epochs=[])
+    found = at_once(remote_expiry(unknown, remote, TierSettings(), copied_offset=15, now_ms=NOW_MS, overdue=overdue))
+    assert [each.id.segment_id for each in found.removed] == [segment_id(5), segment_id(7)]
