@@ -87,7 +87,7 @@ def test_a_shorter_copy_hides_no_record_of_a_longer_one() -> None:
 
 
 def test_a_copy_with_the_end_of_an_older_one_is_read_from_its_own_start_on() -> None:
-    """As in Kafka: an equal copy takes the place of the older one."""
+    """An equal copy takes the place of the older one, as in Kafka."""
     for start in (0, 50):
         found = cache_of(segment(1, 0, 99, [(1, 0)]), segment(2, start, 99, [(1, start)]))
         read = [found.find(1, offset) for offset in (0, 49, 50, 99)]
