@@ -15,10 +15,12 @@ requests_of_clients session simulated token_requests topic_writes tree two_contr
 zookeeper_controller_against_kafka zookeeper_controller_events zookeeper_protection zookeeper_registration
 """
 MIRROR: Final = """
-agreement counted_transactions feeding forked_metadata held_markers joining_mirrors mirror_plans mirror_progress progress
-wholeness
+agreement counted_transactions feeding forked_metadata held_markers joining_mirrors mirror_plans mirror_progress
+progress wholeness
 """
-BALANCE: Final = "directory_moves executions explained_plans move_pace optimum plan_files planner reasons_to_stay rolling"
+BALANCE: Final = (
+    "directory_moves executions explained_plans move_pace optimum plan_files planner reasons_to_stay rolling"
+)
 CONSOLE: Final = """
 answers_are_true config_words contents features_of_quorum finding group_list group_progress group_story json_paths
 looks_at_records moves nodes produced_again record_filters records_as_csv rows_of_pages searches_elsewhere shown_records
