@@ -69,19 +69,6 @@ COMPACTED_TIER_MUTATIONS = [
         "            if not new.leader_epochs:\n",
     ),
     _compaction(
-        "a pass takes records for committed whose abort marker is on the disk",
-        STORED_CLEANING,
-        "        return found + [each for each in self._on_disk if each.last_offset >= offset"
-        " and each.first_offset < end_offset]\n",
-        "        return found\n",
-    ),
-    _compaction(
-        "a new segment has no transaction index",
-        STORED_CLEANING,
-        "                transaction_index=self._read(base_offset, names.TRANSACTION_INDEX) or None,\n",
-        "                transaction_index=None,\n",
-    ),
-    _compaction(
         "a new segment has the bytes of another layout than it says",
         COMPACTING,
         "            group.next_offset - 1,\n            self._settings.broker_id,\n",
