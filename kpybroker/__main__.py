@@ -9,8 +9,6 @@ import threading
 from contextlib import suppress
 from typing import NoReturn
 
-from kpybroker.runtime.loading import loading
-
 
 def main() -> None:
     """Run the command line. While it is being loaded, Ctrl-C just ends the process.
@@ -20,12 +18,12 @@ def main() -> None:
     """
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    with loading():
-        from kpybroker.cli import NodeEnded
-        from kpybroker.cli import main as command
+    gc.disable()
+    from kpybroker.cli import NodeEnded
+    from kpybroker.cli import main as command
 
-        gc.freeze()  # modules stay, and the collector need not walk them
-
+    gc.freeze()  # modules stay, and the collector need not walk them
+    gc.enable()
     try:
         command(prog_name="kpybroker")
     except NodeEnded as ended:

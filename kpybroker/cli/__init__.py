@@ -4,9 +4,11 @@
 """
 
 import errno
+import gc
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 from importlib.machinery import ExtensionFileLoader
 from importlib.util import find_spec
@@ -15,7 +17,6 @@ from typing import Any
 import click
 
 from kpybroker import __version__
-from kpybroker.runtime.loading import loading
 
 COMMANDS = {
     "acls": "List, add and remove ACLs, and explain which of them decides.",
@@ -59,6 +60,17 @@ OUTPUT_FAILED = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 class NodeEnded(SystemExit):
     """A node has ended, and has closed all that it had; the code of the process."""
+
+
+@contextmanager
+def loading() -> Iterator[None]:
+    """Switch the garbage collector off while modules are loaded: nothing becomes garbage then, and it would walk all
+    objects repeatedly."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 class Commands(click.Group):

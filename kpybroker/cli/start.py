@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kpybroker.cli import DEFAULT_SERVER, NodeEnded
+from kpybroker.cli import DEFAULT_SERVER, NodeEnded, loading
 from kpybroker.cli.exposed_files import exposed, secrets_in
 from kpybroker.cli.log_lines import JsonFormatter, LineFormatter
 from kpybroker.config.broker import BrokerConfig
@@ -22,7 +22,6 @@ from kpybroker.config.login_file import login_file_of, name_kerberos_file
 from kpybroker.config.own_configs import HTTP_FIRST_PORT, JSON_LOG, LOG_FORMAT, TEXT_LOG
 from kpybroker.machines.config_def import ConfigError
 from kpybroker.machines.endpoints import parse_address
-from kpybroker.runtime.loading import loading
 from kpystorage.names import META_PROPERTIES
 
 if TYPE_CHECKING:

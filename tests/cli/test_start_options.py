@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from kpybroker.cli import main
+from kpybroker.cli import loading, main
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.node import node
-from kpybroker.runtime.loading import loading
 
 
 @pytest.fixture
