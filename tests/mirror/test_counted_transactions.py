@@ -165,3 +165,16 @@ def test_a_decision_is_pending_until_another_record_of_its_id() -> None:
     decisions.apply("new", None)
     assert decisions.take_unsettled() == {3: ANY_EPOCH, 4: Epochs(2, 3)}
     assert decisions.take_unsettled() == {}
+
+
+def test_a_partition_gets_no_place_before_a_producer_is_settled() -> None:
+    made = Mirror()
+    made.wholeness = Wholeness({})
+    made.listed = {A: 10, B: 10}
+    made.report(A, 10)
+    made.report(B, 10)
+    for _ in range(2):
+        made.cut({A: 10, B: 10}, BUSY)
+        assert made.advance() == {}
+    made.cut({A: 10, B: 10}, {})
+    assert made.advance() == {A: 10, B: 10}
