@@ -17,7 +17,7 @@ from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.mirror.progress import Progress
 from kpywire import error_codes
 from support.waiting import eventually
-from tests.broker.running_node import RunningNode
+from tests.broker.running_node import RunningNode, start
 from tests.mirror.test_mirror_node import create, kpybroker, produce, producer
 
 A, B, OTHER = Spot("h-a", 0), Spot("h-b", 0), Spot("h-other", 0)
@@ -173,3 +173,25 @@ def test_a_mirror_without_the_right_to_read_transactions_says_so_and_shows_all(t
             eventually(lambda: ends(made.mirror, A) == (2, 2), "all is shown")
         with client_of(made.mirror) as client:
             assert client.list_offsets({A: -1}) == {A: 2}
+
+
+def test_a_mirror_that_was_stopped_fails_over_after_a_restart(tmp_path: Path) -> None:
+    with two_clusters(tmp_path) as made:
+        create(made.source, A.topic)
+        create(made.source, B.topic)
+        made.create_mirror("dr:h-*")
+        eventually(lambda: len(known(made).places) == 2, "all partitions have a place")
+        commit_in_both(made.source, b"whole")
+        for spot in (A, B):
+            eventually(lambda spot=spot: ends(made.mirror, spot) == (2, 2), f"{spot} is shown")
+        kpybroker(made, "stop", "dr")
+    again = start(tmp_path / "mirror")
+    try:
+        server = f"127.0.0.1:{again.port}"
+        done = CliRunner().invoke(command, ["failover", "dr", "--now", "--bootstrap-server", server])
+        assert done.exit_code == 0, done.output
+        for spot in (A, B):
+            assert shown(again, spot, committed_only=True) == [b"whole"]
+        produce(again, A.topic, 1)
+    finally:
+        again.stop()
