@@ -25,7 +25,7 @@ from kpybroker.hosts.mirror.source_transactions import SourceTransactions
 from kpybroker.hosts.mirror.topic_changes import TopicChanges
 from kpybroker.hosts.replicas.feed import FeedParts
 from kpybroker.hosts.replicas.log_starts import LogStarts
-from kpybroker.hosts.replicas.replica import Replica
+from kpybroker.hosts.replicas.replica import HeldTopic, Replica
 from kpybroker.hosts.replicas.throttle import ReplicaThrottle
 from kpybroker.hosts.replicas.tiering import NoTiering
 from kpybroker.machines.config_def import LONG_MAX
@@ -269,14 +269,15 @@ class RunningMirror:
             return
         wanted: dict[Key, tuple[Replica, SourceLeader]] = {}
         wants_names = False
-        for replica in self._fed():
-            topic_id = known.ids.get(replica.topic.name)
-            leader = known.leaders.get((replica.topic.name, replica.index))
-            if topic_id is None or leader is None or not may_be_mirror(replica.topic.id, topic_id):
+        for topic in self._fed():
+            topic_id = known.ids.get(topic.name)
+            if topic_id is None or not may_be_mirror(topic.id, topic_id):
                 continue
-            wants_names |= topic_id != replica.topic.id
-            if leader.node_id in known.addresses:
-                wanted[replica.topic.id, replica.index] = replica, leader
+            for replica in topic.replicas.values():
+                leader = known.leaders.get((topic.name, replica.index))
+                if leader is not None and leader.node_id in known.addresses and replica.is_led_here:
+                    wanted[topic.id, replica.index] = replica, leader
+                    wants_names |= topic_id != topic.id
         for leader_id, feed in list(self._feeds.items()):
             address = known.addresses.get(leader_id)
             if address != (feed.peer.host, feed.peer.port) or feed.wants_names != wants_names:
@@ -294,12 +295,10 @@ class RunningMirror:
                 peer = SourcePeer(source, *known.addresses[leader.node_id])
                 self._follow(key, replica, leader, peer, wants_names=wants_names)
 
-    def _fed(self) -> Iterator[Replica]:
+    def _fed(self) -> Iterator[HeldTopic]:
         for topic in self._parts.replicas.topics.values():
             if topic.config.is_fed and topic.config.overrides[SOURCE] == self.mirror.name:
-                for replica in topic.replicas.values():
-                    if replica.is_led_here:
-                        yield replica
+                yield topic
 
     def _follow(self, key: Key, replica: Replica, leader: SourceLeader, peer: SourcePeer, *, wants_names: bool) -> None:
         """Fetch a partition. ``peer`` is for the first one of its leader."""
