@@ -92,7 +92,9 @@ def test_a_segment_whose_successor_is_not_flushed_goes_with_a_later_round() -> N
     assert aging.log.base_offsets == [3]
 
 
-def test_a_tiered_log_that_is_not_used_is_looked_at_too() -> None:
+def test_a_tiered_log_that_is_not_used_is_looked_at_too_if_it_is_on_a_disk() -> None:
     upkeep: Any = AgingTier().upkeep
-    topic = SimpleNamespace(config=SimpleNamespace(tier=object(), delete=True, retention_ms=-1, retention_bytes=-1))
-    assert upkeep._may_age(SimpleNamespace(log=None, topic=topic))
+    config = SimpleNamespace(tier=object(), delete=True, retention_ms=-1, retention_bytes=-1)
+    for name, is_on_disk in (("tiered", True), ("elsewhere", False)):
+        topic = SimpleNamespace(name=name, config=config)
+        assert upkeep._may_age(SimpleNamespace(log=None, index=0, topic=topic)) == is_on_disk

@@ -303,15 +303,15 @@ class Upkeep:
     def _may_age(self, replica: Replica) -> bool:
         if replica.log is not None:
             return replica.log.need_files is None
-        if self.replicas.find_log(replica) is None:
+        found = self.replicas.find_log(replica)
+        if found is None:
             return False  # nothing of it is on a disk
         config = replica.topic.config
         if config.tier is not None:
             return True
         if config.delete and (config.retention_ms >= 0 or config.retention_bytes >= 0):
             return True
-        found = self.replicas.find_log(replica)
-        return found is not None and (replica.topic.name, replica.index) in found.directory.log_starts
+        return (replica.topic.name, replica.index) in found.directory.log_starts
 
     def _remove_due_files(self) -> None:
         """Remove files of segments whose ``file.delete.delay.ms`` has passed, a few at a time, in a thread."""

@@ -56,7 +56,7 @@ class RecordVerdict(Enum):
 class EpochSegments:
     """The segments of one epoch. ``unreferenced`` are those that are listed and cannot be read.
 
-    Invariant: starts of those that can be read ascend strictly, and their ends never descend.
+    Invariant: starts and ends of those that can be read ascend strictly.
     """
 
     __slots__ = ("_ends", "_ids", "_starts", "highest_offset", "unreferenced")
