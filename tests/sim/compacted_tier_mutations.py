@@ -65,8 +65,8 @@ COMPACTED_TIER_MUTATIONS = [
     _compaction(
         "copies that lost their place to a new segment stay",
         COMPACTING,
-        "            if _is_part_of(new, each):\n",
-        "            if not new.leader_epochs:\n",
+        "        if _is_part_of(new, each):\n",
+        "        if not new.leader_epochs:\n",
     ),
     _compaction(
         "a new segment has the bytes of another layout than it says",

@@ -35,11 +35,13 @@ WAIT_MS: Final = 20
 COMMITTING: Final = ("PrepareCommit",)
 FORBIDDEN: Final = frozenset(
     {
+        error_codes.UNSUPPORTED_VERSION,
         error_codes.TOPIC_AUTHORIZATION_FAILED,
         error_codes.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
         error_codes.CLUSTER_AUTHORIZATION_FAILED,
     }
 )
+"""The source does not show its transactions: before Kafka 3.0 none lists those that are ending (KIP-664)."""
 ABSENT: Final = error_codes.UNKNOWN_TOPIC_OR_PARTITION
 
 
