@@ -148,7 +148,8 @@ def test_a_mirror_of_an_old_source_has_its_batches(source: OldSource) -> None:
     source.wait_for("all")
     log = source.mirror.node.broker.replicas.find("all", 0).held().log
     eventually(lambda: log.log_start_offset == 57, "the log start follows")
-    assert source.status("all") == "a failover may tear transactions in it", "no source before 3.0 lists those that end"
+    status = source.status("all")
+    assert status.endswith("a failover may tear transactions in it"), "no source before 3.0 lists those that end"
 
 
 def test_offsets_of_groups_of_an_old_source_are_carried_over(source: OldSource) -> None:
