@@ -87,7 +87,7 @@ def test_a_shorter_copy_hides_no_record_of_a_longer_one() -> None:
 
 
 def test_an_equal_copy_takes_the_place_of_the_older_one_and_one_within_it_does_not() -> None:
-    """As in Kafka, an equal copy counts. One that begins later may be older than a compacted segment: it does not."""
+    """An equal copy counts, as in Kafka. One that begins later may be older than a compacted segment: it does not."""
     for start in (0, 50):
         found = cache_of(segment(1, 0, 99, [(1, 0)]), segment(2, start, 99, [(1, start)]))
         read = [found.find(1, offset) for offset in (0, 49, 50, 99)]
