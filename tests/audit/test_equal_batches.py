@@ -152,7 +152,7 @@ def both(ours: Sequence[bytes], theirs: Sequence[bytes], **fields: Any) -> tuple
     return source, mirror
 
 
-def test_a_proof_counts_what_is_equal() -> None:
+def test_a_proof_counts_equal_partitions_and_their_batches() -> None:
     assert proved(*both(LOG, LOG)) == Equality(1, 1, 5, [])
 
 
@@ -210,7 +210,7 @@ def test_only_offsets_that_both_have_are_compared(start: int) -> None:
     assert proved(both(LOG, LOG)[0], later).findings == []
 
 
-def test_what_is_deleted_during_the_comparison_does_not_count() -> None:
+def test_records_deleted_at_the_source_during_the_comparison_are_no_difference() -> None:
     source, mirror = both(LOG, LOG)
 
     def deleting(read: Any, tasks: Any, _: Any) -> Iterator[Any]:

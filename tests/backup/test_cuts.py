@@ -103,7 +103,7 @@ def test_a_gap_at_the_end_is_passed() -> None:
     assert stretch.open_before == stretch.open == {7: BegunTransaction(7, 3, 0)}
 
 
-def test_a_count_that_begins_again_has_what_comes_after_it() -> None:
+def test_a_new_count_has_only_the_batches_that_are_read_after_it_began() -> None:
     stretch = BatchStretch(0, (), CutOffsets(9, 9, 9))
     assert (stretch.max_timestamp, stretch.max_producer_id, stretch.gap_end, stretch.leader_epoch) == (-1, -1, -1, -1)
     stretch.take(batch(0, producer_id=7) + batch(2))

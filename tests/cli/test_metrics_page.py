@@ -93,7 +93,7 @@ def test_a_page_without_a_length_ends_with_its_connection() -> None:
         pytest.param((b"HTTP/1.1 200 OK\r\nX: " + b"x" * 100_000,), id="a head without an end"),
     ],
 )
-def test_what_is_no_whole_page_is_none(answers: tuple[bytes, ...]) -> None:
+def test_an_answer_without_a_whole_page_gives_no_page(answers: tuple[bytes, ...]) -> None:
     with server(*answers) as (port, _):
         assert scrape.fetch("127.0.0.1", port, 5.0, Way()) is None
 

@@ -58,7 +58,7 @@ def test_an_acl_for_all_topics_is_carried_over_by_a_mirror_of_all() -> None:
     assert not is_of_mirror(Mirror("odd", ["a*b*"]), acl(TOPIC, "a*b", PREFIXED))
 
 
-def test_the_config_names_what_is_carried_over() -> None:
+def test_the_config_of_a_mirror_names_its_acls_and_quotas_options() -> None:
     both = Mirror("dr", ["a", "b*"], ["quotas", "acls"])
     assert str(both) == "dr:a|b*:acls|quotas"
     assert mirrors_of(["dr:a|b*:acls|quotas", "x:c:quotas", "y:d"]) == {
@@ -68,7 +68,7 @@ def test_the_config_names_what_is_carried_over() -> None:
     }
 
 
-def test_what_is_new_is_noted_and_created() -> None:
+def test_a_new_entry_of_the_source_is_noted_and_created() -> None:
     found = plan("dr", {"a": 1}, {}, [])
     assert found == CarryingPlan(frozenset({note("dr", "a")}), {"a": 1}, [], 0)
 

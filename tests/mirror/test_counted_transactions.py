@@ -104,7 +104,7 @@ def test_markers_from_before_the_count_are_not_counted() -> None:
     assert made.advance() == {A: 30, B: 20}
 
 
-def test_nothing_is_counted_from_a_cut_at_which_the_producer_was_not_settled() -> None:
+def test_counting_does_not_begin_while_the_producer_has_an_ending_transaction() -> None:
     made = Mirror()
     made.cut({A: 10, B: 10}, BUSY)
     made.decide()
@@ -113,7 +113,7 @@ def test_nothing_is_counted_from_a_cut_at_which_the_producer_was_not_settled() -
     assert made.advance() == {A: 12, B: 12}
 
 
-def test_a_partition_of_which_markers_may_be_missing_is_not_counted() -> None:
+def test_a_partition_with_markers_that_may_be_missing_is_not_counted() -> None:
     made = Mirror()
     made.wholeness = Wholeness({A: 10})
     made.listed = {A: 10, B: 20}

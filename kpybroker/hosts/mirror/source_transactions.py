@@ -99,8 +99,6 @@ class StateTail:
 
     def _partitions(self, client: Client) -> list[Spot]:
         for topic in client.topics([TRANSACTION_STATE_TOPIC]):
-            if topic.error_code in FORBIDDEN:
-                raise KafkaError(topic.error_code, TRANSACTION_STATE_TOPIC)
             if topic.error_code not in (error_codes.NONE, ABSENT):
                 raise KafkaError(topic.error_code, TRANSACTION_STATE_TOPIC)
             return [Spot(TRANSACTION_STATE_TOPIC, each.partition_index) for each in topic.partitions]
