@@ -56,6 +56,7 @@ AT_RARE_MOMENTS = {
     "kpybroker.balancer.tolerance.percent": BALANCER,
     "kpybroker.log.dirs.group.readable": "kpybroker.node.node:_run",
     "kpybroker.log.format": "kpybroker.node.node:_run",
+    "kpybroker.mirror.carried": "kpybroker.hosts.mirror.carrying:SettingsCarrier",
     "kpybroker.mirror.directory": "kpybroker.hosts.mirror.parts:MirrorParts",
     "kpybroker.mirror.max.bytes.per.second": "kpybroker.hosts.mirror.running_mirror:RunningMirror",
     "local.retention.bytes": "kpybroker.config.topic:_tier",
