@@ -51,8 +51,10 @@ class Mirrors:
         """Follow a change of the metadata, which the replicas have followed already."""
         topics = {name for kind, name in delta.configs if kind == TOPIC_RESOURCE}
         if topics or delta.partitions or delta.deleted_topics:
+            partitions = [(topic_id, index) for topic_id, found in delta.partitions.items() for index in found]
+            partitions += [(topic.id, index) for topic in delta.deleted_topics.values() for index in topic.partitions]
             for running in self._running.values():
-                running.configured(topics)
+                running.changed(partitions, topics)
             self.shown.changed()
 
     def stop(self) -> None:

@@ -8,7 +8,7 @@ Not here: requests and answers (`mirror_feed`), what is appended (`kpybroker.mac
 """
 
 import logging
-from collections.abc import Container, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from kpybroker.client.sources import MirrorSource
@@ -92,7 +92,7 @@ class RunningMirror:
         self._feeds: dict[int, MirrorFeed] = {}
         self._places: dict[Key, FedPlace] = {}
         self._timer: Timer | None = None
-        self._is_reading = self._stopped = False
+        self._is_reading = self._is_following = self._is_outdated = self._stopped = False
         self._looks_soon = False
         self._looks = 0
         self.problem = ""
@@ -249,56 +249,97 @@ class RunningMirror:
 
     # Partitions
 
-    def configured(self, topics: Container[str]) -> None:
-        """Try failed partitions of these topics again, since their configs have changed."""
-        for key, place in list(self._places.items()):
-            following = place.feed.fetcher.followings.get(key)
-            if (
-                following is not None
-                and following.state is FetchState.FAILED
-                and following.replica.topic.name in topics
-            ):
-                place.feed.remove(key)
-                del self._places[key]
+    def changed(self, partitions: Iterable[Key], configured: Iterable[str]) -> None:
+        """Follow a change of these partitions, and of the configs of these topics. Failed partitions of the topics are
+        tried again."""
+        for key in partitions:
+            self._leave_if_moved(key)
+        for topic in filter(None, map(self._parts.replicas.topics.get, configured)):
+            for index in topic.replicas:
+                key = topic.id, index
+                place = self._places.get(key)
+                following = None if place is None else place.feed.fetcher.followings.get(key)
+                if following is not None and following.state is FetchState.FAILED:
+                    self._leave(key)
+                else:
+                    self._leave_if_moved(key)
         self.follow_leaders()
 
     def follow_leaders(self) -> None:
-        """Fetch the partitions that this broker leads, each from its leader at the source as last known."""
-        known, source = self._known, self._source
-        if known is None or source is None or self._stopped:
-            return
-        wanted: dict[Key, tuple[Replica, SourceLeader]] = {}
+        """Fetch the partitions that this broker leads, each from its leader at the source as last known. What takes
+        long is done in later turns of the loop."""
+        self._is_outdated = True
+        if not self._is_following:
+            self._is_following = True
+            self._parts.scheduler.in_pieces(self._follow_in_pieces())
+
+    def _follow_in_pieces(self) -> Iterator[None]:
+        try:
+            while self._is_outdated and self._known is not None and self._source is not None and not self._stopped:
+                self._is_outdated = False
+                yield from self._follow_all(self._known, self._source)
+        finally:
+            self._is_following = False
+
+    def _follow_all(self, known: SourceMetadata, source: MirrorSource) -> Iterator[None]:
+        """Follow all partitions, until the metadata of the source or of this cluster are others."""
+        topics: list[HeldTopic] = []
         wants_names = False
-        for topic in self._fed():
-            topic_id = known.ids.get(topic.name)
-            if topic_id is None or not may_be_mirror(topic.id, topic_id):
-                continue
-            for replica in topic.replicas.values():
-                leader = known.leaders.get((topic.name, replica.index))
-                if leader is not None and leader.node_id in known.addresses and replica.is_led_here:
-                    wanted[topic.id, replica.index] = replica, leader
-                    wants_names |= topic_id != topic.id
+        for topic in list(self._parts.replicas.topics.values()):
+            yield
+            if self._is_fed(topic, known):
+                topics.append(topic)
+                by_name = known.ids[topic.name] != topic.id
+                wants_names |= by_name and any(replica.is_led_here for replica in topic.replicas.values())
         for leader_id, feed in list(self._feeds.items()):
             address = known.addresses.get(leader_id)
             if address != (feed.peer.host, feed.peer.port) or feed.wants_names != wants_names:
                 self._close(leader_id)
-        for key, place in list(self._places.items()):
-            found = wanted.get(key)
+        for key in list(self._places):
+            yield
+            self._leave_if_moved(key)
+        for topic in topics:
+            for index in list(topic.replicas):
+                yield
+                if self._stopped or self._is_outdated:
+                    return
+                key = topic.id, index
+                if key not in self._places and (found := self._led_here(key)) is not None:
+                    replica, leader = found
+                    peer = SourcePeer(source, *known.addresses[leader.node_id])
+                    self._follow(key, replica, leader, peer, wants_names=wants_names)
+
+    def _is_fed(self, topic: HeldTopic, known: SourceMetadata) -> bool:
+        """Return whether batches of this mirror's source are appended to a topic."""
+        if not topic.config.is_fed or topic.config.overrides[SOURCE] != self.mirror.name:
+            return False
+        topic_id = known.ids.get(topic.name)
+        return topic_id is not None and may_be_mirror(topic.id, topic_id)
+
+    def _led_here(self, key: Key) -> tuple[Replica, SourceLeader] | None:
+        """A partition that this broker has to fetch, with its leader at the source."""
+        known, topic = self._known, self._parts.replicas.by_id.get(key[0])
+        if known is None or topic is None or not self._is_fed(topic, known):
+            return None
+        replica, leader = topic.replicas.get(key[1]), known.leaders.get((topic.name, key[1]))
+        if replica is None or leader is None or leader.node_id not in known.addresses or not replica.is_led_here:
+            return None
+        return replica, leader
+
+    def _leave_if_moved(self, key: Key) -> None:
+        """Fetch a partition no more from where it was led in another epoch, here or at the source."""
+        place = self._places.get(key)
+        if place is not None:
+            found = self._led_here(key)
             if found is None or not place.is_for(
                 self._feeds.get(found[1].node_id), found[0].partition.leader_epoch, found[1].epoch
             ):
-                place.feed.remove(key)
-                place.feed.wake()
-                del self._places[key]
-        for key, (replica, leader) in wanted.items():
-            if key not in self._places:
-                peer = SourcePeer(source, *known.addresses[leader.node_id])
-                self._follow(key, replica, leader, peer, wants_names=wants_names)
+                self._leave(key)
 
-    def _fed(self) -> Iterator[HeldTopic]:
-        for topic in self._parts.replicas.topics.values():
-            if topic.config.is_fed and topic.config.overrides[SOURCE] == self.mirror.name:
-                yield topic
+    def _leave(self, key: Key) -> None:
+        feed = self._places.pop(key).feed
+        feed.remove(key)
+        feed.wake()
 
     def _follow(self, key: Key, replica: Replica, leader: SourceLeader, peer: SourcePeer, *, wants_names: bool) -> None:
         """Fetch a partition. ``peer`` is for the first one of its leader."""
