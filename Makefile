@@ -21,7 +21,7 @@ marked = $(shell grep -rlE --include='test_*.py' 'mark\.($(1))\b' $(2) | sort)
 # The folders of tests/ by their first letters. Long parts are in halves, so that no core waits long for the last part.
 HALVES := a-l m-z
 folders = $(filter-out tests/project,$(patsubst %/,%,$(wildcard tests/[$(1)]*/)))
-PARTS := $(HALVES:%=test-slow-%) test-fast-m-z compat-java test-project test-hostile compat-rest compat-groups compat-spark
+PARTS := test-slow-m-z test-slow-a-l test-project test-fast-a-l compat-java test-hostile compat-rest compat-groups compat-spark
 LOGS := $(PARTS:%=build/%.log)
 # The tests of `make check`, below tests/.
 QUICK := project/test_tidy.py project/test_language.py project/test_documents.py broker/test_plain_start.py \
@@ -86,7 +86,7 @@ test: export KPYBROKER_RERUNS = $(CURDIR)/build/reruns.txt
 test: setup ## all tests: what continuous integration runs, with what each part took
 	@mkdir -p build; rm -f $(LOGS) $$KPYBROKER_RERUNS $(if $(filter file,$(origin KPYBROKER_STAGES)),$$KPYBROKER_STAGES)
 	@$(if $(LINTED),,.ci/stage lint $(MAKE) --no-print-directory lint)
-	@$(MAKE) --no-print-directory --keep-going --jobs=4 test-fast-a-l $(PARTS); failed=$$?; \
+	@$(MAKE) --no-print-directory --keep-going --jobs=4 test-fast-m-z $(PARTS); failed=$$?; \
 	cat $(LOGS) > build/tests.log; touch $$KPYBROKER_RERUNS; \
 	sed '$$d' build/tests.log; cat $$KPYBROKER_RERUNS; .ci/stage; tail --lines=1 build/tests.log; exit $$failed
 
@@ -97,13 +97,13 @@ test-fast: setup ## the tests that take seconds and need no Java
 # `test` runs these, four at a time, the longest first. One shows its progress; each other writes a log, printed when all
 # are over.
 
-.PHONY: test-fast-a-l $(PARTS)
-test-fast-a-l: setup
-	@.ci/stage $@ $(TESTS) $(filter-out $(HOSTILE),$(call folders,a-l)) -m "not ($(SLOW))"
-
+.PHONY: test-fast-m-z $(PARTS)
 test-fast-m-z: setup
+	@.ci/stage $@ $(TESTS) $(call folders,m-z) tests/project -m "not ($(SLOW))"
+
+test-fast-a-l: setup
 	@echo "The other fast tests run too: build/$@.log"
-	@exec .ci/stage $@ $(TESTS) $(call folders,m-z) tests/project -m "not ($(SLOW))" > build/$@.log 2>&1
+	@exec .ci/stage $@ $(TESTS) $(filter-out $(HOSTILE),$(call folders,a-l)) -m "not ($(SLOW))" > build/$@.log 2>&1
 
 test-hostile: setup
 	@echo "Attacks and failing disks are tried too: build/$@.log"
