@@ -109,7 +109,8 @@ def _unpacked(archive: str, sha256: str, download: Sequence[str]) -> Path:
         if found != sha256:
             raise Unavailable(f"{archive} has the SHA-256 {found} and not the pinned one")
         with tarfile.open(directory / archive) as tar:
-            tar.extractall(directory / "content", filter="data")
+            tar.extraction_filter = getattr(tarfile, "data_filter", None)  # Python 3.11.4 has it first
+            tar.extractall(directory / "content")
         done.touch()
     return directory / "content"
 

@@ -176,7 +176,8 @@ def anonymous(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
 def unpack(version: str, directory: Path) -> Left:
     """Lay the data of a version into a directory; what was seen of it."""
     with tarfile.open(archive(version)) as packed:
-        packed.extractall(directory, filter="data")
+        packed.extraction_filter = getattr(tarfile, "data_filter", None)  # Python 3.11.4 has it first
+        packed.extractall(directory)
     return parse((directory / SEEN).read_text())
 
 
