@@ -8,9 +8,12 @@ import pytest
 from tiered_replicas import TieredReplicas
 
 from kpybroker.machines.errors import KafkaError
+from kpybroker.requests.handlers import describe_log_dirs
+from kpybroker.runtime.calls.steps import at_once
 from kpystorage.errors import NotMade
 from kpystorage.remote.indexes import IndexType
 from kpywire import error_codes
+from kpywire.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 from kpywire.messages.fetch import FetchResponse
 from kpywire.messages.list_offsets import ListOffsetsRequest
 from kpywire.metadata_records.partition_change_record import PartitionChangeRecord
@@ -489,6 +492,32 @@ def test_files_of_a_role_that_has_ended_become_no_log() -> None:
     world.lead(1)
     world.settle()
     assert world.nodes[1].produce(1) == 31
+
+
+def test_its_directory_lists_it_while_it_has_no_files() -> None:
+    world = TieredReplicas(1)
+    tiered(world)
+    begun_without_files(world)
+    node = world.nodes[1]
+    request = DescribeLogDirsRequest(topics=[DescribableLogDirTopic(topic="t", partitions=[0])])
+    response = at_once(describe_log_dirs.handle(node, request, None))  # type: ignore[arg-type]
+    found = {each.log_dir: [part for topic in each.topics for part in topic.partitions] for each in response.results}
+    assert [(part.partition_index, part.partition_size) for part in found["/data"]] == [(0, 0)]
+
+
+def test_it_moves_to_another_directory_once_its_files_are_made() -> None:
+    world = TieredReplicas(1, directories=2)
+    tiered(world)
+    begun_without_files(world)
+    node = world.nodes[1]
+    with pytest.raises(KafkaError) as refused:
+        node.moves.move(node.replicas, "t", 0, "/more")
+    assert refused.value.code == error_codes.REPLICA_NOT_AVAILABLE
+    world.settle()
+    node.moves.move(node.replicas, "t", 0, "/more")
+    world.settle()
+    assert node.log().directory.path == "/more"
+    assert node.produce(1) == 31
 
 
 def test_a_deleted_topic_leaves_no_files() -> None:

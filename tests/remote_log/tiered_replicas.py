@@ -108,7 +108,9 @@ class TieredReplicas(World):
 
     log_config = LogConfig(is_tiered=True)
 
-    def __init__(self, nodes: int = 2, *, partitions: int = 1, overrides: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, nodes: int = 2, *, partitions: int = 1, directories: int = 1, overrides: dict[str, str] | None = None
+    ) -> None:
         self.store = IndexStore()
         self.segments = {index: RemoteSegments(TOPIC_ID, TOPIC, index) for index in range(partitions)}
         self.are_metadata_read = True
@@ -116,7 +118,7 @@ class TieredReplicas(World):
         """The calls to the store, while the test keeps them back."""
         self.figures = TierFigures()
         self.copied = 0
-        super().__init__(nodes, partitions=partitions, overrides=overrides, topic=TIERED)
+        super().__init__(nodes, partitions=partitions, directories=directories, overrides=overrides, topic=TIERED)
 
     def tiering_of(self, node: WorldNode, directories: Directories) -> Tiers:
         def submit(work: Callable[[], Any], done: Callable[[Any, BaseException | None], object]) -> None:

@@ -104,6 +104,9 @@ class Moves:
         replica = held.find(topic, index)
         if replica.offline:
             raise KafkaError(error_codes.KAFKA_STORAGE_ERROR, f"Partition {replica} is offline")
+        if replica.log is not None and replica.log.need_files is not None:
+            replica.log.need_files()
+            raise KafkaError(error_codes.REPLICA_NOT_AVAILABLE, f"The files of {replica} are being made")
         source = held.open_log(replica)
         if source.directory is target or going is not None:
             return

@@ -280,7 +280,7 @@ class Replicas:
         held.is_guarded = held.is_internal or held.config.is_mirror
         changed = held.config.log()
         for replica in held.replicas.values():
-            found = self.find_log(replica) or replica.log
+            found = self.log_of(replica)
             if found is not None:
                 if found.need_files is not None and not changed.is_tiered:
                     found.need_files()  # from now on nothing else knows where it begins
@@ -379,9 +379,13 @@ class Replicas:
         """The log of a replica as it is on disk, opened or not."""
         return self.directories.find(replica.topic.name, replica.index)
 
+    def log_of(self, replica: Replica) -> Log | None:
+        """The log of a replica, opened or not. It may have no files yet."""
+        return self.find_log(replica) or replica.log
+
     def is_known_empty(self, replica: Replica) -> bool:
         """Whether a log never held a record. Nothing is opened for it: False if that would be needed to know."""
-        found = self.find_log(replica) or replica.log
+        found = self.log_of(replica)
         if found is None:
             # It may be in a directory that does not work.
             return not self.directories.failed_paths

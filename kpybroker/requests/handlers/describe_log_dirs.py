@@ -69,7 +69,7 @@ def _describe(
                 yield
             if wanted is not None and replica.index not in wanted.get(replica.topic.name, ()):
                 continue
-            log = broker.replicas.find_log(replica)
+            log = broker.replicas.log_of(replica)
             if log is None or log.directory is not directory:
                 continue
             name = replica.topic.name
