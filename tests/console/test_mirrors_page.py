@@ -193,6 +193,8 @@ def test_thousands_of_mirrored_partitions_do_not_hold_the_loop(
         made.source.produce("orders", [Record(timestamp=1, value=b"v")])
         made.mirror("orders")
         eventually(lambda: made.has("orders", 1), "the mirror has all", 120)
+        (running,) = made.node.node.broker.mirrors  # type: ignore[union-attr]
+        eventually(lambda: running.figures().partitions == WIDE, "all partitions are fetched", 120)
         monkeypatch.setattr(SourceLooks, "at", away)
         for address in (ADDRESS, PAGE):
             assert longest_of(made.node, partial(made.node.get, address), 200) <= MOST, address

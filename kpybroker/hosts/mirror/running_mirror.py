@@ -298,16 +298,23 @@ class RunningMirror:
         for key in list(self._places):
             yield
             self._leave_if_moved(key)
-        for topic in topics:
-            for index in list(topic.replicas):
-                yield
-                if self._stopped or self._is_outdated:
-                    return
-                key = topic.id, index
-                if key not in self._places and (found := self._led_here(key)) is not None:
-                    replica, leader = found
-                    peer = SourcePeer(source, *known.addresses[leader.node_id])
-                    self._follow(key, replica, leader, peer, wants_names=wants_names)
+        grown: dict[MirrorFeed, None] = {}
+        for key in ((topic.id, index) for topic in topics for index in list(topic.replicas)):
+            yield
+            if self._stopped:
+                return
+            if self._is_outdated:
+                break
+            if key not in self._places and (found := self._led_here(key)) is not None:
+                replica, leader = found
+                peer = SourcePeer(source, *known.addresses[leader.node_id])
+                if self._follow(key, replica, leader, peer, wants_names=wants_names):
+                    grown[self._places[key].feed] = None
+        for feed in grown:
+            if feed.waits_since_ms >= 0:
+                feed.interrupt()
+            else:
+                feed.wake()
 
     def _is_fed(self, topic: HeldTopic, known: SourceMetadata) -> bool:
         """Return whether batches of this mirror's source are appended to a topic."""
@@ -341,16 +348,17 @@ class RunningMirror:
         feed.remove(key)
         feed.wake()
 
-    def _follow(self, key: Key, replica: Replica, leader: SourceLeader, peer: SourcePeer, *, wants_names: bool) -> None:
-        """Fetch a partition. ``peer`` is for the first one of its leader."""
+    def _follow(self, key: Key, replica: Replica, leader: SourceLeader, peer: SourcePeer, *, wants_names: bool) -> bool:
+        """Add a partition to the feed of its leader. ``peer`` is for the first one of that leader. False if this
+        partition cannot be fetched yet."""
         try:
             fed = FedPartition(replica.led(), _exported_from(replica))
         except DiskFailure as failure:
             self._parts.replicas.directory_failed(failure)
-            return
+            return False
         except KafkaError as error:
             log.debug("%s is not fetched: %s", replica, error)
-            return
+            return False
         feed = self._feeds.get(leader.node_id)
         if feed is None:
             feed = MirrorFeed(
@@ -365,10 +373,7 @@ class RunningMirror:
             self._feeds[leader.node_id] = feed
         feed.add_in(Following(key, fed, replica), leader.epoch)
         self._places[key] = FedPlace(feed, replica.partition.leader_epoch, leader.epoch)
-        if feed.waits_since_ms >= 0:
-            feed.interrupt()
-        else:
-            feed.wake()
+        return True
 
     def _close(self, leader_id: int) -> None:
         feed = self._feeds.pop(leader_id)
