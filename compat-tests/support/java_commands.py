@@ -6,6 +6,7 @@ command; those that do not are in `WITHOUT_A_BROKER`, those that another test ru
 reason.
 """
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -139,7 +140,8 @@ def _of_tokens(text: str) -> str:
 def normalised(tool: str, text: str) -> str:
     """Without what differs from broker to broker and from run to run, and without stack traces."""
     if tool.startswith("kafka-verifiable"):  # threads of its own print what was sent, before or after this line
-        text = "\n".join(sorted(text.split("\n"), key=lambda line: '"startup_complete"' not in line))
+        lines = map(_with_sorted_fields, text.split("\n"))
+        text = "\n".join(sorted(lines, key=lambda line: '"startup_complete"' not in line))
     if tool == API_VERSIONS:
         text = re.sub(r"(?m)^\t\w+\(\d+\): UNSUPPORTED,?$|,$", "", text)
     text = "\n".join(line.rstrip() for line in text.splitlines() if line.strip() and not TRACED.match(line))
@@ -156,6 +158,11 @@ def normalised(tool: str, text: str) -> str:
     if tool in MEASURED:
         text = re.sub(r"\d[\d.,:/-]*", "N", text)
     return text
+
+
+def _with_sorted_fields(line: str) -> str:
+    """A line of JSON with its fields in alphabetical order: that of Java depends on the classes that are loaded."""
+    return json.dumps(json.loads(line), sort_keys=True, separators=(",", ":")) if line.startswith("{") else line
 
 
 class Outcome(NamedTuple):
