@@ -218,6 +218,7 @@ def test_moves_that_only_deferred_ones_needed_are_not_made() -> None:
     model = cluster(nodes, replicas, [each * MB for each in (500, 480, 300, 290, 10, 320, 310, 5, 7, 6)])
     found = plan(model, BalanceGoals(0.05, idle_disk=0.0, only=frozenset((MoveReason.DISK,))))
     assert {each.partition for each in found.deferred} == {1, 2}
+    assert "disk of 1 at 85 %, falls to 45 %" in found.deferred[0].text, "once there is room for it"
     disk = Resource.DISK
     assert all(load.after[disk] <= max(load.before[disk], load.ceilings[disk]) for load in found.nodes)
     assert found.after == plan(model.moved(found.arrangement.replicas), BalanceGoals(0.05, idle_disk=0.0)).before

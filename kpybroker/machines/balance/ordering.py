@@ -57,7 +57,8 @@ def in_order(now: Arrangement, reasons: Reasons, loads_before: Loads) -> tuple[l
         waiting = left
     deferred = []
     for partition in left:
-        deferred.append(_planned(now, load, partition, reasons, load))
+        after = [list(each) for each in load]
+        deferred.append(_carried_out(now, after, partition, reasons))  # what it brings once there is room
         now.put_back(partition)
     return moves, deferred
 
