@@ -86,6 +86,13 @@ def test_a_broker_that_the_controller_and_its_peers_lost_is_fenced() -> None:
     assert fencing.silent_ms >= QUIET_MS + PROBE_MS
 
 
+def test_a_lost_broker_that_only_follows_is_fenced_as_soon_as_a_leader() -> None:
+    watched = Watched(BrokerPeers(frozenset({2, 3}), frozenset())).pass_time(5_000).lose()
+    watched.report(2, 3, is_unanswered=False)
+    watched.pass_time(ENOUGH_MS)
+    assert [each.session for each in watched.fenced] == [SUSPECT]
+
+
 def test_a_broker_that_is_not_silent_for_long_is_not_fenced() -> None:
     watched = Watched().pass_time(5_000).lose()
     watched.report(2, 3)

@@ -113,14 +113,15 @@ class Suspecting:
             raise Violation(f"after {limit_ms / 1000:.0f} s it does not hold that {what}")
 
     def is_replaced(self, machine: Machine) -> bool:
-        """Whether others lead all partitions."""
+        """Whether others lead all partitions, and no write waits for its replicas."""
         others = self.all_but(machine)
         if not any(each.is_controller for each in others):
             return False
         active = [each for each in others if each.is_controller]
         image = max(active, key=lambda each: int(each.node.quorum.active_epoch)).image
         return image.brokers[machine.node_id].fenced and all(
-            each.leader not in (machine.node_id, -1) for each in image.topics[TOPIC].partitions.values()
+            each.leader not in (machine.node_id, -1) and machine.node_id not in each.isr
+            for each in image.topics[TOPIC].partitions.values()
         )
 
     def _fencings(self) -> int:
