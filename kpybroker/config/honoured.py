@@ -316,6 +316,7 @@ HONOURED: Final = frozenset(
         "transaction.state.log.segment.bytes",
         "transactional.id.expiration.ms",
         "unclean.leader.election.enable",
+        "unclean.leader.election.interval.ms",
     }
 )
 

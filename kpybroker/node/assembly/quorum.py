@@ -100,20 +100,27 @@ def _controller_parts(config: BrokerConfig, platform: Platform, stored: StoredNo
         quota_windows=mutation_windows(config),
         topic_bounds=topic_bounds(config),
     )
-    rebalance_ms = config["leader.imbalance.check.interval.seconds"] * 1_000
-    timings = Timings(
-        max_idle_interval_ms=config["metadata.max.idle.interval.ms"],
-        preferred_election_interval_ms=rebalance_ms if config["auto.leader.rebalance.enable"] else 0,
-        token_sweep_interval_ms=0 if settings.tokens is None else config["delegation.token.expiry.check.interval.ms"],
-    )
     return ControllerParts(
         settings,
         BrokerConfigRules(config),
         platform.rng,
         list(stored.identity.bootstrap_records),
-        timings,
+        controller_timings(config),
         platform.ways.probe,
         config[SUSPICION],
+    )
+
+
+def controller_timings(config: BrokerConfig) -> Timings:
+    """The times after which the active controller does what it does again and again."""
+    rebalance_ms = config["leader.imbalance.check.interval.seconds"] * 1_000
+    return Timings(
+        max_idle_interval_ms=config["metadata.max.idle.interval.ms"],
+        preferred_election_interval_ms=rebalance_ms if config["auto.leader.rebalance.enable"] else 0,
+        unclean_election_interval_ms=config["unclean.leader.election.interval.ms"],
+        token_sweep_interval_ms=0
+        if token_settings(config) is None
+        else config["delegation.token.expiry.check.interval.ms"],
     )
 
 
