@@ -9,32 +9,10 @@ from two_clusters import TwoClusters, client_of, two_clusters
 from kpybroker.client import group_requests, topic_requests
 from kpybroker.client.client import Spot
 from kpybroker.client.group_listing import list_groups
-from kpybroker.machines.mirror.group_offsets import GroupOffset, GroupRemoval, removals
 from support.waiting import eventually
 from tests.broker.running_node import RunningNode
 from tests.mirror.test_mirror_node import create, produce
-
-A, B = ("m-a", 0), ("m-b", 0)
-COMMIT = GroupOffset(1, 0, "")
-
-
-def test_offsets_that_the_source_deleted_are_removed() -> None:
-    due = removals({"g": {A, B}}, {"g": {A: COMMIT}}, (), {"m-a", "m-b"})
-    assert due == {"g": GroupRemoval(frozenset({B}), is_whole=False)}
-
-
-def test_a_group_that_the_source_deleted_is_removed_as_a_whole() -> None:
-    due = removals({"g": {A, B}}, {}, {"g"}, {"m-a", "m-b"})
-    assert due == {"g": GroupRemoval(frozenset({A, B}), is_whole=True)}
-
-
-def test_offsets_of_a_topic_that_the_source_deleted_stay() -> None:
-    assert removals({"g": {A}}, {}, {"g"}, {"m-b"}) == {}
-    assert removals({"g": {A, B}}, {}, {"g"}, {"m-b"}) == {"g": GroupRemoval(frozenset({B}), is_whole=False)}
-
-
-def test_a_group_of_which_nothing_is_known_stays() -> None:
-    assert removals({"g": {A}}, {}, (), {"m-a"}) == {}
+from tests.mirror.test_planned_removals import A, B
 
 
 @pytest.fixture(scope="module")
