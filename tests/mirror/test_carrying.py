@@ -91,6 +91,7 @@ def test_no_more_is_carried_over_than_can_be_noted(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(carrying, "MOST_CARRIED", 2)
     found = plan("dr", dict.fromkeys("abc"), {}, [note("b", "x")])
     assert (list(found.put), found.left_out, len(found.notes)) == (["a"], 2, 2)
+    assert plan("dr", {"a": 1}, {}, [note("b", each) for each in "xyz"]).left_out == 1
 
 
 @given(

@@ -60,6 +60,14 @@ def test_a_producer_that_is_never_settled_again_is_passed_by_counting() -> None:
         assert made.advance() == {A: first + 10, B: first + 10}
 
 
+def test_a_marker_at_the_cut_where_the_count_begins_is_counted() -> None:
+    made = settled()
+    made.decide()
+    for place in (A, B):
+        made.report(place, 20, marker(10))
+    assert made.advance() == {A: 20, B: 20}
+
+
 def test_the_second_of_two_markers_waits_for_its_own_fellow() -> None:
     made = settled()
     made.decide()

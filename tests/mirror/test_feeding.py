@@ -256,3 +256,15 @@ def test_records_that_are_deleted_within_a_batch_hide_no_divergence() -> None:
     copy_once(source, fed, 5)
     assert batches(leader.log, 5) == batches(source.log, 5)
     assert leader.log.log_start_offset == 5
+
+
+def test_a_log_does_not_start_over_while_the_start_of_its_source_is_unknown() -> None:
+    leader = leader_of(new_log(), 7, is_fed=True)
+    source = leader_of(new_log(), 0)
+    produce(source, 3, b"x")
+    batch = memoryview(batches(source.log, 0)[0])
+    fed = FedPartition(leader)
+    fed.append(batch, 0, NOW_MS)
+    with pytest.raises(KafkaError):
+        fed.append(batch, 0, NOW_MS)
+    assert (leader.log.log_start_offset, leader.log.end.offset) == (0, 3)

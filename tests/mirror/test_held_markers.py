@@ -120,3 +120,11 @@ def test_bounds_are_half_open() -> None:
     held = HeldMarkers(0)
     held.read(b"".join(marker(offset) for offset in range(5)), 5)
     assert [each.offset for each in held.between(1, 3)] == [1, 2]
+
+
+def test_producers_are_unknown_behind_a_place_that_was_not_read_up_to() -> None:
+    held = HeldMarkers(0)
+    held.read(records(0, 7), 1)
+    held.release(5)
+    held.read(marker(5), 6)
+    assert [each.is_empty for each in held.between(0, 6)] == [True]

@@ -15,8 +15,8 @@ requests_of_clients session simulated token_requests topic_writes tree two_contr
 zookeeper_controller_against_kafka zookeeper_controller_events zookeeper_protection zookeeper_registration
 """
 MIRROR: Final = """
-agreement carrying counted_transactions feeding forked_metadata held_markers joining_mirrors mirror_plans
-mirror_progress planned_removals progress wholeness
+agreement carrying counted_transactions feeding forked_metadata held_back held_markers joining_mirrors
+mirror_plans mirror_progress planned_removals progress wholeness
 """
 BALANCE: Final = (
     "directory_moves executions explained_plans move_pace optimum plan_files planner reasons_to_stay rolling"
