@@ -18,6 +18,7 @@ from kpybroker.monitoring.console import rendering
 from kpybroker.monitoring.console.actions import ACTIONS
 from kpybroker.monitoring.console.page import match
 from kpybroker.monitoring.console.pages import PAGES
+from kpybroker.monitoring.console.protection import HEADERS
 from kpywire.record import Record
 from support.browser import NAMED, Browser
 from support.waiting import eventually
@@ -219,6 +220,18 @@ def restore_groups(stage: Stage) -> None:
 def test_a_form_works_where_browsers_send_only_the_origin(stage: Stage, browser: Browser) -> None:
     page = f"http://{NAMED}:{stage.node.node.http_port}/records?topic=flights&key=LX2"
     send(browser, page, Kind("post", "/searches", "Search all records"), "/searches")
+
+
+def test_a_form_that_browsers_cannot_send_is_found(
+    stage: Stage, browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Planted: a policy by which browsers hide the origin of the console's own forms."""
+    page, kind = f"http://{NAMED}:{stage.node.node.http_port}/topics", Kind("post", "/topics", "Create")
+    monkeypatch.setitem(HEADERS, "Referrer-Policy", "no-referrer")
+    with pytest.raises(AssertionError, match="is answered 403"):
+        send(browser, page, kind, "/topics")
+    monkeypatch.undo()
+    send(browser, page, kind, "/topics")
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", NAMED])
