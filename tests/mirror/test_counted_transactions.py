@@ -68,6 +68,18 @@ def test_a_marker_at_the_cut_where_the_count_begins_is_counted() -> None:
     assert made.advance() == {A: 20, B: 20}
 
 
+def test_a_decision_whose_markers_are_passed_is_counted_no_more() -> None:
+    made = settled()
+    made.decide()
+    made.cut({A: 15, B: 15}, BUSY)
+    for place in (A, B):
+        made.report(place, 20, marker(14))
+    assert made.advance() == {A: 20, B: 20}
+    made.decide(frozenset({A}))
+    made.report(A, 30, marker(24))
+    assert made.advance() == {A: 30, B: 20}
+
+
 def test_the_second_of_two_markers_waits_for_its_own_fellow() -> None:
     made = settled()
     made.decide()
