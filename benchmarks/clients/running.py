@@ -40,12 +40,23 @@ def confluent_produce(
 ) -> float:
     """Seconds that confluent-kafka took for ``count`` records of a shape. ``security`` are its settings for a listener
     that is not plain. Raises ClientError."""
-    settings = [f"acks={shape.acks}", *(f"{key}={value}" for key, value in security.items())]
+    settings = [*_settings(shape), *(f"{key}={value}" for key, value in security.items())]
+    return client("confluent_produce", bootstrap, topic, count, *shape.sizes, *settings)
+
+
+def confluent_fill(bootstrap: str, topic: str, count: int, shape: "Shape") -> None:
+    """Write ``count`` records of a shape, in the same batches to every broker. Raises ClientError."""
+    client("confluent_fill", bootstrap, topic, shape.partitions, count, *shape.sizes, *_settings(shape))
+
+
+def _settings(shape: "Shape") -> list[str]:
+    """The settings of a producer of confluent-kafka that a shape names."""
+    settings = [f"acks={shape.acks}"]
     if shape.idempotent:
         settings.append("enable.idempotence=true")
     if shape.codec != "none":
         settings.append(f"compression.type={shape.codec}")
-    return client("confluent_produce", bootstrap, topic, count, *shape.sizes, *settings)
+    return settings
 
 
 def confluent_consume(

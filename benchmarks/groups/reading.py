@@ -65,7 +65,7 @@ def main(records: int, rounds: int, kpybroker: Path | None) -> None:
     with tempfile.TemporaryDirectory() as directory, Side("A", "kpybroker", Path(directory)) as side:
         topic = side.create_topic("reading", PARTITIONS)
         shape = Shape(partitions=PARTITIONS, record_bytes=RECORD_BYTES)
-        running.confluent_produce(side.bootstrap_servers, topic, records, shape)
+        running.confluent_fill(side.bootstrap_servers, topic, records, shape)
         found: dict[str, list[float]] = {protocol: [] for protocol in PROTOCOLS}
         for number in range(rounds + 1):
             for protocol in PROTOCOLS[:: -1 if number % 2 else 1]:

@@ -19,7 +19,7 @@ DRAIN_FETCH_BYTES = 1 << 20
 
 
 class Consume(Row):
-    """A topic read from its start; it is written once per side, by confluent-kafka."""
+    """A topic read from its start; it is written once per side, by confluent-kafka, in the same batches on each."""
 
     figures = (RATE, CPU_PER_GB)
     client: str
@@ -40,7 +40,7 @@ class Consume(Row):
 
     def open(self, side: Side) -> None:
         topic = self.topics[side] = side.create_topic("consume", self.shape.partitions)
-        running.confluent_produce(side.bootstrap_servers, topic, self.count, self.shape)
+        running.confluent_fill(side.bootstrap_servers, topic, self.count, self.shape)
         expect_records(side, topic, self.shape.partitions, self.count)
 
     def play(self, side: Side) -> dict[str, float]:

@@ -121,7 +121,7 @@ class TlsConsume(Throughput):
     def open(self, side: Side) -> None:
         broker = secured(side)
         topic = self.topics[side] = broker.create_topic("consume", self.effort.partitions)
-        running.confluent_produce(broker.bootstrap_servers, topic, self.count, self.shape)
+        running.confluent_fill(broker.bootstrap_servers, topic, self.count, self.shape)
 
     def close(self, side: Side) -> None:
         secured(side).delete_topic(self.topics.pop(side))
