@@ -16,9 +16,9 @@ from confluent_kafka import Consumer, TopicPartition
 AT_ONCE = 10_000
 
 
-def consume(bootstrap: str, topic: str, partitions: int, count: int, settings: Mapping[str, str]) -> float:
-    """Seconds from the assignment to the last record. Raises RuntimeError when the broker stops answering before."""
-    consumer = Consumer(
+def opened(bootstrap: str, settings: Mapping[str, str]) -> Consumer:
+    """A consumer that has no partitions yet."""
+    return Consumer(
         {
             "bootstrap.servers": bootstrap,
             "group.id": "benchmark",
@@ -28,17 +28,33 @@ def consume(bootstrap: str, topic: str, partitions: int, count: int, settings: M
             **settings,
         }
     )
-    consumer.list_topics(topic, 10)
-    began, left = time.perf_counter(), count
-    consumer.assign([TopicPartition(topic, index, 0) for index in range(partitions)])
+
+
+def assigned(topic: str, partitions: int) -> list[TopicPartition]:
+    """All partitions, from their start."""
+    return [TopicPartition(topic, index, 0) for index in range(partitions)]
+
+
+def read(consumer: Consumer, count: int) -> None:
+    """Take this many records. Raises RuntimeError when the broker stops answering before."""
+    left = count
     while left:
         messages = consumer.consume(min(AT_ONCE, left), 10)
         if not messages:
             raise RuntimeError(f"no record for 10 s with {left} to come")
         left -= len(messages)
-    took = time.perf_counter() - began
     if any(message.error() for message in messages):
         raise RuntimeError("an error among the last records")
+
+
+def consume(bootstrap: str, topic: str, partitions: int, count: int, settings: Mapping[str, str]) -> float:
+    """Seconds from the assignment to the last record. Raises RuntimeError when the broker stops answering before."""
+    consumer = opened(bootstrap, settings)
+    consumer.list_topics(topic, 10)
+    began = time.perf_counter()
+    consumer.assign(assigned(topic, partitions))
+    read(consumer, count)
+    took = time.perf_counter() - began
     consumer.close()
     return took
 

@@ -1,10 +1,11 @@
 """Fills a topic with confluent-kafka: the same batches in the same partitions, whichever broker acknowledges them.
 
-A producer that sends as soon as it may makes smaller batches for a broker that acknowledges sooner. Whoever reads them
+A producer that sends as soon as it may makes smaller batches for a broker that acknowledges sooner. A reader of them
 receives more bytes, since a batch that the end of a Fetch cuts off comes once more. So each record has its partition
-here, and a batch leaves when it has its number of records, or at the end.
+here, and a batch is sent when it has its number of records, or at the end.
 
-    python -m benchmarks.clients.confluent_fill BOOTSTRAP TOPIC PARTITIONS COUNT SMALLEST_BYTES LARGEST_BYTES [KEY=VALUE ...]
+    python -m benchmarks.clients.confluent_fill BOOTSTRAP TOPIC PARTITIONS COUNT SMALLEST_BYTES LARGEST_BYTES
+        [KEY=VALUE ...]
 """
 
 import json

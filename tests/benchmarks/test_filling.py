@@ -34,6 +34,7 @@ def batches(broker: Broker, topic: str, partition: int) -> list[tuple[int, int]]
     asked = frames.fetch(topic, partition, 0, max_bytes=1 << 26, min_bytes=1, max_wait_ms=500).frame
     answer = memoryview(ask(Address(broker.host, broker.port), asked))[5:]
     records = decode(FetchResponse, 12, answer).responses[0].partitions[0].records
+    assert records is not None
     return [(header.base_offset, header.record_count) for _, header in batch_headers(records)]
 
 
