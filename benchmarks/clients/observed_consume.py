@@ -69,4 +69,5 @@ def observe(bootstrap: str, topic: str, partitions: int, count: int, *, queued: 
 
 
 if __name__ == "__main__":
-    print(json.dumps(observe(*sys.argv[1:3], *map(int, sys.argv[3:5]), queued="queued" in sys.argv[5:])))
+    seen = observe(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), queued="queued" in sys.argv[5:])
+    print(json.dumps(seen))
