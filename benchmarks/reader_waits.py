@@ -1,4 +1,4 @@
-"""What a reader of librdkafka waits for, at Apache Kafka and at kpybroker.
+"""The time of a reader of librdkafka, at Apache Kafka and at kpybroker, and the share of it in which it waits.
 
     python -m benchmarks.reader_waits [--records 1000000] [--rounds 5] [--kpybroker FILE]
 
@@ -44,7 +44,7 @@ Figures = dict[str, float]
 
 
 def observed(side: Side, topic: str, count: int, *options: str) -> tuple[dict[str, Any], str]:
-    """What the client printed in one round, and librdkafka's log. Raises running.ClientError."""
+    """The client's results of one round, and librdkafka's log. Raises running.ClientError."""
     command = [sys.executable, "-m", "benchmarks.clients.observed_consume", side.bootstrap_servers, topic]
     command += [str(SHAPE.partitions), str(count), *options]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False, cwd=CHECKOUT)
