@@ -58,11 +58,12 @@ def figures(seen: Mapping[str, Any], log: str, count: int) -> Figures:
     whole_s: float = seen["seconds"]
     found = {RATE: count / whole_s / 1e6}
     for name, thread in (("loop", "loop"), ("librdkafka's thread", FETCHER)):
-        running_s, ready_s = seen["threads"][thread]
+        running_s, ready_s, sleeps = seen["threads"][thread]
         found[f"{name}: CPU, s for 1 M records"] = running_s / count * 1e6
         found[f"{name}: ran, %"] = 100 * running_s / whole_s
         found[f"{name}: had no core, %"] = 100 * ready_s / whole_s
         found[f"{name}: waited, %"] = 100 * (1 - (running_s + ready_s) / whole_s)
+        found[f"{name}: waits, for 1 M records"] = sleeps / count * 1e6
     answers = [(float(at), int(size), float(rtt)) for at, size, rtt in ANSWER.findall(log)]
     answers = [answer for answer in answers if answer[1] >= LEAST_ANSWER_BYTES]
     found["answers with records"] = len(answers)

@@ -10,6 +10,7 @@ for each answer.
 
 import json
 import os
+import re
 import resource
 import sys
 import time
@@ -25,10 +26,11 @@ FETCHER: Final = "rdk:broker1"
 
 
 class ThreadTimes(NamedTuple):
-    """Seconds of a thread: on a core, and ready but without one."""
+    """Seconds of a thread: on a core, and ready but without one. ``sleeps`` counts how often it had to wait."""
 
     running_s: float = 0.0
     ready_s: float = 0.0
+    sleeps: int = 0
 
 
 def of_threads() -> dict[str, ThreadTimes]:
@@ -37,7 +39,8 @@ def of_threads() -> dict[str, ThreadTimes]:
     for task in Path("/proc/self/task").iterdir():
         name = "loop" if int(task.name) == os.getpid() else (task / "comm").read_text().strip()
         running_ns, ready_ns, _ = map(int, (task / "schedstat").read_text().split())
-        found[name] = ThreadTimes(running_ns / 1e9, ready_ns / 1e9)
+        sleeps = re.search(r"^voluntary_ctxt_switches:\s+(\d+)", (task / "status").read_text(), re.MULTILINE)
+        found[name] = ThreadTimes(running_ns / 1e9, ready_ns / 1e9, int(sleeps[1]) if sleeps else 0)
     return found
 
 

@@ -22,12 +22,13 @@ def test_the_time_of_a_thread_is_shared_out_among_running_readiness_and_waiting(
             ("101.2", "Fetch", 253, "500.00"),
         )
     )
-    threads = {"loop": [0.8, 0.1], FETCHER: [0.4, 0.1]}
+    threads = {"loop": [0.8, 0.1, 40], FETCHER: [0.4, 0.1, 3]}
     seen = {"seconds": 1.0, "began_at_s": 100.0, "threads": threads, "peak_mb": 7.0}
     found = figures(seen, log, 500_000)
     assert found[RATE] == 0.5
     assert found["loop: CPU, s for 1 M records"] == 1.6
     assert [round(found[f"loop: {part}, %"]) for part in ("ran", "had no core", "waited")] == [80, 10, 10]
+    assert found["loop: waits, for 1 M records"] == 80
     assert round(found["librdkafka's thread: waited, %"]) == 50
     assert (found["answers with records"], found["MB received"]) == (2, 3.0)
     assert round(found["an answer was under way, %"]) == 8
