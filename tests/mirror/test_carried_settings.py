@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
 from click.testing import CliRunner
 from two_clusters import TwoClusters, client_of, two_clusters
 
@@ -10,7 +11,10 @@ from kpybroker.cli.mirror import command
 from kpybroker.client import acl_requests, config_requests, quota_requests
 from kpybroker.client.acl_requests import AclBinding, AclBindingFilter
 from kpybroker.client.mirror_requests import ALL_BROKERS
+from kpybroker.hosts.mirror import carrying as carrying_host
+from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.metadata.mirror_configs import CARRIED
+from kpywire import error_codes
 from support.waiting import eventually
 from tests.broker.running_node import RunningNode
 from tests.mirror.test_carrying import DENY, GROUP, TOPIC, WRITE, acl
@@ -99,3 +103,23 @@ def test_a_source_without_an_authorizer_deletes_nothing(tmp_path: Path, caplog: 
             command, ["create", "dr", "--topics", "orders", "-b", f"127.0.0.1:{clusters.mirror.port}"]
         )
         assert "mirror dr exists: it has the topics orders and acls" in done.output
+
+
+def test_acls_are_carried_over_from_a_source_that_does_not_describe_quotas(
+    tmp_path: Path, caplog: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def find(*_: object) -> None:
+        raise KafkaError(error_codes.UNSUPPORTED_VERSION, "127.0.0.1:9092 is too old")
+
+    there = AclBinding(*acl(TOPIC, "orders"))
+    with two_clusters(tmp_path, AUTHORIZED, AUTHORIZED) as clusters:
+        with client_of(clusters.mirror) as client:
+            quota_requests.alter(client, {"user": "a"}, {"producer_byte_rate": 1.0}, [])
+        with client_of(clusters.source) as client:
+            acl_requests.create(client, [there])
+        with monkeypatch.context() as patch:
+            patch.setattr(carrying_host.quota_requests, "find", find)
+            run(clusters, "create", "dr", "--topics", "orders", "--acls", "--quotas")
+            eventually(lambda: acls(clusters.mirror) == [there], "the ACL is carried over")
+        assert "The quotas of the source cannot be read: it is older than Kafka 2.6" in caplog.text
+        assert quotas(clusters.mirror) == {"user a": {"producer_byte_rate": 1.0}}

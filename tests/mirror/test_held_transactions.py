@@ -149,9 +149,18 @@ def test_a_new_leader_shows_no_more_than_the_one_before(clusters: TwoClusters) -
         eventually(lambda spot=spot: ends(clusters.mirror, spot) == (5, 5), f"{spot} is shown")
 
 
-def test_a_mirror_without_the_right_to_read_transactions_says_so_and_shows_all(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        (error_codes.TOPIC_AUTHORIZATION_FAILED, "since the source does not let its user read __transaction_state"),
+        (error_codes.UNSUPPORTED_VERSION, "since the source is older than Kafka 3.0 and does not list those"),
+    ],
+)
+def test_a_mirror_of_a_source_that_hides_its_transactions_says_so_and_shows_all(
+    tmp_path: Path, code: int, reason: str
+) -> None:
     def look(*_: object, **__: object) -> None:
-        raise KafkaError(error_codes.TOPIC_AUTHORIZATION_FAILED, "__transaction_state")
+        raise KafkaError(code, "__transaction_state")
 
     with pytest.MonkeyPatch.context() as patch, two_clusters(tmp_path) as made:
         patch.setattr(source_transactions.StateTail, "look", look)
@@ -164,7 +173,7 @@ def test_a_mirror_without_the_right_to_read_transactions_says_so_and_shows_all(t
             done = CliRunner().invoke(command, ["status", "--bootstrap-server", f"127.0.0.1:{made.mirror.port}"])
             return done.output
 
-        eventually(lambda: "does not let its user read __transaction_state" in words(), "status says it")
+        eventually(lambda: reason in words(), "status says it")
         eventually(lambda: {"h-a", "h-b"} <= made.mirror.node.image.topics.keys(), "the topics are there")
         for spot in (A, B):
             made.wait_for(spot.topic)

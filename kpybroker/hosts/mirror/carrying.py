@@ -13,6 +13,7 @@ from kpybroker.client.acl_requests import AclBinding, AclBindingFilter
 from kpybroker.client.client import Client
 from kpybroker.client.sources import MirrorSource
 from kpybroker.hosts.mirror.parts import MirrorParts
+from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.metadata.image import BROKER_RESOURCE
 from kpybroker.machines.metadata.mirror_configs import CARRIED
 from kpybroker.machines.mirror.carrying import IP, CarriedAcl, CarryingPlan, is_of_mirror, plan
@@ -35,26 +36,42 @@ QuotaKey = tuple[tuple[tuple[str, str | None], ...], str]
 
 
 class SourceSettings(NamedTuple):
-    """The ACLs and quotas of a source; None for what is not carried over."""
+    """The ACLs and quotas of a source; None for what is not carried over, or cannot be read."""
 
     acls: list[CarriedAcl] | None
     quotas: dict[QuotaKey, float] | None
+    problems: tuple[str, ...] = ()
+    """Why something cannot be read."""
 
 
 def read_settings(client: Client, mirror: Mirror) -> SourceSettings:
-    """The ACLs and quotas of a source, as far as its mirror carries them over. Raises KafkaError and Unreachable."""
+    """The ACLs and quotas of a source, as far as its mirror carries them over and the source shows them. Raises
+    Unreachable."""
     acls = quotas = None
+    problems: list[str] = []
     if ACLS in mirror.carries:
-        found = (CarriedAcl(*each) for each in acl_requests.describe(client))
-        acls = [each for each in found if is_of_mirror(mirror, each)]
+        try:
+            found = (CarriedAcl(*each) for each in acl_requests.describe(client))
+            acls = [each for each in found if is_of_mirror(mirror, each)]
+        except KafkaError as error:
+            problems.append(f"The ACLs of the source cannot be read: {error}")
     if QUOTAS in mirror.carries:
-        quotas = {
-            (tuple(sorted(each.names.items())), key): value
-            for each in quota_requests.find(client, {})
-            if IP not in each.names
-            for key, value in each.values.items()
-        }
-    return SourceSettings(acls, quotas)
+        try:
+            quotas = _quotas_of(client)
+        except KafkaError as error:
+            is_old = error.code == error_codes.UNSUPPORTED_VERSION
+            reason = "it is older than Kafka 2.6 and does not describe them" if is_old else str(error)
+            problems.append(f"The quotas of the source cannot be read: {reason}")
+    return SourceSettings(acls, quotas, tuple(problems))
+
+
+def _quotas_of(client: Client) -> dict[QuotaKey, float]:
+    return {
+        (tuple(sorted(each.names.items())), key): value
+        for each in quota_requests.find(client, {})
+        if IP not in each.names
+        for key, value in each.values.items()
+    }
 
 
 class SettingsCarrier:
@@ -101,6 +118,8 @@ class SettingsCarrier:
             self._note(f"The ACLs and quotas of the source cannot be read: {error}")
             self._over()
             return
+        if found.problems:
+            self._note("; ".join(found.problems))
         notes = [each for each in self._configured() if each]
         acl_plan: CarryingPlan[CarriedAcl, None] = CarryingPlan(frozenset(notes), {}, [], 0)
         acls, quotas = self._acls(), self._quotas()

@@ -145,10 +145,7 @@ class PlaceFinder:
         """Go on without the source's transactions, as long as it does not show them."""
         self._decisions = None
         if self._finder.holds:
-            problem = (
-                f"a failover may tear transactions, since the source does not let its user read __transaction_state: "
-                f"{error_codes.name(error.code)}"
-            )
+            problem = f"a failover may tear transactions, since the source {_hides_transactions(error.code)}"
             log.warning("Mirror %s: %s", self._mirror, problem)
             self._begin(holds=False, problem=problem)
             self._due += map(progress.forget, sorted({place[0] for place in self._wholeness.places}))
@@ -236,3 +233,10 @@ class PlaceFinder:
             return []
         self._words = words
         return [progress.state(self._mirror, words)]
+
+
+def _hides_transactions(code: int) -> str:
+    """The reason for which a source does not show its transactions."""
+    if code == error_codes.UNSUPPORTED_VERSION:
+        return "is older than Kafka 3.0 and does not list those that are ending"
+    return f"does not let its user read __transaction_state: {error_codes.name(code)}"
