@@ -11,7 +11,6 @@ from kpybroker.cli.mirror import command
 from kpybroker.client import acl_requests, config_requests, quota_requests
 from kpybroker.client.acl_requests import AclBinding, AclBindingFilter
 from kpybroker.client.mirror_requests import ALL_BROKERS
-from kpybroker.hosts.mirror import carrying as carrying_host
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.metadata.mirror_configs import CARRIED
 from kpywire import error_codes
@@ -118,7 +117,7 @@ def test_acls_are_carried_over_from_a_source_that_does_not_describe_quotas(
         with client_of(clusters.source) as client:
             acl_requests.create(client, [there])
         with monkeypatch.context() as patch:
-            patch.setattr(carrying_host.quota_requests, "find", find)
+            patch.setattr(quota_requests, "find", find)
             run(clusters, "create", "dr", "--topics", "orders", "--acls", "--quotas")
             eventually(lambda: acls(clusters.mirror) == [there], "the ACL is carried over")
         assert "The quotas of the source cannot be read: it is older than Kafka 2.6" in caplog.text

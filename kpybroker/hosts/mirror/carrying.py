@@ -13,12 +13,13 @@ from kpybroker.client.acl_requests import AclBinding, AclBindingFilter
 from kpybroker.client.client import Client
 from kpybroker.client.sources import MirrorSource
 from kpybroker.hosts.mirror.parts import MirrorParts
+from kpybroker.hosts.mirror.recurring_looks import RecurringLooks
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.metadata.image import BROKER_RESOURCE
 from kpybroker.machines.metadata.mirror_configs import CARRIED
 from kpybroker.machines.mirror.carrying import IP, CarriedAcl, CarryingPlan, is_of_mirror, plan
 from kpybroker.machines.mirror.mirror import ACLS, QUOTAS, Mirror
-from kpybroker.runtime.io.scheduler import Submit, Timer
+from kpybroker.runtime.io.scheduler import Submit
 from kpywire import error_codes
 from kpywire.messages.alter_client_quotas import AlterClientQuotasRequest
 from kpywire.messages.incremental_alter_configs import (
@@ -83,29 +84,24 @@ class SettingsCarrier:
         self._mirror = mirror
         self._read = read
         self._source: MirrorSource | None = None
-        self._timer: Timer | None = None
-        self._is_busy = False
+        self._looking = RecurringLooks(parts.scheduler, self._look)
         self._noted = ""
         """The problem that was logged last."""
 
     def begin(self, source: MirrorSource) -> None:
         """Carry over from now on what this mirror carries over."""
         self._source = source
-        if self._mirror.carries and self._timer is None and not self._is_busy:
-            self._look()
+        if self._mirror.carries:
+            self._looking.begin()
 
     def stop(self) -> None:
         """Leave everything as it is."""
         self._source = None
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._looking.stop()
 
     def _look(self) -> None:
-        self._timer, source, mirror = None, self._source, self._mirror
-        if source is None:
-            return
-        self._is_busy = True
+        source, mirror = self._source, self._mirror
+        assert source is not None
 
         def read() -> SourceSettings:
             with source.client() as client:
@@ -177,9 +173,7 @@ class SettingsCarrier:
         self._parts.ask_controller(request, answered)
 
     def _over(self) -> None:
-        self._is_busy = False
-        if self._source is not None:
-            self._timer = self._parts.scheduler.call_later(LOOK_MS, self._look)
+        self._looking.over(LOOK_MS)
 
     def _note(self, problem: str) -> None:
         if problem != self._noted:

@@ -17,13 +17,14 @@ from kpybroker.client.share_group_requests import start_request
 from kpybroker.client.sources import MirrorSource
 from kpybroker.hosts.mirror.group_removals import GroupRemovals
 from kpybroker.hosts.mirror.parts import MirrorParts
+from kpybroker.hosts.mirror.recurring_looks import RecurringLooks
 from kpybroker.hosts.network.peer import NoResponse
 from kpybroker.machines.metadata.image import TOPIC_RESOURCE
 from kpybroker.machines.metadata.mirror_configs import SOURCE, is_fed
 from kpybroker.machines.mirror.group_offsets import Commits, GroupOffset, GroupRemoval, clamped, removals
 from kpybroker.machines.mirror.ids import may_be_mirror
 from kpybroker.machines.mirror.mirror import Mirror
-from kpybroker.runtime.io.scheduler import Submit, Timer
+from kpybroker.runtime.io.scheduler import Submit
 from kpywire import error_codes
 from kpywire.messages.find_coordinator import FindCoordinatorRequest
 from kpywire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
@@ -45,8 +46,7 @@ class GroupOffsets:
         self._mirror = mirror
         self._read = read
         self._source: MirrorSource | None = None
-        self._timer: Timer | None = None
-        self._is_reading = False
+        self._looking = RecurringLooks(parts.scheduler, self._look)
         self._removals = GroupRemovals(parts, self._removed)
         self._committed: dict[str, dict[tuple[str, int], GroupOffset]] = {}
         """The offsets that were committed here, by group."""
@@ -60,22 +60,17 @@ class GroupOffsets:
     def begin(self, source: MirrorSource) -> None:
         """Carry the groups of the source over from now on."""
         self._source = source
-        if self._timer is None and not self._is_reading:
-            self._look()
+        self._looking.begin()
 
     def stop(self) -> None:
         """Leave the groups alone."""
         self._source = None
         self._committed.clear()
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._looking.stop()
 
     def _look(self) -> None:
-        self._timer, source, mirror = None, self._source, self._mirror
-        if source is None:
-            return
-        self._is_reading = True
+        source, mirror = self._source, self._mirror
+        assert source is not None
         carried = [group for group in self._committed if group not in self._share_groups]
 
         def read() -> SourceGroups:
@@ -85,10 +80,9 @@ class GroupOffsets:
         self._read(read, self._has_read)
 
     def _has_read(self, found: SourceGroups | None, error: BaseException | None) -> None:
-        self._is_reading = False
+        self._looking.over(LOOK_MS)
         if self._source is None:
             return
-        self._timer = self._parts.scheduler.call_later(LOOK_MS, self._look)
         if found is None:
             log.debug("The groups of mirror %s cannot be read: %s", self._mirror.name, error)
             return

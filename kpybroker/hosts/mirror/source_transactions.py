@@ -15,13 +15,14 @@ from kpybroker.client.reader import FetchSettings, RecordReader
 from kpybroker.client.sources import MirrorSource
 from kpybroker.client.transaction_requests import TransactionFilter
 from kpybroker.hosts.mirror.parts import MirrorParts
+from kpybroker.hosts.mirror.recurring_looks import RecurringLooks
 from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.metadata.topic_name import TRANSACTION_STATE_TOPIC
 from kpybroker.machines.mirror.cuts import Place
 from kpybroker.machines.mirror.decisions import CommitDecision
 from kpybroker.machines.transactions.record import decode
 from kpybroker.machines.transactions.transaction import EPOCH_BUMP_VERSION, TransactionState
-from kpybroker.runtime.io.scheduler import Submit, Timer
+from kpybroker.runtime.io.scheduler import Submit
 from kpywire import error_codes
 from kpywire.errors import Malformed
 
@@ -165,12 +166,9 @@ class SourceTransactions:
 
     def __init__(self, parts: MirrorParts, read: Submit) -> None:
         """``read`` does in a thread what waits for the source."""
-        self._parts = parts
         self._read = read
         self._tail: StateTail | None = None
-        self._timer: Timer | None = None
-        self._is_reading = False
-        self._pause_ms = 0
+        self._looking = RecurringLooks(parts.scheduler, self._look)
         self.wanted: Callable[[], Mapping[Spot, Place]] | None = None
         """The partitions that are mirrored, as of now; None while nothing is asked for."""
         self.looked: Callable[[TransactionsLook | KafkaError | None], int] = lambda _look: LATER_MS
@@ -182,21 +180,16 @@ class SourceTransactions:
         if self._tail is None or self._tail.source != source:
             self._drop()
             self._tail = StateTail(source)
-        if self._timer is None and not self._is_reading:
-            self._look()
+        self._looking.begin()
 
     def stop(self) -> None:
         """Look no more."""
         self._drop()
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._looking.stop()
 
     def soon(self) -> None:
         """Look now, unless a look is under way."""
-        if self._timer is not None and self._pause_ms > SOON_MS:
-            self._timer.cancel()
-            self._look()
+        self._looking.hurry(SOON_MS)
 
     def again(self) -> None:
         """Begin at the log's end again with the next look."""
@@ -206,30 +199,26 @@ class SourceTransactions:
             self._tail = StateTail(source)
 
     def _drop(self) -> None:
-        if self._tail is not None and not self._is_reading:
+        if self._tail is not None and not self._looking.is_under_way:
             self._tail.close()
         self._tail = None
 
     def _look(self) -> None:
-        self._timer, tail = None, self._tail
-        if tail is None:
-            return
+        tail = self._tail
+        assert tail is not None
         wanted = {} if self.wanted is None else self.wanted()
-        self._is_reading = True
 
         def has_looked(found: TransactionsLook | None, error: BaseException | None) -> None:
-            self._is_reading = False
             if self._tail is not tail:
                 tail.close()
-                if self._tail is not None:
-                    self._timer = self._parts.scheduler.call_later(SOON_MS, self._look)
+                self._looking.over(SOON_MS)
                 return
             if error is not None:
                 log.debug("The transactions of a source cannot be read: %s", error)
                 self.again()
+                tail.close()
             result = error if isinstance(error, KafkaError) and error.code in FORBIDDEN else found
-            self._pause_ms = self.looked(result)
-            self._timer = self._parts.scheduler.call_later(self._pause_ms, self._look)
+            self._looking.over(self.looked(result))
 
-        is_late = self._pause_ms > SOON_MS
+        is_late = self._looking.pause_ms > SOON_MS
         self._read(lambda: tail.look(wanted, is_late=is_late), has_looked)
