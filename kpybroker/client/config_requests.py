@@ -117,6 +117,16 @@ def describe_topics(
 ) -> Iterator[tuple[str, list[DescribeConfigsResourceResult]]]:
     """The configs with the given names, or all, of many topics; topics that have gone are left out. Raises
     KafkaError."""
+    for name, found in describe_shown_topics(client, topics, names):
+        if isinstance(found, KafkaError):
+            raise found
+        yield name, found
+
+
+def describe_shown_topics(
+    client: Client, topics: Iterable[str], names: Iterable[str]
+) -> Iterator[tuple[str, list[DescribeConfigsResourceResult] | KafkaError]]:
+    """The same, with the error of each topic whose configs are not shown."""
     keys, every = sorted(names) or None, list(topics)  # an empty list is none to old brokers
     for start in range(0, len(every), TOPICS_AT_ONCE):
         resources = [
@@ -125,8 +135,10 @@ def describe_topics(
         ]
         for answer in client.call(DescribeConfigsRequest(resources=resources)).results:
             if answer.error_code != error_codes.UNKNOWN_TOPIC_OR_PARTITION:
-                raise_for(answer.error_code, f"topic {answer.resource_name}", answer.error_message)
-                yield answer.resource_name, answer.configs
+                is_shown = answer.error_code == error_codes.NONE
+                reason = answer.error_message or error_codes.message(answer.error_code)
+                error = KafkaError(answer.error_code, f"topic {answer.resource_name}: {reason}")
+                yield answer.resource_name, answer.configs if is_shown else error
 
 
 def alter(

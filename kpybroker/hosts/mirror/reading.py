@@ -5,6 +5,7 @@ from typing import Final, NamedTuple
 
 from kpybroker.client import config_requests
 from kpybroker.client.client import Client
+from kpybroker.machines.errors import KafkaError
 from kpybroker.machines.mirror.mirror import Mirror
 from kpybroker.machines.mirror.planning import TopicThere
 from kpywire import error_codes
@@ -43,10 +44,15 @@ def read_metadata(client: Client, mirror: Mirror, known: TopicConfigs | None) ->
         for topic in answer.topics
         if topic.error_code == error_codes.NONE and not topic.is_internal and mirror.takes(topic.name or "")
     ]
-    configs: dict[str, Mapping[str, str]] = dict(known or {})
+    configs: dict[str, Mapping[str, str] | None] = dict(known or {})
     if known is not None:
         new = [name for topic in found if (name := topic.name or "") not in known]
-        for name, described in config_requests.describe_topics(client, new, ()):
+        for name, described in config_requests.describe_shown_topics(client, new, ()):
+            if isinstance(described, KafkaError):
+                if described.code != error_codes.TOPIC_AUTHORIZATION_FAILED:
+                    raise described
+                configs[name] = None
+                continue
             configs[name] = {
                 each.name: each.value
                 for each in described

@@ -200,7 +200,9 @@ class RunningMirror:
         """The configs of the source's topics that are not read again in this look."""
         self._looks += 1
         is_due = self._known is None or self._looks % CONFIGS_EVERY == 0
-        return {} if is_due or self._known is None else {topic.name: topic.configs for topic in self._known.topics}
+        if is_due or self._known is None:
+            return {}
+        return {topic.name: topic.configs for topic in self._known.topics if topic.configs is not None}
 
     def _has_read(self, found: tuple[MirrorSource, SourceMetadata] | None, error: BaseException | None) -> None:
         self._is_reading = False

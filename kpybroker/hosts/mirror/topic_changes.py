@@ -109,7 +109,7 @@ def _requests(mirror: Mirror, plan: TopicPlan) -> Iterable[Any]:
 
 def _new_topic(mirror: Mirror, topic: TopicThere, leader_epoch: int) -> CreatableTopic:
     configs = {
-        **carried(topic.configs),
+        **carried(topic.configs or {}),
         SOURCE: mirror.name,
         TOPIC_ID: uuid.to_string(made_up_id(os.urandom) if topic.id == uuid.ZERO_UUID else topic.id),
         LEADER_EPOCH: str(leader_epoch),

@@ -36,8 +36,8 @@ class TopicThere(NamedTuple):
     partitions: int
     leader_epoch: int
     """The latest one of all its partitions; -1 if none is known."""
-    configs: Mapping[str, str]
-    """The configs that are set on the topic."""
+    configs: Mapping[str, str] | None
+    """The configs that are set on the topic; None if the source does not show them."""
 
 
 class TopicHere(NamedTuple):
@@ -85,7 +85,9 @@ def plan_topics(mirror: Mirror, source: Iterable[TopicThere], here: Mapping[str,
     for topic in source:
         seen.add(topic.name)
         found = here.get(topic.name)
-        if found is None:
+        if found is None and topic.configs is None:
+            plan.unfed[topic.name] = "the source does not let its user describe its configs (DESCRIBE_CONFIGS)"
+        elif found is None:
             plan.create.append((topic, max(topic.leader_epoch, 0) + EPOCH_MARGIN))
         elif found.mirror != mirror.name:
             owner = f"the mirror {found.mirror}" if found.mirror else "no mirror (create --adopt makes it one)"
@@ -106,6 +108,8 @@ def _compare(topic: TopicThere, found: TopicHere, plan: TopicPlan) -> None:
         plan.grow.append((topic.name, topic.partitions))
     if found.leader_epoch < topic.leader_epoch + EPOCH_ROOM:
         plan.raise_epoch.append((topic.name, topic.leader_epoch + EPOCH_MARGIN))
+    if topic.configs is None:
+        return
     wanted, present = carried(topic.configs), carried(found.configs)
     changes: dict[str, str | None] = {name: value for name, value in wanted.items() if present.get(name) != value}
     changes |= dict.fromkeys(name for name in present if name not in wanted)
