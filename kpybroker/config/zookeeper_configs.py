@@ -95,6 +95,7 @@ NO_EFFECT_IN_ZOOKEEPER_MODE: Final = {
     "sasl.oauthbearer.allow.unverified.": "neither audience nor issuer is demanded, as with Kafka 3.9",
     "share.coordinator.": _CLASSIC,
     "telemetry.max.bytes": _NO_TELEMETRY,
+    "unclean.leader.election.interval.ms": "the controller elects whenever something changes, as with Kafka 3.9",
 }
 """Configs that a broker in ZooKeeper mode reads only while it migrates, or never, and the reasons. A name that ends
 with a dot stands for all configs that begin so."""
