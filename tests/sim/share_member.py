@@ -73,6 +73,8 @@ class ShareMember:
         self._id = ""
         self._epoch = JOINING
         self._coordinator: int | None = None
+        self._is_unanswered = False
+        """Whether the last heartbeat got no answer: the next one tells all, as that of Kafka's client."""
         self._sessions: dict[int, Session] = {}
         self._next_ms = 0.0
         self._topic_id = bytes(16)
@@ -137,9 +139,11 @@ class ShareMember:
             member_id=self._id,
             member_epoch=self._epoch,
             rack_id=None,
-            subscribed_topic_names=[TOPIC] if self._epoch == JOINING else None,
+            subscribed_topic_names=[TOPIC] if self._epoch == JOINING or self._is_unanswered else None,
         )
+        self._is_unanswered = True
         answer = await self._ask(request)
+        self._is_unanswered = False
         if answer.error_code in ENDED:
             self._epoch, self.assigned, self._next_ms = JOINING, set(), 0.0
             return
