@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 
 from confluent_kafka import Producer
 
-from benchmarks.clients.confluent_produce import AT_ONCE, MOST_QUEUED, MOST_QUEUED_BYTES
+from benchmarks.clients.confluent_produce import AT_ONCE, MOST_QUEUED, MOST_QUEUED_BYTES, wait_for_all
 from benchmarks.clients.values import noise, text
 
 BATCH_BYTES = 950_000
@@ -77,11 +77,8 @@ def fill(
             producer.poll(0.001)
         if producer.produce_batch(topic, messages[:taken], partition=index) != taken:
             raise RuntimeError(f"librdkafka did not take all of {taken} records")
-    unacknowledged = producer.flush(60)
-    took = time.perf_counter() - began
-    if unacknowledged or failures:
-        raise RuntimeError(f"{unacknowledged} records without an answer, errors {failures}")
-    return took
+    wait_for_all(producer, failures)
+    return time.perf_counter() - began
 
 
 if __name__ == "__main__":

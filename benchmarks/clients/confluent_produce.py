@@ -11,7 +11,7 @@ import json
 import random
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from confluent_kafka import Producer
 
@@ -50,11 +50,15 @@ def produce(
         if taken != min(left, AT_ONCE):
             raise RuntimeError(f"librdkafka took {taken} of {min(left, AT_ONCE)} records")
         left -= taken
+    wait_for_all(producer, failures)
+    return time.perf_counter() - began
+
+
+def wait_for_all(producer: Producer, failures: Sequence[object]) -> None:
+    """Wait for all acknowledgements. Raises RuntimeError when a record got none, or the producer had ``failures``."""
     unacknowledged = producer.flush(60)
-    took = time.perf_counter() - began
     if unacknowledged or failures:
         raise RuntimeError(f"{unacknowledged} records without an answer, errors {failures}")
-    return took
 
 
 if __name__ == "__main__":
