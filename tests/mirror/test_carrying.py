@@ -61,12 +61,12 @@ def test_a_new_entry_of_the_source_is_noted_and_created() -> None:
     assert found == CarryingPlan(frozenset({note("dr", "a")}), {"a": 1}, [], 0)
 
 
-def test_what_this_cluster_has_of_its_own_stays() -> None:
+def test_acls_and_quotas_that_no_mirror_carried_over_stay() -> None:
     assert plan("dr", {"a": 1}, {"a": 2}, []) == CarryingPlan(frozenset(), {}, [], 0)
     assert plan("dr", {}, {"a": 2}, []) == CarryingPlan(frozenset(), {}, [], 0)
 
 
-def test_what_was_carried_over_follows_the_source() -> None:
+def test_carried_acls_and_quotas_change_and_go_with_those_of_the_source() -> None:
     notes = frozenset({note("dr", "a")})
     assert plan("dr", {"a": 1}, {"a": 2}, notes) == CarryingPlan(notes, {"a": 1}, [], 0)
     assert plan("dr", {"a": 1}, {"a": 1}, notes) == CarryingPlan(notes, {}, [], 0)
@@ -75,7 +75,7 @@ def test_what_was_carried_over_follows_the_source() -> None:
     assert plan("dr", {}, {}, notes, ["a"]).notes == notes, "it is planned elsewhere"
 
 
-def test_what_another_mirror_carries_over_too_is_not_deleted() -> None:
+def test_an_acl_that_two_mirrors_carry_over_stays_when_one_source_deletes_it() -> None:
     notes = frozenset({note("dr", "a"), note("b", "a")})
     assert plan("dr", {}, {"a": 1}, notes) == CarryingPlan(frozenset({note("b", "a")}), {}, [], 0)
 

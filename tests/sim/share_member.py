@@ -74,7 +74,7 @@ class ShareMember:
         self._epoch = JOINING
         self._coordinator: int | None = None
         self._is_unanswered = False
-        """Whether the last heartbeat got no answer: the next one tells all, as that of Kafka's client."""
+        """The last heartbeat got no answer. The next one tells all, as that of Kafka's client does."""
         self._sessions: dict[int, Session] = {}
         self._next_ms = 0.0
         self._topic_id = bytes(16)

@@ -113,7 +113,7 @@ class Suspecting:
             raise Violation(f"after {limit_ms / 1000:.0f} s it does not hold that {what}")
 
     def is_replaced(self, machine: Machine) -> bool:
-        """Whether others lead all partitions, and no write waits for its replicas."""
+        """Return whether others lead all partitions, and no write waits for its replicas."""
         others = self.all_but(machine)
         if not any(each.is_controller for each in others):
             return False
